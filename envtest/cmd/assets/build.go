@@ -1,0 +1,134 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	networkHint = "check the network and the module proxy (go env GOPROXY); proxies that need a variable such as HTTPS_PROXY get it from the environment"
+	buildHint   = "the go command's words are above; a newer Go may be needed"
+)
+
+// build builds r's binaries below work, in a temporary module, and returns the folder that holds them alone.
+func build(ctx context.Context, p *progress, r release, work string) (string, error) {
+	module, bin := filepath.Join(work, "module"), filepath.Join(work, "bin")
+	for _, dir := range []string{module, bin} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return "", err
+		}
+	}
+	g, err := findGo(module)
+	if err != nil {
+		return "", err
+	}
+	rec, err := prepare(ctx, p, g, r)
+	if err != nil {
+		return "", err
+	}
+	targets := map[string]target{
+		"etcd":           {pkg: etcdModule, version: strings.TrimPrefix(rec.etcd, "v")},
+		"kube-apiserver": {pkg: kubernetesPackage, version: r.kubernetes},
+	}
+	for _, name := range binaries {
+		if err := targets[name].build(ctx, p, g, filepath.Join(bin, name), r.ldflags()); err != nil {
+			return "", err
+		}
+	}
+	return bin, nil
+}
+
+// prepare writes the temporary module into g's folder and downloads every module that the build needs.
+func prepare(ctx context.Context, p *progress, g goCommand, r release) (recipe, error) {
+	var rec recipe
+	err := p.stage("downloading Kubernetes "+r.kubernetes, "", func(a *activity) error {
+		source, err := download(ctx, g, a, r)
+		if err != nil {
+			return err
+		}
+		rec, err = writeModule(g.dir, r, source)
+		return err
+	})
+	if err != nil {
+		return recipe{}, err
+	}
+	err = p.stage("downloading what it needs", "modules", func(a *activity) error {
+		return g.run(ctx, io.Discard, a, networkHint, "list", "-mod=mod", "-deps", kubernetesPackage, etcdModule)
+	})
+	return rec, err
+}
+
+// source is where the go command put a module: what it says of it with -json.
+type source struct {
+	GoMod string // path of its go.mod
+	Dir   string // path of its tree
+	Error string
+}
+
+// download brings the module k8s.io/kubernetes into the module cache.
+func download(ctx context.Context, g goCommand, a *activity, r release) (source, error) {
+	out, err := g.output(ctx, a, networkHint, "mod", "download", "-json", kubernetesModule+"@"+r.kubernetes)
+	var s source
+	if jsonErr := json.Unmarshal(out, &s); jsonErr == nil && s.Error != "" {
+		return source{}, explain(err, []string{"mod download"}, s.Error, networkHint)
+	} else if err == nil {
+		err = jsonErr
+	}
+	return s, err
+}
+
+// writeModule writes the temporary module's go.mod and, so that the checksums are the ones that Kubernetes was
+// released with, its go.sum; the go command adds the staging modules' after asking the checksum database.
+func writeModule(dir string, r release, s source) (recipe, error) {
+	theirs, err := os.ReadFile(s.GoMod)
+	if err != nil {
+		return recipe{}, err
+	}
+	rec, err := r.recipe(theirs)
+	if err != nil {
+		return recipe{}, err
+	}
+	sums, err := os.ReadFile(filepath.Join(s.Dir, "go.sum"))
+	if err != nil {
+		return recipe{}, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), rec.gomod, 0o600); err != nil {
+		return recipe{}, err
+	}
+	return rec, os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600)
+}
+
+// target is one binary.
+type target struct {
+	pkg     string // import path of the command
+	version string // what the binary must report
+}
+
+// build builds the binary at path and makes sure that it runs and is of the right version.
+func (t target) build(ctx context.Context, p *progress, g goCommand, path, ldflags string) error {
+	name := filepath.Base(path)
+	err := p.stage("compiling "+name+" "+t.version, "packages", func(a *activity) error {
+		return g.run(ctx, io.Discard, a, buildHint,
+			"build", "-v", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", path, t.pkg)
+	})
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("run the new %s: %w\n%s", name, err, out)
+	}
+	if !strings.Contains(string(out), t.version) {
+		return fmt.Errorf("the new %s is not of version %s: it says %q", name, t.version, out)
+	}
+	return nil
+}

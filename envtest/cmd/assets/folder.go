@@ -1,0 +1,114 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+)
+
+// binaries are the programs of a finished folder, by the names under which test environments look for them.
+var binaries = [...]string{"kube-apiserver", "etcd"}
+
+// lockRetry is how often a run that waits for another looks again: short for a person, nothing for a machine.
+const lockRetry = 500 * time.Millisecond
+
+// folder is the place of one release's binaries. It appears under its path only when it is complete; until
+// then the work goes on beside it, on the same file system, under the protection of a lock file.
+type folder struct {
+	path string // the finished folder
+	work string // the unfinished one; whoever holds the lock owns it
+	lck  string // the lock file
+}
+
+func newFolder(root, name string) folder {
+	path := filepath.Join(root, name)
+	return folder{path: path, work: path + ".building", lck: path + ".lock"}
+}
+
+// finished says whether the folder holds every binary.
+func (f folder) finished() bool {
+	for _, name := range binaries {
+		info, err := os.Stat(filepath.Join(f.path, name))
+		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o100 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// lock waits until this process alone may work on the folder, or ctx ends. The caller calls unlock once; the
+// operating system does so for a process that dies.
+func (f folder) lock(ctx context.Context, p *progress) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(f.lck), 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for the binaries: %w; name another with -dir", err)
+	}
+	locked, err := f.tryLock()
+	if errors.Is(err, fileutil.ErrLocked) {
+		err = p.stage("waiting for another run that builds "+filepath.Base(f.path), "", func(*activity) error {
+			locked, err = f.waitForLock(ctx)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", f.lck, err)
+	}
+	return func() { _ = locked.Close() }, nil
+}
+
+func (f folder) tryLock() (*fileutil.LockedFile, error) {
+	return fileutil.TryLockFile(f.lck, os.O_CREATE|os.O_RDWR, 0o600)
+}
+
+func (f folder) waitForLock(ctx context.Context) (*fileutil.LockedFile, error) {
+	retry := time.NewTicker(lockRetry)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-retry.C:
+		}
+		locked, err := f.tryLock()
+		if !errors.Is(err, fileutil.ErrLocked) {
+			return locked, err
+		}
+	}
+}
+
+// publish gives build an empty folder to work in and makes the folder below it that build returns the finished
+// one, in one step. Whatever else build left is removed, also after an error. The caller holds the lock.
+func (f folder) publish(build func(work string) (string, error)) (err error) {
+	if err := removeAll(f.work); err != nil {
+		return fmt.Errorf("remove what an interrupted run left: %w", err)
+	}
+	if err := os.Mkdir(f.work, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeAll(f.work)) }()
+	built, err := build(f.work)
+	if err != nil {
+		return err
+	}
+	if err := removeAll(f.path); err != nil {
+		return fmt.Errorf("remove an incomplete folder: %w", err)
+	}
+	return os.Rename(built, f.path)
+}
+
+// removeAll removes path and what is below it; there being nothing is no error.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

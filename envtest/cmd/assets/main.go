@@ -1,0 +1,105 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command assets builds the real kube-apiserver and etcd from the Go module proxy, once, and prints the line
+// that tells test environments where they are:
+//
+//	eval "$(go run ./envtest/cmd/assets)"
+//
+// sets KUBEBUILDER_ASSETS in the shell. The line stands alone on stdout; progress and errors go to stderr.
+// The binaries are kept in the user's cache folder, one folder a release, so that a second run answers at once.
+// Everything comes through the go command and its module proxy: no other download site is asked.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// defaultKubernetes is the release that this project is compared with.
+const defaultKubernetes = "v1.36.3"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "assets:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the command without the process around it: args are the arguments after the program's name. It writes
+// to stdout only once the binaries are there.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("assets", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	dir := flags.String("dir", "", "keep the binaries below this `folder` (default: tarn/assets in the user's cache folder)")
+	version := flags.String("kubernetes", defaultKubernetes, "build this `release` of Kubernetes, and the etcd that goes with it")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: only flags are taken, see -h", flags.Arg(0))
+	}
+	r, err := parseRelease(*version)
+	if err != nil {
+		return err
+	}
+	root, err := rootFolder(*dir)
+	if err != nil {
+		return err
+	}
+	folder := newFolder(root, r.folderName(runtime.GOOS, runtime.GOARCH))
+	if !folder.finished() {
+		if err := fill(ctx, folder, r, stderr); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(stdout, "export KUBEBUILDER_ASSETS=%s\n", shellQuote(folder.path))
+	return err
+}
+
+// fill builds r into folder. When another process is at it already, it waits for that one and uses its result.
+func fill(ctx context.Context, folder folder, r release, stderr io.Writer) error {
+	p := newProgress(stderr)
+	unlock, err := folder.lock(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if folder.finished() {
+		return nil
+	}
+	p.printf("building kube-apiserver %s and its etcd into %s, once; this takes some minutes", r.kubernetes, folder.path)
+	return folder.publish(func(work string) (string, error) { return build(ctx, p, r, work) })
+}
+
+// rootFolder is the absolute path of the folder that holds one folder a release: dir, or the default for "".
+func rootFolder(dir string) (string, error) {
+	if dir != "" {
+		return filepath.Abs(dir)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the user's cache folder: %w; name a folder with -dir", err)
+	}
+	return filepath.Join(cache, "tarn", "assets"), nil
+}
+
+// shellQuote is s as one word of a POSIX shell.
+func shellQuote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
