@@ -1,0 +1,63 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// fieldSet says which field selectors a kind knows. The zero value knows metadata.name and metadata.namespace.
+type fieldSet struct {
+	// values adds the selectable fields of obj to set.
+	values func(obj runtime.Object, set fields.Set)
+	// convert checks one requirement of a request and translates its label to the one in values.
+	convert runtime.FieldLabelConversionFunc
+}
+
+// selectable returns the fieldSet for the labels that values sets, named in known besides the metadata ones.
+func selectable[T runtime.Object](values func(obj T, set fields.Set), known ...string) fieldSet {
+	return fieldSet{
+		values:  func(obj runtime.Object, set fields.Set) { values(mustBe[T](obj), set) },
+		convert: accept(append(known, "metadata.name", "metadata.namespace")...),
+	}
+}
+
+// accept returns a conversion that lets the named labels through and refuses all others.
+func accept(known ...string) runtime.FieldLabelConversionFunc {
+	set := make(map[string]bool, len(known))
+	for _, label := range known {
+		set[label] = true
+	}
+	return func(label, value string) (string, string, error) {
+		if !set[label] {
+			return "", "", fmt.Errorf("field label not supported: %s", label)
+		}
+		return label, value, nil
+	}
+}
+
+// attributes returns the labels and selectable fields of an object of this kind, for selectors. It is called for each
+// object that a list or a watch with a selector looks at.
+func (k *kind) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := fields.Set{"metadata.name": m.GetName()}
+	if !k.cluster {
+		set["metadata.namespace"] = m.GetNamespace()
+	}
+	if k.fields.values != nil {
+		k.fields.values(obj, set)
+	}
+	return m.GetLabels(), set, nil
+}
+
+var _ storage.AttrFunc = (*kind)(nil).attributes

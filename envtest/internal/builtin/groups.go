@@ -1,0 +1,72 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// APIGroups makes the storages of every row of the table through getter and returns them, one APIGroupInfo for each API
+// group, in the order of the table. The legacy core group comes first; its PrioritizedVersions[0].Group is "". The server
+// that installs the groups destroys the storages; after an error nothing is left open.
+func APIGroups(getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
+	var set groupSet
+	for _, k := range kinds() {
+		storages, err := newStorages(k, getter)
+		if err != nil {
+			set.destroy()
+			return nil, err
+		}
+		set.add(k.gvk.GroupVersion(), storages)
+		if !k.alias.Empty() {
+			set.add(k.alias.GroupVersion(), storages)
+		}
+	}
+	return set.groups, nil
+}
+
+// groupSet collects storages by group and version. The zero value is empty.
+type groupSet struct {
+	groups []*genericapiserver.APIGroupInfo
+}
+
+// add puts storages into their group and version, which are made when they are new.
+func (s *groupSet) add(gv schema.GroupVersion, storages map[string]rest.Storage) {
+	group := s.group(gv.Group)
+	if !slices.Contains(group.PrioritizedVersions, gv) {
+		group.PrioritizedVersions = append(group.PrioritizedVersions, gv)
+		group.VersionedResourcesStorageMap[gv.Version] = map[string]rest.Storage{}
+	}
+	maps.Copy(group.VersionedResourcesStorageMap[gv.Version], storages)
+}
+
+// group finds a group by name, or appends a new empty one.
+func (s *groupSet) group(name string) *genericapiserver.APIGroupInfo {
+	for _, group := range s.groups {
+		if group.PrioritizedVersions[0].Group == name {
+			return group
+		}
+	}
+	info := genericapiserver.NewDefaultAPIGroupInfo(name, Scheme(), ParameterCodec(), Codecs())
+	info.PrioritizedVersions = nil // the scheme knows more versions than are served
+	s.groups = append(s.groups, &info)
+	return &info
+}
+
+// destroy closes the storages of groups that will not be installed. Storages allow to be destroyed twice.
+func (s *groupSet) destroy() {
+	for _, group := range s.groups {
+		for _, version := range group.VersionedResourcesStorageMap {
+			for _, storage := range version {
+				storage.Destroy()
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// kind is one row of the table: everything the server knows about one built-in kind. Rows are immutable and shared by all
+// servers in the process; what belongs to one server is made by attach.
+//
+// It is a wide struct on purpose: a row states only what differs from the common case, and the zero value of every other
+// field is that common case.
+type kind struct {
+	gvk        schema.GroupVersionKind
+	resource   string // plural, as in the URL
+	singular   string // default: the kind in lower case
+	short      []string
+	categories []string
+	cluster    bool                    // cluster-scoped instead of namespaced
+	alias      schema.GroupVersionKind // a second group and version that serve the same storage
+
+	rules  rules
+	hooks  hooks
+	fields fieldSet
+	table  columns
+
+	// attach adds what the generic store does not do for this kind: store hooks and further subresources. It runs once
+	// per server, after the store is complete.
+	attach func(*genericregistry.Store) (subresources, error)
+}
+
+// rules are the switches of the generic strategy.
+type rules struct {
+	status            bool     // has a status subresource: status is kept apart from the rest on each write
+	keepStatus        bool     // a status in a create request is kept, as for nodes
+	generation        bool     // metadata.generation counts the changes of the desired state
+	putCreates        bool     // PUT of an object that does not exist creates it
+	needVersion       bool     // PUT without a resourceVersion is refused
+	returnDeleted     bool     // DELETE answers with the object instead of a Status
+	orphans           bool     // DELETE without a propagation policy orphans the dependents
+	noFinalizers      bool     // garbage collection never adds finalizers
+	countsLabels      bool     // a change of labels counts for the generation
+	countsAnnotations bool     // a change of annotations does
+	names             nameRule // default: a DNS subdomain
+}
+
+// hooks are the functions of one kind. Each may be nil. A hook owns the objects that it receives for the time of the call
+// only, and validate hooks change nothing.
+type hooks struct {
+	// defaults fills unset fields of a freshly decoded object, from a request or from storage.
+	defaults func(obj runtime.Object)
+	// prepare normalizes before validation. old is nil on create.
+	prepare func(ctx context.Context, obj, old runtime.Object)
+	// prepareStatus does the same for the status subresource.
+	prepareStatus func(ctx context.Context, obj, old runtime.Object)
+	// validate returns what is wrong with obj. old is nil on create.
+	validate func(obj, old runtime.Object) field.ErrorList
+	// grace says whether the object is deleted gracefully, and sets options.GracePeriodSeconds if so.
+	grace func(obj runtime.Object, options *metav1.DeleteOptions) bool
+	// ttl is the lifetime of an object in storage, in seconds.
+	ttl uint64
+	// triggers are the indexes that a watch cache keeps for this kind, by field label.
+	triggers storage.IndexerFuncs
+}
+
+// subresources are storages by the path below the resource, as in {"scale": ...}.
+type subresources map[string]rest.Storage
+
+// nameRule checks a name, or with prefix set a generateName, and returns what is wrong with it.
+type nameRule func(name string, prefix bool) []string
+
+// groupResource returns the qualified plural.
+func (k *kind) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.gvk.Group, Resource: k.resource}
+}
+
+// listGVK returns the list type's name.
+func (k *kind) listGVK() schema.GroupVersionKind {
+	return k.gvk.GroupVersion().WithKind(k.gvk.Kind + "List")
+}
+
+// typed1 turns a function over a concrete type into one over runtime.Object. It panics if it is called with another type,
+// which a table test rules out for every row.
+func typed1[T runtime.Object](f func(T)) func(runtime.Object) {
+	return func(obj runtime.Object) { f(mustBe[T](obj)) }
+}
+
+// typedPrepare does the same for prepare hooks. old stays nil if it is nil.
+func typedPrepare[T runtime.Object](f func(ctx context.Context, obj, old T)) func(context.Context, runtime.Object, runtime.Object) {
+	return func(ctx context.Context, obj, old runtime.Object) { f(ctx, mustBe[T](obj), optional[T](old)) }
+}
+
+// typedCheck does the same for validate hooks. old stays nil if it is nil.
+func typedCheck[T runtime.Object](f func(obj, old T) field.ErrorList) func(obj, old runtime.Object) field.ErrorList {
+	return func(obj, old runtime.Object) field.ErrorList { return f(mustBe[T](obj), optional[T](old)) }
+}
+
+// optional converts old to its concrete type; nil becomes the nil pointer.
+func optional[T runtime.Object](old runtime.Object) T {
+	if old == nil {
+		var none T
+		return none
+	}
+	return mustBe[T](old)
+}
+
+// mustBe asserts the concrete type of an object. A failure is a mistake in the table.
+func mustBe[T runtime.Object](obj runtime.Object) T {
+	t, ok := obj.(T)
+	if !ok {
+		panic(fmt.Sprintf("builtin: a hook for %T was called with %T", t, obj))
+	}
+	return t
+}

@@ -1,0 +1,22 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"slices"
+	"sync"
+)
+
+// kinds returns the table. Callers change neither the slice nor the rows.
+func kinds() []*kind { return table() }
+
+var table = sync.OnceValue(func() []*kind {
+	return slices.Concat(
+		coreKinds(), appsKinds(), batchKinds(), autoscalingKinds(), coordinationKinds(), discoveryKinds(), networkingKinds(),
+		policyKinds(), rbacKinds(), schedulingKinds(), storageKinds(), admissionKinds(),
+	)
+})
+
+// inAll is the category of the resources that `kubectl get all` shows.
+var inAll = []string{"all"}

@@ -1,0 +1,130 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func coordinationKinds() []*kind {
+	return []*kind{{
+		gvk: coordinationv1.SchemeGroupVersion.WithKind("Lease"), resource: "leases",
+		rules: rules{putCreates: true, needVersion: true},
+	}}
+}
+
+func discoveryKinds() []*kind {
+	return []*kind{{
+		gvk: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), resource: "endpointslices",
+		rules: rules{generation: true, countsLabels: true},
+	}}
+}
+
+func networkingKinds() []*kind {
+	networking := func(kind string) schema.GroupVersionKind { return networkingv1.SchemeGroupVersion.WithKind(kind) }
+	return []*kind{
+		{
+			gvk: networking("Ingress"), resource: "ingresses", short: []string{"ing"},
+			rules: rules{status: true, generation: true},
+		},
+		{
+			gvk: networking("IngressClass"), resource: "ingressclasses", cluster: true,
+			rules: rules{generation: true},
+		},
+		{
+			gvk: networking("NetworkPolicy"), resource: "networkpolicies", short: []string{"netpol"},
+			rules: rules{generation: true},
+		},
+	}
+}
+
+func policyKinds() []*kind {
+	return []*kind{{
+		gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resource: "poddisruptionbudgets", short: []string{"pdb"},
+		rules: rules{status: true, generation: true, needVersion: true},
+	}}
+}
+
+func rbacKinds() []*kind {
+	rbac := func(kind string) schema.GroupVersionKind { return rbacv1.SchemeGroupVersion.WithKind(kind) }
+	common := rules{putCreates: true, names: pathvalidation.ValidatePathSegmentName}
+	return []*kind{
+		{gvk: rbac("Role"), resource: "roles", rules: common},
+		{gvk: rbac("RoleBinding"), resource: "rolebindings", rules: common},
+		{gvk: rbac("ClusterRole"), resource: "clusterroles", cluster: true, rules: common},
+		{gvk: rbac("ClusterRoleBinding"), resource: "clusterrolebindings", cluster: true, rules: common},
+	}
+}
+
+func schedulingKinds() []*kind {
+	return []*kind{{
+		gvk: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), resource: "priorityclasses", short: []string{"pc"},
+		cluster: true,
+	}}
+}
+
+func storageKinds() []*kind {
+	storage := func(kind string) schema.GroupVersionKind { return storagev1.SchemeGroupVersion.WithKind(kind) }
+	return []*kind{
+		{
+			gvk: storage("StorageClass"), resource: "storageclasses", short: []string{"sc"}, cluster: true,
+			rules: rules{returnDeleted: true},
+		},
+		{
+			gvk: storage("CSIDriver"), resource: "csidrivers", cluster: true,
+			rules: rules{returnDeleted: true, needVersion: true},
+		},
+		{
+			gvk: storage("CSINode"), resource: "csinodes", cluster: true,
+			rules: rules{returnDeleted: true, needVersion: true},
+		},
+		{
+			gvk: storage("VolumeAttachment"), resource: "volumeattachments", cluster: true,
+			rules: rules{status: true, returnDeleted: true, needVersion: true},
+		},
+	}
+}
+
+func admissionKinds() []*kind {
+	admission := func(kind string) schema.GroupVersionKind {
+		return admissionregistrationv1.SchemeGroupVersion.WithKind(kind)
+	}
+	extensions := []string{"api-extensions"}
+	common := rules{generation: true, needVersion: true}
+	return []*kind{
+		{
+			gvk: admission("MutatingWebhookConfiguration"), resource: "mutatingwebhookconfigurations", cluster: true,
+			categories: extensions, rules: common,
+		},
+		{
+			gvk: admission("ValidatingWebhookConfiguration"), resource: "validatingwebhookconfigurations", cluster: true,
+			categories: extensions, rules: common,
+		},
+		{
+			gvk: admission("ValidatingAdmissionPolicy"), resource: "validatingadmissionpolicies", cluster: true,
+			categories: extensions, rules: rules{status: true, generation: true, needVersion: true},
+		},
+		{
+			gvk: admission("ValidatingAdmissionPolicyBinding"), resource: "validatingadmissionpolicybindings", cluster: true,
+			categories: extensions, rules: common,
+		},
+		{
+			gvk: admission("MutatingAdmissionPolicy"), resource: "mutatingadmissionpolicies", cluster: true,
+			categories: extensions, rules: common,
+		},
+		{
+			gvk: admission("MutatingAdmissionPolicyBinding"), resource: "mutatingadmissionpolicybindings", cluster: true,
+			categories: extensions, rules: common,
+		},
+	}
+}

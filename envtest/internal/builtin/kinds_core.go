@@ -1,0 +1,140 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// core names a kind of the legacy core group.
+func core(kind string) schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(kind) }
+
+func coreKinds() []*kind {
+	return []*kind{
+		{
+			gvk: core("Namespace"), resource: "namespaces", short: []string{"ns"}, cluster: true,
+			rules:  rules{status: true, returnDeleted: true, names: apivalidation.ValidateNamespaceName},
+			fields: selectable(namespaceFields, "status.phase"),
+		},
+		{
+			gvk: core("Node"), resource: "nodes", short: []string{"no"}, cluster: true,
+			rules:  rules{status: true, keepStatus: true},
+			fields: selectable(nodeFields, "spec.unschedulable"),
+		},
+		{
+			gvk: core("Pod"), resource: "pods", short: []string{"po"}, categories: inAll,
+			rules:  rules{status: true, generation: true, returnDeleted: true},
+			hooks:  hooks{triggers: storage.IndexerFuncs{"spec.nodeName": podNodeName}},
+			fields: podFieldSet(),
+		},
+		{
+			gvk: core("Service"), resource: "services", short: []string{"svc"}, categories: inAll,
+			rules:  rules{status: true, putCreates: true, returnDeleted: true, names: apivalidation.NameIsDNS1035Label},
+			fields: selectable(serviceFields, "spec.clusterIP", "spec.type"),
+		},
+		{
+			gvk: core("ServiceAccount"), resource: "serviceaccounts", short: []string{"sa"},
+			rules: rules{returnDeleted: true, names: apivalidation.ValidateServiceAccountName},
+		},
+		{gvk: core("ConfigMap"), resource: "configmaps", short: []string{"cm"}},
+		{
+			gvk: core("Secret"), resource: "secrets",
+			fields: selectable(secretFields, "type"),
+		},
+		{
+			gvk: core("Event"), resource: "events", short: []string{"ev"}, alias: eventsv1.SchemeGroupVersion.WithKind("Event"),
+			rules: rules{putCreates: true, noFinalizers: true},
+			hooks: hooks{ttl: eventLifetime},
+			fields: selectable(eventFields, "involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
+				"involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
+				"reason", "reportingComponent", "source", "type"),
+		},
+		{
+			gvk: core("Endpoints"), resource: "endpoints", singular: "endpoints", short: []string{"ep"},
+			rules: rules{putCreates: true},
+		},
+		{
+			gvk: core("ReplicationController"), resource: "replicationcontrollers", short: []string{"rc"}, categories: inAll,
+			rules: rules{status: true, generation: true, orphans: true},
+			fields: selectable(func(rc *corev1.ReplicationController, set fields.Set) {
+				set["status.replicas"] = strconv.Itoa(int(rc.Status.Replicas))
+			}, "status.replicas"),
+		},
+		{
+			gvk: core("PersistentVolume"), resource: "persistentvolumes", short: []string{"pv"}, cluster: true,
+			rules: rules{status: true, returnDeleted: true},
+		},
+		{
+			gvk: core("PersistentVolumeClaim"), resource: "persistentvolumeclaims", short: []string{"pvc"},
+			rules: rules{status: true, returnDeleted: true},
+		},
+		{
+			gvk: core("LimitRange"), resource: "limitranges", short: []string{"limits"},
+			rules: rules{putCreates: true},
+		},
+		{
+			gvk: core("ResourceQuota"), resource: "resourcequotas", short: []string{"quota"},
+			rules: rules{status: true, returnDeleted: true},
+		},
+		{
+			gvk: core("PodTemplate"), resource: "podtemplates",
+			rules: rules{generation: true, returnDeleted: true},
+		},
+	}
+}
+
+func namespaceFields(ns *corev1.Namespace, set fields.Set) {
+	set["status.phase"] = string(ns.Status.Phase)
+}
+
+func nodeFields(node *corev1.Node, set fields.Set) {
+	set["spec.unschedulable"] = strconv.FormatBool(node.Spec.Unschedulable)
+}
+
+func serviceFields(svc *corev1.Service, set fields.Set) {
+	set["spec.clusterIP"] = svc.Spec.ClusterIP
+	set["spec.type"] = string(svc.Spec.Type)
+}
+
+func secretFields(secret *corev1.Secret, set fields.Set) {
+	set["type"] = string(secret.Type)
+}
+
+// podFieldSet is the fields of Pods; spec.host is the old name of spec.nodeName.
+func podFieldSet() fieldSet {
+	set := selectable(podFields, "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+		"spec.hostNetwork", "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName")
+	accepted := set.convert
+	set.convert = func(label, value string) (string, string, error) {
+		if label == "spec.host" {
+			label = "spec.nodeName"
+		}
+		return accepted(label, value)
+	}
+	return set
+}
+
+func podFields(pod *corev1.Pod, set fields.Set) {
+	set["spec.nodeName"] = pod.Spec.NodeName
+	set["spec.restartPolicy"] = string(pod.Spec.RestartPolicy)
+	set["spec.schedulerName"] = pod.Spec.SchedulerName
+	set["spec.serviceAccountName"] = pod.Spec.ServiceAccountName
+	set["spec.hostNetwork"] = strconv.FormatBool(pod.Spec.HostNetwork)
+	set["status.phase"] = string(pod.Status.Phase)
+	set["status.podIP"] = pod.Status.PodIP
+	set["status.nominatedNodeName"] = pod.Status.NominatedNodeName
+}
+
+// podNodeName is the trigger by which a watch cache finds the watchers of one node's Pods.
+func podNodeName(obj runtime.Object) string {
+	return mustBe[*corev1.Pod](obj).Spec.NodeName
+}

@@ -1,0 +1,65 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func appsKinds() []*kind {
+	apps := func(kind string) schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind(kind) }
+	return []*kind{
+		{
+			gvk: apps("Deployment"), resource: "deployments", short: []string{"deploy"}, categories: inAll,
+			rules: rules{status: true, generation: true, countsAnnotations: true},
+		},
+		{
+			gvk: apps("ReplicaSet"), resource: "replicasets", short: []string{"rs"}, categories: inAll,
+			rules: rules{status: true, generation: true},
+			fields: selectable(func(rs *appsv1.ReplicaSet, set fields.Set) {
+				set["status.replicas"] = strconv.Itoa(int(rs.Status.Replicas))
+			}, "status.replicas"),
+		},
+		{
+			gvk: apps("StatefulSet"), resource: "statefulsets", short: []string{"sts"}, categories: inAll,
+			rules: rules{status: true, generation: true, names: apivalidation.NameIsDNSLabel},
+		},
+		{
+			gvk: apps("DaemonSet"), resource: "daemonsets", short: []string{"ds"}, categories: inAll,
+			rules: rules{status: true, generation: true},
+		},
+		{gvk: apps("ControllerRevision"), resource: "controllerrevisions"},
+	}
+}
+
+func batchKinds() []*kind {
+	return []*kind{
+		{
+			gvk: batchv1.SchemeGroupVersion.WithKind("Job"), resource: "jobs", categories: inAll,
+			rules: rules{status: true, generation: true, orphans: true},
+			fields: selectable(func(job *batchv1.Job, set fields.Set) {
+				set["status.successful"] = strconv.Itoa(int(job.Status.Succeeded))
+			}, "status.successful"),
+		},
+		{
+			gvk: batchv1.SchemeGroupVersion.WithKind("CronJob"), resource: "cronjobs", short: []string{"cj"}, categories: inAll,
+			rules: rules{status: true, generation: true},
+		},
+	}
+}
+
+func autoscalingKinds() []*kind {
+	return []*kind{{
+		gvk: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), resource: "horizontalpodautoscalers",
+		short: []string{"hpa"}, categories: inAll,
+		rules: rules{status: true},
+	}}
+}

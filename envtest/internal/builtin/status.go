@@ -1,0 +1,96 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// statusStrategy is the update strategy of the status subresource: it keeps the stored desired state.
+type statusStrategy struct{ strategy }
+
+var (
+	_ rest.RESTUpdateStrategy  = statusStrategy{}
+	_ rest.ResetFieldsStrategy = statusStrategy{}
+)
+
+// AllowCreateOnUpdate is false: a status belongs to an object that exists.
+func (s statusStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
+
+// PrepareForUpdate takes the status from the request and the rest from storage.
+func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	copyDesired(obj, old)
+	if s.kind.hooks.prepareStatus != nil {
+		s.kind.hooks.prepareStatus(ctx, obj, old)
+	}
+}
+
+// ValidateUpdate finds nothing: metadata is checked by the generic store, and the desired state is unchanged.
+func (s statusStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return nil
+}
+
+// GetResetFields names the whole desired state.
+func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	obj, err := Scheme().New(s.kind.gvk)
+	if err != nil {
+		return nil
+	}
+	var paths []fieldpath.Path
+	for _, name := range desiredNames(obj) {
+		paths = append(paths, fieldpath.MakePathOrDie(name))
+	}
+	return resetFields(s.kind, paths...)
+}
+
+// partREST serves a subresource that reads and writes the whole object through a strategy of its own, as status does. It
+// shares the storage of the main resource, which the main resource destroys.
+type partREST struct{ store *genericregistry.Store }
+
+var (
+	_ rest.Patcher             = partREST{}
+	_ rest.ResetFieldsStrategy = partREST{}
+	_ rest.TableConvertor      = partREST{}
+)
+
+// newPartREST returns a subresource of store's objects that is updated through s.
+func newPartREST(store *genericregistry.Store, s interface {
+	rest.RESTUpdateStrategy
+	rest.ResetFieldsStrategy
+}) partREST {
+	part := *store
+	part.UpdateStrategy = s
+	part.ResetFieldsStrategy = s
+	return partREST{store: &part}
+}
+
+func (r partREST) New() runtime.Object { return r.store.New() }
+
+// Destroy does nothing: the main resource owns the storage.
+func (r partREST) Destroy() {}
+
+func (r partREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update ignores forceAllowCreate: a subresource never creates.
+func (r partREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, info, create, update, false, options)
+}
+
+func (r partREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.store.ResetFieldsStrategy.GetResetFields()
+}
+
+func (r partREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, obj, options)
+}

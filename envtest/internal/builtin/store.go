@@ -1,0 +1,125 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// resourceREST serves the main resource of a kind.
+type resourceREST struct {
+	*genericregistry.Store
+	kind *kind
+}
+
+var (
+	_ rest.StandardStorage    = resourceREST{}
+	_ rest.ShortNamesProvider = resourceREST{}
+	_ rest.CategoriesProvider = resourceREST{}
+)
+
+// ShortNames returns the names that kubectl knows besides the plural.
+func (r resourceREST) ShortNames() []string { return r.kind.short }
+
+// Categories returns the groups of resources to which this one belongs, such as "all".
+func (r resourceREST) Categories() []string { return r.kind.categories }
+
+// newStorages builds one kind's storages by their path in the group: the resource and its subresources.
+func newStorages(k *kind, getter generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
+	store, err := newStore(k, getter)
+	if err != nil {
+		return nil, fmt.Errorf("store for %s: %w", k.gvk, err)
+	}
+	storages := map[string]rest.Storage{k.resource: resourceREST{Store: store, kind: k}}
+	if k.rules.status {
+		storages[k.resource+"/status"] = newPartREST(store, statusStrategy{newStrategy(k)})
+	}
+	if k.attach == nil {
+		return storages, nil
+	}
+	parts, err := k.attach(store)
+	if err != nil {
+		store.Destroy()
+		return nil, fmt.Errorf("subresources of %s: %w", k.gvk, err)
+	}
+	for name, part := range parts {
+		storages[k.resource+"/"+name] = part
+	}
+	return storages, nil
+}
+
+// newStore builds and completes the generic store of one kind. The caller destroys it.
+func newStore(k *kind, getter generic.RESTOptionsGetter) (*genericregistry.Store, error) {
+	s := newStrategy(k)
+	store := &genericregistry.Store{
+		NewFunc:                   newFunc(k.gvk),
+		NewListFunc:               newFunc(k.listGVK()),
+		DefaultQualifiedResource:  k.groupResource(),
+		SingularQualifiedResource: schema.GroupResource{Group: k.gvk.Group, Resource: k.singularName()},
+		CreateStrategy:            s,
+		UpdateStrategy:            s,
+		DeleteStrategy:            s,
+		ResetFieldsStrategy:       s,
+		ReturnDeletedObject:       k.rules.returnDeleted,
+		TableConvertor:            k.tableConvertor(),
+	}
+	if k.hooks.ttl > 0 {
+		store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return k.hooks.ttl, nil }
+	}
+	options := &generic.StoreOptions{
+		RESTOptions: getter,
+		AttrFunc:    k.attributes,
+		TriggerFunc: k.hooks.triggers,
+		Indexers:    k.indexers(),
+	}
+	if err := store.CompleteWithOptions(options); err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// singularName returns the singular in the form that discovery shows.
+func (k *kind) singularName() string {
+	if k.singular != "" {
+		return k.singular
+	}
+	return strings.ToLower(k.gvk.Kind)
+}
+
+// indexers turns the row's triggers into indexers for a watch cache's lists.
+func (k *kind) indexers() *cache.Indexers {
+	if len(k.hooks.triggers) == 0 {
+		return nil
+	}
+	indexers := cache.Indexers{}
+	for label, value := range k.hooks.triggers {
+		indexers["f:"+label] = func(obj any) ([]string, error) {
+			o, ok := obj.(runtime.Object)
+			if !ok {
+				return nil, fmt.Errorf("index %s of %s: not an API object: %T", label, k.gvk.Kind, obj)
+			}
+			return []string{value(o)}, nil
+		}
+	}
+	return &indexers
+}
+
+// newFunc returns a constructor for a registered type.
+func newFunc(gvk schema.GroupVersionKind) func() runtime.Object {
+	return func() runtime.Object {
+		obj, err := Scheme().New(gvk)
+		if err != nil {
+			panic(fmt.Sprintf("builtin: %s is in the table but not in the scheme: %v", gvk, err))
+		}
+		return obj
+	}
+}

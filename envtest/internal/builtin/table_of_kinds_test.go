@@ -1,0 +1,94 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// noStorage gives stores without storage: enough to build them.
+func noStorage() generic.RESTOptionsGetter {
+	return generic.RESTOptions{
+		StorageConfig:  (&storagebackend.Config{}).ForResource(schema.GroupResource{Resource: "any"}),
+		ResourcePrefix: "/any",
+		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
+			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+			return nil, func() {}, nil
+		},
+	}
+}
+
+func TestEveryKindIsServed(t *testing.T) {
+	groups, err := APIGroups(noStorage())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := groups[0].PrioritizedVersions[0].Group; got != "" {
+		t.Errorf("the first group is %q, want the core group", got)
+	}
+	served := map[schema.GroupVersionResource]bool{}
+	for _, group := range groups {
+		for version, storages := range group.VersionedResourcesStorageMap {
+			for resource := range storages {
+				served[schema.GroupVersionResource{Group: group.PrioritizedVersions[0].Group, Version: version, Resource: resource}] = true
+			}
+		}
+	}
+	for _, k := range kinds() {
+		gv := k.gvk.GroupVersion()
+		if !served[gv.WithResource(k.resource)] {
+			t.Errorf("%s %s is not served", gv, k.resource)
+		}
+		if k.rules.status != served[gv.WithResource(k.resource+"/status")] {
+			t.Errorf("%s %s: status subresource served: %v, want %v", gv, k.resource, !k.rules.status, k.rules.status)
+		}
+	}
+}
+
+func TestEveryKindHasItsParts(t *testing.T) {
+	for _, k := range kinds() {
+		obj := newFunc(k.gvk)()
+		if _, err := meta.Accessor(obj); err != nil {
+			t.Errorf("%s: %v", k.gvk, err)
+		}
+		if k.rules.status && !statusOf(obj).IsValid() {
+			t.Errorf("%s has a status subresource but no field Status", k.gvk)
+		}
+		if err := meta.SetList(newFunc(k.listGVK())(), []runtime.Object{obj}); err != nil {
+			t.Errorf("%s: %v", k.listGVK(), err)
+		}
+		plural, singular := meta.UnsafeGuessKindToResource(k.gvk)
+		if plural.Resource != k.resource || singular.Resource != k.singularName() {
+			t.Errorf("%s: resource %s, singular %s; clients that guess expect %s and %s",
+				k.gvk, k.resource, k.singularName(), plural.Resource, singular.Resource)
+		}
+	}
+}
+
+func TestEveryKindHasOpenAPI(t *testing.T) {
+	defs := OpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/definitions/" + path) })
+	for _, k := range kinds() {
+		for _, gvk := range []schema.GroupVersionKind{k.gvk, k.listGVK()} {
+			obj := newFunc(gvk)()
+			named, ok := obj.(interface{ OpenAPIModelName() string })
+			if !ok {
+				named = reflect.ValueOf(obj).Elem().Interface().(interface{ OpenAPIModelName() string })
+			}
+			if def, ok := defs[named.OpenAPIModelName()]; !ok || len(def.Schema.Properties) == 0 {
+				t.Errorf("%s: no OpenAPI definition %s", gvk, named.OpenAPIModelName())
+			}
+		}
+	}
+}
