@@ -1,0 +1,126 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// These are controller-runtime's own types: a program changes nothing but the
+// function that makes the cache.
+type (
+	Cache              = crcache.Cache
+	Informers          = crcache.Informers
+	Informer           = crcache.Informer
+	InformerGetOption  = crcache.InformerGetOption
+	InformerGetOptions = crcache.InformerGetOptions
+	NewCacheFunc       = crcache.NewCacheFunc
+
+	Options  = crcache.Options
+	ByObject = crcache.ByObject
+	Config   = crcache.Config
+
+	// ErrCacheNotStarted is returned by reads before Start; match its pointer
+	// with errors.As.
+	ErrCacheNotStarted = crcache.ErrCacheNotStarted
+	// ErrResourceNotCached is returned by reads of a kind without an informer if
+	// Options.ReaderFailOnMissingInformer is set; match its pointer with errors.As.
+	ErrResourceNotCached = crcache.ErrResourceNotCached
+)
+
+// AllNamespaces is the key of Options.DefaultNamespaces and ByObject.Namespaces
+// for all namespaces that have no entry of their own.
+const AllNamespaces = crcache.AllNamespaces
+
+// BlockUntilSynced says whether GetInformer and GetInformerForKind wait until the
+// informer has synced; they do by default.
+func BlockUntilSynced(shouldBlock bool) InformerGetOption {
+	return crcache.BlockUntilSynced(shouldBlock)
+}
+
+// TransformStripManagedFields drops the managedFields of every object before it
+// is stored.
+func TransformStripManagedFields() toolscache.TransformFunc {
+	return crcache.TransformStripManagedFields()
+}
+
+var _ NewCacheFunc = New
+
+// New returns a cache of the objects that the API server of cfg holds. It makes
+// requests only if opts.ByObject is set, to learn the scope of those kinds, and
+// otherwise when kinds are asked for. Neither cfg nor opts is modified or kept.
+//
+// Options that contradict each other, or that the API server cannot serve, are
+// refused here.
+func New(cfg *rest.Config, opts Options) (Cache, error) {
+	if cfg == nil {
+		return nil, fmt.Errorf("cannot make a cache: the rest config is nil")
+	}
+	cfg = rest.CopyConfig(cfg)
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	if err := setDefaults(cfg, &opts); err != nil {
+		return nil, err
+	}
+	return newInformerCache(opts, mapMaker(cfg, &opts))
+}
+
+// setDefaults fills in what connects the cache to the API server.
+func setDefaults(cfg *rest.Config, opts *Options) (err error) {
+	if opts.HTTPClient == nil {
+		if opts.HTTPClient, err = rest.HTTPClientFor(cfg); err != nil {
+			return fmt.Errorf("could not create HTTP client from config: %w", err)
+		}
+	}
+	if opts.Scheme == nil {
+		opts.Scheme = scheme.Scheme
+	}
+	if opts.Mapper == nil {
+		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(cfg, opts.HTTPClient); err != nil {
+			return fmt.Errorf("could not create RESTMapper from config: %w", err)
+		}
+	}
+	return nil
+}
+
+// caches numbers the caches of the process: informer names must be unique in it.
+var caches atomic.Int64
+
+// mapMaker returns a function that makes the informer map for one scope.
+func mapMaker(cfg *rest.Config, opts *Options) func(namespace string, c Config) *informers.Map {
+	base := informers.Options{
+		Name:              fmt.Sprintf("tarn-%d", caches.Add(1)),
+		Logger:            log.Log.WithName("tarn").WithName("cache"),
+		Config:            cfg,
+		HTTPClient:        opts.HTTPClient,
+		Scheme:            opts.Scheme,
+		Mapper:            opts.Mapper,
+		WatchErrorHandler: opts.DefaultWatchErrorHandler,
+		NewInformer:       opts.NewInformer,
+	}
+	return func(namespace string, c Config) *informers.Map {
+		o := base
+		o.Namespace = namespace
+		o.Selector = informers.Selector{Label: c.LabelSelector, Field: c.FieldSelector}
+		o.Transform = c.Transform
+		o.UnsafeDisableDeepCopy = c.UnsafeDisableDeepCopy != nil && *c.UnsafeDisableDeepCopy
+		o.EnableWatchBookmarks = c.EnableWatchBookmarks == nil || *c.EnableWatchBookmarks
+		o.ResyncPeriod = defaultSyncPeriod
+		if c.SyncPeriod != nil {
+			o.ResyncPeriod = *c.SyncPeriod
+		}
+		return informers.NewMap(o)
+	}
+}

@@ -1,0 +1,179 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// defaultSyncPeriod is controller-runtime's: rare enough to cost nothing.
+const defaultSyncPeriod = 10 * time.Hour
+
+// scopeConfigs says how a kind is cached: one configuration for each namespace
+// that is cached on its own, and under AllNamespaces one for all others, or for a
+// cluster-scoped kind.
+type scopeConfigs map[string]Config
+
+// merge returns the first setting there is, for each setting; configs are given
+// in the order of their precedence. It is the only place that lists the settings
+// of a Config.
+func merge(configs ...Config) Config {
+	var merged Config
+	for _, c := range configs {
+		if merged.LabelSelector == nil {
+			merged.LabelSelector = c.LabelSelector
+		}
+		if merged.FieldSelector == nil {
+			merged.FieldSelector = c.FieldSelector
+		}
+		if merged.Transform == nil {
+			merged.Transform = c.Transform
+		}
+		if merged.UnsafeDisableDeepCopy == nil {
+			merged.UnsafeDisableDeepCopy = c.UnsafeDisableDeepCopy
+		}
+		if merged.EnableWatchBookmarks == nil {
+			merged.EnableWatchBookmarks = c.EnableWatchBookmarks
+		}
+		if merged.SyncPeriod == nil {
+			merged.SyncPeriod = c.SyncPeriod
+		}
+	}
+	return merged
+}
+
+// defaultConfig holds the Default* settings.
+func defaultConfig(o *Options) Config {
+	return Config{
+		LabelSelector:         o.DefaultLabelSelector,
+		FieldSelector:         o.DefaultFieldSelector,
+		Transform:             o.DefaultTransform,
+		UnsafeDisableDeepCopy: o.DefaultUnsafeDisableDeepCopy,
+		EnableWatchBookmarks:  o.DefaultEnableWatchBookmarks,
+		SyncPeriod:            o.SyncPeriod,
+	}
+}
+
+// objectConfig holds the settings of a kind.
+func objectConfig(b ByObject) Config {
+	return Config{
+		LabelSelector:         b.Label,
+		FieldSelector:         b.Field,
+		Transform:             b.Transform,
+		UnsafeDisableDeepCopy: b.UnsafeDisableDeepCopy,
+		EnableWatchBookmarks:  b.EnableWatchBookmarks,
+		SyncPeriod:            b.SyncPeriod,
+	}
+}
+
+// namespacedDefaults is how namespaced kinds without settings of their own are
+// cached.
+func namespacedDefaults(o *Options) (scopeConfigs, error) {
+	configs := scopeConfigs{}
+	for namespace, c := range o.DefaultNamespaces {
+		configs[namespace] = merge(c, defaultConfig(o))
+	}
+	return finish(configs, defaultConfig(o))
+}
+
+// clusterDefaults is how cluster-scoped kinds without settings of their own are
+// cached.
+func clusterDefaults(o *Options) (scopeConfigs, error) {
+	return finish(nil, defaultConfig(o))
+}
+
+// byObjectConfigs is how the kinds in Options.ByObject are cached. A setting of a
+// namespace goes before one of the kind, that before one in DefaultNamespaces,
+// and that before the default.
+func byObjectConfigs(o *Options) (map[schema.GroupVersionKind]scopeConfigs, error) {
+	byGVK := make(map[schema.GroupVersionKind]scopeConfigs, len(o.ByObject))
+	for obj, b := range o.ByObject {
+		gvk, namespaced, err := identify(o, obj)
+		if err != nil {
+			return nil, fmt.Errorf("cache option ByObject: %w", err)
+		}
+		if _, ok := byGVK[gvk]; ok {
+			return nil, fmt.Errorf("cache option ByObject: there are two entries for %s; merge them into one, which holds for all its representations", gvk)
+		}
+		if !namespaced && b.Namespaces != nil {
+			return nil, fmt.Errorf("cache option ByObject: type %T is not namespaced, but its ByObject.Namespaces setting is not nil; remove it", obj)
+		}
+		namespaces := b.Namespaces
+		if namespaced && namespaces == nil {
+			namespaces = o.DefaultNamespaces
+		}
+		configs := scopeConfigs{}
+		for namespace, c := range namespaces {
+			configs[namespace] = merge(c, objectConfig(b), o.DefaultNamespaces[namespace], defaultConfig(o))
+		}
+		if byGVK[gvk], err = finish(configs, merge(objectConfig(b), defaultConfig(o))); err != nil {
+			return nil, fmt.Errorf("cache option ByObject[%T]: %w", obj, err)
+		}
+	}
+	return byGVK, nil
+}
+
+func identify(o *Options, obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {
+	if gvk, err = kindOf(obj, o.Scheme); err != nil {
+		return gvk, false, err
+	}
+	if namespaced, err = apiutil.IsGVKNamespaced(gvk, o.Mapper); err != nil {
+		return gvk, false, fmt.Errorf("failed to determine if %T is namespaced: %w", obj, err)
+	}
+	return gvk, namespaced, nil
+}
+
+// finish completes the configurations of a kind: without any namespace, all are
+// cached under one configuration; AllNamespaces leaves out the namespaces that
+// are cached on their own. Selectors that cannot be sent are refused.
+func finish(configs scopeConfigs, all Config) (scopeConfigs, error) {
+	if len(configs) == 0 {
+		configs = scopeConfigs{AllNamespaces: all}
+	}
+	for _, c := range configs {
+		if err := checkSelectors(c); err != nil {
+			return nil, err
+		}
+	}
+	if rest, ok := configs[AllNamespaces]; ok && len(configs) > 1 {
+		rest.FieldSelector = excludeNamespaces(rest.FieldSelector, configs)
+		configs[AllNamespaces] = rest
+	}
+	return configs, nil
+}
+
+func excludeNamespaces(selector fields.Selector, configs scopeConfigs) fields.Selector {
+	var terms []fields.Selector
+	for _, namespace := range slices.Sorted(maps.Keys(configs)) {
+		if namespace != AllNamespaces {
+			terms = append(terms, fields.OneTermNotEqualSelector("metadata.namespace", namespace))
+		}
+	}
+	if selector != nil {
+		terms = append(terms, selector)
+	}
+	return fields.AndSelectors(terms...)
+}
+
+// checkSelectors refuses the selectors that match nothing: they have no form in
+// which they could be sent, and would select everything.
+func checkSelectors(c Config) error {
+	if s := c.LabelSelector; s != nil && !s.Empty() && s.String() == labels.Nothing().String() {
+		return errors.New("labels.Nothing() cannot be sent to the API server, which would take it for everything; use a selector that no object matches")
+	}
+	if s := c.FieldSelector; s != nil && !s.Empty() && s.String() == fields.Nothing().String() {
+		return errors.New("fields.Nothing() cannot be sent to the API server, which would take it for everything; use a selector that no object matches")
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+	"github.com/tarn-dev/tarn/pkg/reader"
+)
+
+// informerCache is the cache: it finds the scopes of a kind, and in them the
+// informers and readers. It has no state of its own beside the informer maps.
+type informerCache struct {
+	scheme        *runtime.Scheme
+	isNamespaced  func(schema.GroupVersionKind) (bool, error)
+	failOnMissing bool
+
+	byGVK map[schema.GroupVersionKind]scopes
+	// The kinds that are not in byGVK. Without DefaultNamespaces namespaced is nil,
+	// and cluster serves all of them.
+	namespaced, cluster scopes
+}
+
+var _ Cache = (*informerCache)(nil)
+
+func newInformerCache(opts Options, newMap func(string, Config) *informers.Map) (*informerCache, error) {
+	build := func(configs scopeConfigs) scopes {
+		s := scopes{}
+		for namespace, config := range configs {
+			s[namespace] = newMap(namespace, config)
+		}
+		return s
+	}
+	c := &informerCache{
+		scheme:        opts.Scheme,
+		isNamespaced:  func(gvk schema.GroupVersionKind) (bool, error) { return apiutil.IsGVKNamespaced(gvk, opts.Mapper) },
+		failOnMissing: opts.ReaderFailOnMissingInformer,
+		byGVK:         map[schema.GroupVersionKind]scopes{},
+	}
+
+	cluster, err := clusterDefaults(&opts)
+	if err != nil {
+		return nil, fmt.Errorf("cache options: %w", err)
+	}
+	c.cluster = build(cluster)
+	if len(opts.DefaultNamespaces) > 0 {
+		namespaced, err := namespacedDefaults(&opts)
+		if err != nil {
+			return nil, fmt.Errorf("cache option DefaultNamespaces: %w", err)
+		}
+		c.namespaced = build(namespaced)
+	}
+	byGVK, err := byObjectConfigs(&opts)
+	if err != nil {
+		return nil, err
+	}
+	for gvk, configs := range byGVK {
+		c.byGVK[gvk] = build(configs)
+	}
+	return c, nil
+}
+
+// scopesOf returns the scopes in which a kind is cached.
+func (c *informerCache) scopesOf(gvk schema.GroupVersionKind) (scopes, error) {
+	if s, ok := c.byGVK[gvk]; ok {
+		return s, nil
+	}
+	if c.namespaced == nil {
+		return c.cluster, nil // no need to ask the server for the kind's scope
+	}
+	namespaced, err := c.isNamespaced(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell whether %s is namespaced; if it is a custom resource, install its CRD first: %w", gvk, err)
+	}
+	if !namespaced {
+		return c.cluster, nil
+	}
+	return c.namespaced, nil
+}
+
+// maps returns every informer map of the cache.
+func (c *informerCache) maps() []*informers.Map {
+	all := append(c.cluster.all(), c.namespaced.all()...)
+	for _, s := range c.byGVK {
+		all = append(all, s.all()...)
+	}
+	return all
+}
+
+// Get implements client.Reader.
+func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	gvk, err := kindOf(obj, c.scheme)
+	if err != nil {
+		return fmt.Errorf("cannot get %s: %w", key, err)
+	}
+	s, err := c.scopesOf(gvk)
+	if err != nil {
+		return err
+	}
+	m, err := s.serving(key.Namespace)
+	if err != nil {
+		return fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)
+	}
+	readers, err := c.readers(ctx, informers.KeyOf(gvk, obj), m)
+	if err != nil {
+		return err
+	}
+	return readers[0].Get(ctx, key, obj, opts...)
+}
+
+// List implements client.Reader.
+func (c *informerCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	gvk, err := kindOfItems(list, c.scheme)
+	if err != nil {
+		return fmt.Errorf("cannot list: %w", err)
+	}
+	s, err := c.scopesOf(gvk)
+	if err != nil {
+		return err
+	}
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	from := s.all()
+	if o.Namespace != "" {
+		m, err := s.serving(o.Namespace)
+		if err != nil {
+			return fmt.Errorf("unable to list: %s in namespace %q because of %w", gvk.Kind, o.Namespace, err)
+		}
+		from = []*informers.Map{m}
+	}
+	readers, err := c.readers(ctx, informers.KeyOf(gvk, list), from...)
+	if err != nil {
+		return err
+	}
+	return reader.List(ctx, list, &o, readers...)
+}
+
+// readers returns the readers of key in the given maps, all synced.
+func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...*informers.Map) ([]*reader.CacheReader, error) {
+	entries := make([]*informers.MapEntry, len(from))
+	for i, m := range from {
+		entry, ok := m.Peek(key)
+		if !ok && c.failOnMissing {
+			return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
+		}
+		if !ok {
+			var err error
+			if entry, err = m.Get(key); err != nil {
+				return nil, err
+			}
+		}
+		if !m.Started() {
+			return nil, &ErrCacheNotStarted{}
+		}
+		entries[i] = entry
+	}
+	readers := make([]*reader.CacheReader, len(from))
+	for i, entry := range entries {
+		if err := entry.WaitForSync(ctx); err != nil {
+			return nil, err
+		}
+		readers[i] = entry.Reader
+	}
+	return readers, nil
+}
+
+// GetInformer implements Informers.
+func (c *informerCache) GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error) {
+	gvk, err := kindOf(obj, c.scheme)
+	if err != nil {
+		return nil, fmt.Errorf("cannot get an informer: %w", err)
+	}
+	return c.informer(ctx, informers.KeyOf(gvk, obj), opts)
+}
+
+// GetInformerForKind implements Informers; the objects of the informer are of
+// the Go type that the scheme has for gvk.
+func (c *informerCache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error) {
+	if err := checkRegistered(gvk, c.scheme); err != nil {
+		return nil, err
+	}
+	return c.informer(ctx, informers.Key{GroupVersionKind: gvk}, opts)
+}
+
+func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []InformerGetOption) (Informer, error) {
+	o := InformerGetOptions{}
+	for _, apply := range opts {
+		apply(&o)
+	}
+	block := o.BlockUntilSynced == nil || *o.BlockUntilSynced
+
+	s, err := c.scopesOf(key.GroupVersionKind)
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]part, 0, len(s))
+	for namespace, m := range s {
+		entry, err := m.Get(key)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{namespace: namespace, scope: m, entry: entry})
+	}
+	for _, p := range parts {
+		if !block || !p.scope.Started() {
+			continue
+		}
+		if err := p.entry.WaitForSync(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0].entry.Informer, nil
+	}
+	return newMultiInformer(parts), nil
+}
+
+// RemoveInformer implements Informers. Removing one that does not exist is no
+// error.
+func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) error {
+	gvk, err := kindOf(obj, c.scheme)
+	if err != nil {
+		return fmt.Errorf("cannot remove an informer: %w", err)
+	}
+	s, err := c.scopesOf(gvk)
+	if err != nil {
+		return err
+	}
+	for _, m := range s {
+		m.Remove(informers.KeyOf(gvk, obj))
+	}
+	return nil
+}
+
+// IndexField implements client.FieldIndexer. It works before and after the cache
+// has started, and for a field that is indexed already.
+func (c *informerCache) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	gvk, err := kindOf(obj, c.scheme)
+	if err != nil {
+		return fmt.Errorf("cannot index field %q: %w", field, err)
+	}
+	s, err := c.scopesOf(gvk)
+	if err != nil {
+		return err
+	}
+	for _, m := range s {
+		entry, err := m.Get(informers.KeyOf(gvk, obj))
+		if err != nil {
+			return err
+		}
+		if err := entry.IndexField(field, extract); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Start implements Informers: it blocks until ctx ends and every goroutine of the
+// cache has returned.
+func (c *informerCache) Start(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, m := range c.maps() {
+		group.Go(func() error { return m.Start(ctx) })
+	}
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// WaitForCacheSync implements Informers: it waits until the cache is started and
+// has synced, and reports false if ctx ends first.
+func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
+	for _, m := range c.maps() {
+		if !m.WaitForCacheSync(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// NeedLeaderElection tells a manager to start the cache before it is elected.
+func (c *informerCache) NeedLeaderElection() bool { return false }

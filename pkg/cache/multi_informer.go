@@ -1,0 +1,159 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// part is the informer of a kind in one namespace.
+type part struct {
+	namespace string
+	scope     *informers.Map
+	entry     *informers.MapEntry
+}
+
+// multiInformer makes the informers of a kind in several namespaces one.
+type multiInformer struct {
+	*allDone
+	parts []part
+}
+
+var _ Informer = (*multiInformer)(nil)
+
+func newMultiInformer(parts []part) *multiInformer {
+	slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.namespace, b.namespace) })
+	checkers := make([]toolscache.DoneChecker, len(parts))
+	for i, p := range parts {
+		checkers[i] = p.entry.Informer.HasSyncedChecker()
+	}
+	return &multiInformer{parts: parts, allDone: newAllDone(parts[0].scope, checkers)}
+}
+
+// AddEventHandler implements Informer.
+func (i *multiInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod implements Informer.
+func (i *multiInformer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
+}
+
+// AddEventHandlerWithOptions implements Informer: the handler is added to all
+// informers or to none.
+func (i *multiInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	handles := make([]toolscache.ResourceEventHandlerRegistration, 0, len(i.parts))
+	checkers := make([]toolscache.DoneChecker, 0, len(i.parts))
+	for _, p := range i.parts {
+		handle, err := p.entry.Informer.AddEventHandlerWithOptions(handler, options)
+		if err != nil {
+			return nil, errors.Join(err, i.remove(handles))
+		}
+		handles = append(handles, handle)
+		checkers = append(checkers, handle.HasSyncedChecker())
+	}
+	return &multiRegistration{
+		informer: i,
+		handles:  handles,
+		allDone:  newAllDone(i.parts[0].scope, checkers),
+	}, nil
+}
+
+// RemoveEventHandler implements Informer. It is idempotent.
+func (i *multiInformer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
+	r, ok := handle.(*multiRegistration)
+	if !ok || !slices.EqualFunc(r.informer.parts, i.parts, func(a, b part) bool { return a.entry == b.entry }) {
+		return errors.New("cannot remove the event handler: its registration is of another informer")
+	}
+	return i.remove(r.handles)
+}
+
+// remove removes the handlers from the first informers, in the order in which
+// they were added.
+func (i *multiInformer) remove(handles []toolscache.ResourceEventHandlerRegistration) error {
+	var errs []error
+	for n, handle := range handles {
+		errs = append(errs, i.parts[n].entry.Informer.RemoveEventHandler(handle))
+	}
+	return errors.Join(errs...)
+}
+
+// AddIndexers implements Informer.
+func (i *multiInformer) AddIndexers(indexers toolscache.Indexers) error {
+	for _, p := range i.parts {
+		if err := p.entry.Informer.AddIndexers(indexers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsStopped implements Informer: it reports whether all informers have stopped.
+func (i *multiInformer) IsStopped() bool {
+	return !slices.ContainsFunc(i.parts, func(p part) bool { return !p.entry.Informer.IsStopped() })
+}
+
+// multiRegistration is the registration of one handler with several informers.
+type multiRegistration struct {
+	*allDone
+	informer *multiInformer
+	handles  []toolscache.ResourceEventHandlerRegistration
+}
+
+// allDone is done when all its checkers are.
+type allDone struct {
+	checkers []toolscache.DoneChecker
+	owner    *informers.Map // of the goroutine that waits
+	wait     sync.Once
+	done     chan struct{}
+}
+
+func newAllDone(owner *informers.Map, checkers []toolscache.DoneChecker) *allDone {
+	return &allDone{owner: owner, checkers: checkers, done: make(chan struct{})}
+}
+
+// HasSynced reports whether all are done, without waiting.
+func (d *allDone) HasSynced() bool {
+	return !slices.ContainsFunc(d.checkers, func(c toolscache.DoneChecker) bool { return !toolscache.IsDone(c) })
+}
+
+// HasSyncedChecker returns the checker itself.
+func (d *allDone) HasSyncedChecker() toolscache.DoneChecker { return d }
+
+// Name implements toolscache.DoneChecker.
+func (d *allDone) Name() string {
+	names := make([]string, len(d.checkers))
+	for i, c := range d.checkers {
+		names[i] = c.Name()
+	}
+	return strings.Join(names, ", ")
+}
+
+// Done implements toolscache.DoneChecker. The goroutine that closes the channel
+// belongs to the cache and ends with it.
+func (d *allDone) Done() <-chan struct{} {
+	d.wait.Do(func() {
+		d.owner.Go(func(ctx context.Context) {
+			for _, c := range d.checkers {
+				select {
+				case <-c.Done():
+				case <-ctx.Done():
+					return
+				}
+			}
+			close(d.done)
+		})
+	})
+	return d.done
+}

@@ -1,0 +1,168 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/reader"
+)
+
+// MapEntry is an informer together with the reader of its store.
+type MapEntry struct {
+	Informer toolscache.SharedIndexInformer
+	Reader   *reader.CacheReader
+
+	key       Key
+	namespace string
+	fields    *index.Fields
+	release   func() // gives the informer's name back, once
+
+	// ctx ends when the informer is removed or its map is stopped.
+	ctx    context.Context
+	remove context.CancelFunc
+
+	lastError atomic.Pointer[error] // of listing or watching
+}
+
+// newEntry makes the entry for key; its informer does not run yet.
+func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source) (*MapEntry, error) {
+	e := &MapEntry{
+		key:       key,
+		namespace: o.Namespace,
+		fields:    index.NewFields(key.GroupVersionKind, o.Logger),
+		release:   func() {},
+	}
+	e.ctx, e.remove = context.WithCancel(context.Background())
+
+	lw := newListWatch(src, o.Selector, o.EnableWatchBookmarks)
+	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+	if o.NewInformer != nil {
+		e.Informer = o.NewInformer(lw, src.example(), jitter(o.ResyncPeriod), indexers)
+	} else {
+		identifier, err := e.identify(o.Name, mapping)
+		if err != nil {
+			return nil, err
+		}
+		e.Informer = toolscache.NewSharedIndexInformerWithOptions(lw, src.example(), toolscache.SharedIndexInformerOptions{
+			ResyncPeriod:      jitter(o.ResyncPeriod),
+			Indexers:          indexers,
+			ObjectDescription: key.String(),
+			Identifier:        identifier,
+		})
+	}
+	if err := e.configure(o); err != nil {
+		e.release()
+		return nil, fmt.Errorf("setting up the informer of %s: %w", key, err)
+	}
+	e.Reader = reader.New(reader.Options{
+		Indexer:         e.Informer.GetIndexer(),
+		GVK:             key.GroupVersionKind,
+		Scope:           mapping.Scope.Name(),
+		Fields:          e.fields,
+		DisableDeepCopy: o.UnsafeDisableDeepCopy,
+	})
+	return e, nil
+}
+
+// identify registers the informer's name, under which client-go publishes its
+// metrics. Names are unique in a process and can be released one by one only if
+// each informer has its own.
+func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache.InformerNameAndResource, error) {
+	scope := e.namespace
+	if scope == "" {
+		scope = "*"
+	}
+	name := fmt.Sprintf("%s/%s/%s/%s", cache, e.key.Representation, mapping.Resource.GroupResource(), scope)
+	if mapping.Resource.Version != "" {
+		name += "@" + mapping.Resource.Version
+	}
+	identity, err := toolscache.NewInformerName(name)
+	if err != nil {
+		return toolscache.InformerNameAndResource{}, fmt.Errorf("naming the informer of %s: %w", e.key, err)
+	}
+	// A second release would take the name from whoever has it by then.
+	e.release = sync.OnceFunc(identity.Release)
+	return identity.WithResource(mapping.Resource), nil
+}
+
+func (e *MapEntry) configure(o *Options) error {
+	handle := o.WatchErrorHandler
+	if handle == nil {
+		handle = toolscache.DefaultWatchErrorHandler
+	}
+	err := e.Informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
+		e.lastError.Store(&err)
+		handle(ctx, r, err)
+	})
+	// An informer of the user's may take no handler; only one that was asked for
+	// must not be lost.
+	if err != nil && o.WatchErrorHandler != nil {
+		return err
+	}
+	return e.Informer.SetTransform(o.Transform)
+}
+
+// run runs the informer until the entry is removed or ctx ends.
+func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
+	defer e.release()
+	stop := context.AfterFunc(ctx, e.remove)
+	defer stop()
+	e.Informer.RunWithContext(logr.NewContext(e.ctx, logger))
+}
+
+// IndexField declares a field index, see [index.Fields.Declare].
+func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
+	return e.fields.Declare(e.Informer, field, extract)
+}
+
+// errRemoved is the reason why waiting for an entry is in vain.
+var errRemoved = errors.New("the informer was removed, or its cache stopped, before it had synced")
+
+// WaitForSync waits until the informer has synced. If ctx ends first, the error
+// is a Timeout API error that says what the informer is waiting for.
+func (e *MapEntry) WaitForSync(ctx context.Context) error {
+	if e.Informer.HasSynced() {
+		return nil
+	}
+	synced := e.Informer.HasSyncedChecker().Done()
+	select {
+	case <-synced:
+		return nil
+	case <-e.ctx.Done():
+		return fmt.Errorf("waiting for the cache of %s: %w", e, errRemoved)
+	case <-ctx.Done():
+		if e.Informer.HasSynced() {
+			return nil
+		}
+		return apierrors.NewTimeoutError(fmt.Sprintf("gave up waiting for the cache of %s to sync (%v): %s",
+			e, context.Cause(ctx), e.waitingFor()), 0)
+	}
+}
+
+func (e *MapEntry) waitingFor() string {
+	if err := e.lastError.Load(); err != nil {
+		return "listing or watching last failed with: " + (*err).Error()
+	}
+	return "the first list is not complete yet, no error so far"
+}
+
+// String names the kind and the scope.
+func (e *MapEntry) String() string {
+	if e.namespace == "" {
+		return e.key.String()
+	}
+	return fmt.Sprintf("%s in namespace %q", e.key, e.namespace)
+}

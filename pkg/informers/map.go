@@ -1,0 +1,205 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// Map holds the informers of one scope.
+type Map struct {
+	options Options
+
+	mu      sync.RWMutex // guards what follows
+	entries map[Key]*MapEntry
+	ctx     context.Context // set by Start: the life of everything that the map runs
+	stopped bool            // nothing is started any more
+	pending []func(context.Context)
+
+	started chan struct{} // closed by Start
+	running sync.WaitGroup
+}
+
+// NewMap returns a map without informers.
+func NewMap(o Options) *Map {
+	return &Map{options: o, entries: map[Key]*MapEntry{}, started: make(chan struct{})}
+}
+
+// errStopped is returned for what would need an informer that runs.
+var errStopped = errors.New("the cache has been stopped")
+
+// Start runs the informers, those there are and those to come, until ctx ends
+// and every goroutine of the map has returned. It can be called once.
+func (m *Map) Start(ctx context.Context) error {
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	m.mu.Lock()
+	m.stopped = true
+	m.mu.Unlock()
+	m.running.Wait()
+	return nil
+}
+
+func (m *Map) start(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx != nil {
+		return errors.New("informer already started: a cache can be started once")
+	}
+	m.ctx = ctx
+	for _, entry := range m.entries {
+		m.runLocked(entry)
+	}
+	for _, f := range m.pending {
+		m.running.Go(func() { f(ctx) })
+	}
+	m.pending = nil
+	close(m.started)
+	return nil
+}
+
+func (m *Map) runLocked(e *MapEntry) {
+	m.running.Go(func() { e.run(m.ctx, m.options.Logger) })
+}
+
+// Go runs f in a goroutine that Start waits for, as soon as the map is started;
+// f must return when its context ends. After the map has stopped f is not run.
+func (m *Map) Go(f func(context.Context)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.stopped:
+	case m.ctx == nil:
+		m.pending = append(m.pending, f)
+	default:
+		ctx := m.ctx
+		m.running.Go(func() { f(ctx) })
+	}
+}
+
+// Started reports whether Start has been called.
+func (m *Map) Started() bool {
+	select {
+	case <-m.started:
+		return true
+	default:
+		return false
+	}
+}
+
+// Peek returns the entry for key if there is one.
+func (m *Map) Peek(key Key) (*MapEntry, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	entry, ok := m.entries[key]
+	return entry, ok
+}
+
+// Get returns the entry for key, and makes it if there is none. If the map is
+// started, the informer of the entry is running then. Get does not wait for it to
+// sync.
+func (m *Map) Get(key Key) (*MapEntry, error) {
+	if entry, ok := m.Peek(key); ok {
+		return entry, nil
+	}
+	// Asking for the mapping may mean a request to the server, so it is done
+	// without the lock: other kinds must not wait for it.
+	mapping, err := m.mapping(key)
+	if err != nil {
+		return nil, err
+	}
+	namespace := ""
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace = m.options.Namespace
+		if namespace == "" {
+			namespace = m.options.Selector.namespace()
+		}
+	}
+	src, err := newSource(&m.options, key, mapping, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
+	}
+	return m.add(key, mapping, src)
+}
+
+func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
+	mapping, err := m.options.Mapper.RESTMapping(key.GroupKind(), key.Version)
+	if meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("the API server does not serve %s; if it is a custom resource, install its CRD first: %w", key, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the resource of %s: %w", key, err)
+	}
+	return mapping, nil
+}
+
+// add makes the entry unless another goroutine has.
+func (m *Map) add(key Key, mapping *meta.RESTMapping, src source) (*MapEntry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if entry, ok := m.entries[key]; ok {
+		return entry, nil
+	}
+	if m.stopped || m.ctx != nil && m.ctx.Err() != nil {
+		return nil, fmt.Errorf("cannot start an informer of %s: %w", key, errStopped)
+	}
+	entry, err := newEntry(&m.options, key, mapping, src)
+	if err != nil {
+		return nil, err
+	}
+	m.entries[key] = entry
+	if m.ctx != nil {
+		m.runLocked(entry)
+	}
+	return entry, nil
+}
+
+// Remove stops the informer for key, if there is one, and forgets it. It does not
+// wait for the end of its goroutines; Start does.
+func (m *Map) Remove(key Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry, ok := m.entries[key]
+	if !ok {
+		return
+	}
+	delete(m.entries, key)
+	entry.remove()
+	entry.release() // at once, for the entry that may take its place
+}
+
+// WaitForCacheSync waits until the map is started and every informer that it then
+// holds has synced or was removed. It reports false if ctx ends first.
+func (m *Map) WaitForCacheSync(ctx context.Context) bool {
+	select {
+	case <-m.started:
+	case <-ctx.Done():
+		return false
+	}
+	m.mu.RLock()
+	entries := slices.Collect(maps.Values(m.entries))
+	m.mu.RUnlock()
+	for _, entry := range entries {
+		if err := entry.WaitForSync(ctx); err != nil && !m.removed(entry) {
+			m.options.Logger.Info("The cache did not sync", "reason", err.Error())
+			return false
+		}
+	}
+	return true
+}
+
+// removed reports whether entry is no longer in the map.
+func (m *Map) removed(entry *MapEntry) bool {
+	current, ok := m.Peek(entry.key)
+	return !ok || current != entry
+}

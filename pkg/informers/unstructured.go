@@ -1,0 +1,56 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// untyped is the source of unstructured objects: the dynamic client.
+type untyped struct {
+	gvk       schema.GroupVersionKind
+	resources dynamic.ResourceInterface
+}
+
+func newUnstructured(o *Options, gvk schema.GroupVersionKind, resource schema.GroupVersionResource, namespace string) (source, error) {
+	client, err := dynamic.NewForConfigAndClient(withoutSerializer(o.Config), o.HTTPClient)
+	if err != nil {
+		return nil, err
+	}
+	s := &untyped{gvk: gvk, resources: client.Resource(resource)}
+	if namespace != "" {
+		s.resources = client.Resource(resource).Namespace(namespace)
+	}
+	return s, nil
+}
+
+// withoutSerializer returns a copy of cfg without a serializer of the user's:
+// the dynamic and the metadata client bring the one that they need.
+func withoutSerializer(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.NegotiatedSerializer = nil
+	return cfg
+}
+
+func (s *untyped) example() runtime.Object {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(s.gvk)
+	return u
+}
+
+func (s *untyped) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return s.resources.List(ctx, opts)
+}
+
+func (s *untyped) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return s.resources.Watch(ctx, opts)
+}
