@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -147,31 +148,44 @@ func (c *informerCache) List(ctx context.Context, list client.ObjectList, opts .
 
 // readers returns the readers of key in the given maps, all synced.
 func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...*informers.Map) ([]*reader.CacheReader, error) {
-	entries := make([]*informers.MapEntry, len(from))
-	for i, m := range from {
-		entry, ok := m.Peek(key)
-		if !ok && c.failOnMissing {
+	for _, m := range from {
+		if _, ok := m.Peek(key); !ok && c.failOnMissing {
 			return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
 		}
-		if !ok {
-			var err error
-			if entry, err = m.Get(key); err != nil {
-				return nil, err
-			}
-		}
-		if !m.Started() {
-			return nil, &ErrCacheNotStarted{}
-		}
-		entries[i] = entry
 	}
-	readers := make([]*reader.CacheReader, len(from))
+	entries, started, err := entries(ctx, key, from, true)
+	if err != nil {
+		return nil, err
+	}
+	if !started {
+		return nil, &ErrCacheNotStarted{}
+	}
+	readers := make([]*reader.CacheReader, len(entries))
 	for i, entry := range entries {
-		if err := entry.WaitForSync(ctx); err != nil {
-			return nil, err
-		}
 		readers[i] = entry.Reader
 	}
 	return readers, nil
+}
+
+// entries returns the entries for key in the given maps, and whether these are
+// started. If they are, the informers run, and if wait is set they have synced.
+func entries(ctx context.Context, key informers.Key, from []*informers.Map, wait bool) (_ []*informers.MapEntry, started bool, err error) {
+	entries := make([]*informers.MapEntry, len(from))
+	for i, m := range from {
+		if entries[i], err = m.Get(ctx, key); err != nil {
+			return nil, false, err
+		}
+	}
+	started = !slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
+	if !started || !wait {
+		return entries, started, nil
+	}
+	for _, entry := range entries {
+		if err := entry.WaitForSync(ctx); err != nil {
+			return nil, true, err
+		}
+	}
+	return entries, true, nil
 }
 
 // GetInformer implements Informers.
@@ -197,32 +211,19 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	for _, apply := range opts {
 		apply(&o)
 	}
-	block := o.BlockUntilSynced == nil || *o.BlockUntilSynced
-
 	s, err := c.scopesOf(key.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}
-	parts := make([]part, 0, len(s))
-	for namespace, m := range s {
-		entry, err := m.Get(key)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part{namespace: namespace, scope: m, entry: entry})
+	from := s.all()
+	found, _, err := entries(ctx, key, from, o.BlockUntilSynced == nil || *o.BlockUntilSynced)
+	if err != nil {
+		return nil, err
 	}
-	for _, p := range parts {
-		if !block || !p.scope.Started() {
-			continue
-		}
-		if err := p.entry.WaitForSync(ctx); err != nil {
-			return nil, err
-		}
+	if len(found) == 1 {
+		return found[0].Informer, nil
 	}
-	if len(parts) == 1 {
-		return parts[0].entry.Informer, nil
-	}
-	return newMultiInformer(parts), nil
+	return newMultiInformer(from[0], found), nil
 }
 
 // RemoveInformer implements Informers. Removing one that does not exist is no
@@ -244,7 +245,7 @@ func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) err
 
 // IndexField implements client.FieldIndexer. It works before and after the cache
 // has started, and for a field that is indexed already.
-func (c *informerCache) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
 		return fmt.Errorf("cannot index field %q: %w", field, err)
@@ -253,11 +254,11 @@ func (c *informerCache) IndexField(_ context.Context, obj client.Object, field s
 	if err != nil {
 		return err
 	}
-	for _, m := range s {
-		entry, err := m.Get(informers.KeyOf(gvk, obj))
-		if err != nil {
-			return err
-		}
+	found, _, err := entries(ctx, informers.KeyOf(gvk, obj), s.all(), false)
+	if err != nil {
+		return err
+	}
+	for _, entry := range found {
 		if err := entry.IndexField(field, extract); err != nil {
 			return err
 		}

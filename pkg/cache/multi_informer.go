@@ -16,28 +16,21 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// part is the informer of a kind in one namespace.
-type part struct {
-	namespace string
-	scope     *informers.Map
-	entry     *informers.MapEntry
-}
-
 // multiInformer makes the informers of a kind in several namespaces one.
 type multiInformer struct {
 	*allDone
-	parts []part
+	entries []*informers.MapEntry
 }
 
 var _ Informer = (*multiInformer)(nil)
 
-func newMultiInformer(parts []part) *multiInformer {
-	slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.namespace, b.namespace) })
-	checkers := make([]toolscache.DoneChecker, len(parts))
-	for i, p := range parts {
-		checkers[i] = p.entry.Informer.HasSyncedChecker()
+// newMultiInformer joins entries; owner runs the goroutines that wait for them.
+func newMultiInformer(owner *informers.Map, entries []*informers.MapEntry) *multiInformer {
+	checkers := make([]toolscache.DoneChecker, len(entries))
+	for i, entry := range entries {
+		checkers[i] = entry.Informer.HasSyncedChecker()
 	}
-	return &multiInformer{parts: parts, allDone: newAllDone(parts[0].scope, checkers)}
+	return &multiInformer{entries: entries, allDone: newAllDone(owner, checkers)}
 }
 
 // AddEventHandler implements Informer.
@@ -53,10 +46,10 @@ func (i *multiInformer) AddEventHandlerWithResyncPeriod(handler toolscache.Resou
 // AddEventHandlerWithOptions implements Informer: the handler is added to all
 // informers or to none.
 func (i *multiInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	handles := make([]toolscache.ResourceEventHandlerRegistration, 0, len(i.parts))
-	checkers := make([]toolscache.DoneChecker, 0, len(i.parts))
-	for _, p := range i.parts {
-		handle, err := p.entry.Informer.AddEventHandlerWithOptions(handler, options)
+	handles := make([]toolscache.ResourceEventHandlerRegistration, 0, len(i.entries))
+	checkers := make([]toolscache.DoneChecker, 0, len(i.entries))
+	for _, entry := range i.entries {
+		handle, err := entry.Informer.AddEventHandlerWithOptions(handler, options)
 		if err != nil {
 			return nil, errors.Join(err, i.remove(handles))
 		}
@@ -64,16 +57,16 @@ func (i *multiInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEv
 		checkers = append(checkers, handle.HasSyncedChecker())
 	}
 	return &multiRegistration{
-		informer: i,
-		handles:  handles,
-		allDone:  newAllDone(i.parts[0].scope, checkers),
+		of:      i.entries,
+		handles: handles,
+		allDone: newAllDone(i.owner, checkers),
 	}, nil
 }
 
 // RemoveEventHandler implements Informer. It is idempotent.
 func (i *multiInformer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*multiRegistration)
-	if !ok || !slices.EqualFunc(r.informer.parts, i.parts, func(a, b part) bool { return a.entry == b.entry }) {
+	if !ok || !slices.Equal(r.of, i.entries) {
 		return errors.New("cannot remove the event handler: its registration is of another informer")
 	}
 	return i.remove(r.handles)
@@ -84,15 +77,15 @@ func (i *multiInformer) RemoveEventHandler(handle toolscache.ResourceEventHandle
 func (i *multiInformer) remove(handles []toolscache.ResourceEventHandlerRegistration) error {
 	var errs []error
 	for n, handle := range handles {
-		errs = append(errs, i.parts[n].entry.Informer.RemoveEventHandler(handle))
+		errs = append(errs, i.entries[n].Informer.RemoveEventHandler(handle))
 	}
 	return errors.Join(errs...)
 }
 
 // AddIndexers implements Informer.
 func (i *multiInformer) AddIndexers(indexers toolscache.Indexers) error {
-	for _, p := range i.parts {
-		if err := p.entry.Informer.AddIndexers(indexers); err != nil {
+	for _, entry := range i.entries {
+		if err := entry.Informer.AddIndexers(indexers); err != nil {
 			return err
 		}
 	}
@@ -101,14 +94,14 @@ func (i *multiInformer) AddIndexers(indexers toolscache.Indexers) error {
 
 // IsStopped implements Informer: it reports whether all informers have stopped.
 func (i *multiInformer) IsStopped() bool {
-	return !slices.ContainsFunc(i.parts, func(p part) bool { return !p.entry.Informer.IsStopped() })
+	return !slices.ContainsFunc(i.entries, func(e *informers.MapEntry) bool { return !e.Informer.IsStopped() })
 }
 
 // multiRegistration is the registration of one handler with several informers.
 type multiRegistration struct {
 	*allDone
-	informer *multiInformer
-	handles  []toolscache.ResourceEventHandlerRegistration
+	of      []*informers.MapEntry
+	handles []toolscache.ResourceEventHandlerRegistration // one for each entry
 }
 
 // allDone is done when all its checkers are.

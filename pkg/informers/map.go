@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
@@ -107,10 +108,14 @@ func (m *Map) Peek(key Key) (*MapEntry, bool) {
 
 // Get returns the entry for key, and makes it if there is none. If the map is
 // started, the informer of the entry is running then. Get does not wait for it to
-// sync.
-func (m *Map) Get(key Key) (*MapEntry, error) {
+// sync, see [MapEntry.WaitForSync]. If ctx has ended it makes none: the error is a
+// Timeout API error.
+func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	if entry, ok := m.Peek(key); ok {
 		return entry, nil
+	}
+	if ctx.Err() != nil {
+		return nil, apierrors.NewTimeoutError(fmt.Sprintf("did not start to cache %s: %v", key, context.Cause(ctx)), 0)
 	}
 	// Asking for the mapping may mean a request to the server, so it is done
 	// without the lock: other kinds must not wait for it.
