@@ -1,0 +1,112 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	webhookinit "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
+	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/component-base/tracing"
+)
+
+// mapperReset is how often policies learn of new kinds, as in kube-apiserver.
+const mapperReset = 30 * time.Second
+
+// pluginOrder is kube-apiserver's order of the plugins that do not belong to one built-in kind.
+var pluginOrder = [...]string{
+	lifecycle.PluginName, mutatingpolicy.PluginName, mutatingwebhook.PluginName, validatingpolicy.PluginName,
+	validatingwebhook.PluginName,
+}
+
+// setAdmission gives config its admission chain. What the plugins run ends when ctx does.
+func setAdmission(ctx context.Context, config *genericapiserver.Config, clients *loopback, resolver webhook.ServiceResolver) error {
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.kube.Discovery()))
+	initializers := admission.PluginInitializers{
+		initializer.New(clients.kube, clients.dynamic, clients.informers, config.Authorization.Authorizer,
+			config.FeatureGate, config.EffectiveVersion, ctx.Done(), mapper),
+		webhookinit.NewPluginInitializer(webhookAuthentication(config), resolver),
+	}
+	plugins := admission.NewPlugins()
+	genericapiserver.RegisterAllAdmissionPlugins(plugins)
+	var chain []admission.Interface
+	for _, name := range pluginOrder {
+		plugin, err := plugins.InitPlugin(name, nil, initializers)
+		if err != nil {
+			return fmt.Errorf("set up admission plugin %s: %w", name, err)
+		}
+		chain = append(chain, plugin)
+	}
+	config.AdmissionControl = reinvoker{admission.NewChainHandler(chain...)}
+	return config.AddPostStartHook("tarn-admission-kinds", func(hook genericapiserver.PostStartHookContext) error {
+		go wait.UntilWithContext(hook, func(context.Context) { mapper.Reset() }, mapperReset)
+		return nil
+	})
+}
+
+// webhookAuthentication lets webhooks be called with the server's own credentials where they point at the server.
+func webhookAuthentication(config *genericapiserver.Config) webhook.AuthenticationInfoResolverWrapper {
+	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, config.LoopbackClientConfig, tracing.NewNoopTracerProvider())
+}
+
+// reinvoker runs mutating plugins a second time when one of them asks for it, because another one changed the object
+// after it. It implements admission.MutationInterface and admission.ValidationInterface.
+type reinvoker struct{ chain admission.Interface }
+
+// Handles implements admission.Interface.
+func (r reinvoker) Handles(operation admission.Operation) bool { return r.chain.Handles(operation) }
+
+// Admit implements admission.MutationInterface.
+func (r reinvoker) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	mutating, ok := r.chain.(admission.MutationInterface)
+	if !ok {
+		return nil
+	}
+	if err := mutating.Admit(ctx, a, o); err != nil {
+		return err
+	}
+	again := a.GetReinvocationContext()
+	if !again.ShouldReinvoke() {
+		return nil
+	}
+	again.SetIsReinvoke()
+	return mutating.Admit(ctx, a, o)
+}
+
+// Validate implements admission.ValidationInterface.
+func (r reinvoker) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if validating, ok := r.chain.(admission.ValidationInterface); ok {
+		return validating.Validate(ctx, a, o)
+	}
+	return nil
+}
+
+// ServiceResolver tells where a Service that a webhook configuration names is reached. There is no cluster network whose
+// DNS could tell: a test that serves a webhook itself answers with its own address.
+type ServiceResolver func(namespace, name string, port int32) (*url.URL, error)
+
+// ResolveEndpoint implements webhook.ServiceResolver.
+func (f ServiceResolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	return f(namespace, name, port)
+}
+
+// unresolved is the resolver when the user gave none.
+func unresolved(namespace, name string, port int32) (*url.URL, error) {
+	return nil, fmt.Errorf("webhook names Service %s/%s port %d, which leads nowhere in a test: "+
+		"use a URL in its client config, or set Options.ServiceResolver", namespace, name, port)
+}

@@ -1,0 +1,30 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package envtest runs a Kubernetes API server with its etcd inside the test process.
+//
+// No binary is downloaded, built or started. A test needs one line:
+//
+//	env := envtest.Start(t)
+//	client, err := client.New(env.Config(), client.Options{})
+//
+// The server is made of the same libraries as kube-apiserver: k8s.io/apiserver for handlers, admission and storage,
+// k8s.io/apiextensions-apiserver for custom resources, and etcd itself below. What is missing on purpose are
+// controllers, the scheduler and the kubelet: a Pod that is created stays as it is, and a namespace that is deleted stays
+// in phase Terminating, as with every environment that has only an API server.
+//
+// # Isolation
+//
+// Any number of environments can run in one process. Each has an etcd of its own that listens nowhere, a loopback port
+// that the kernel picked, a certificate authority that lives as long as the server, and bearer tokens that nobody else
+// knows. Requests without a known token are answered with 401. Stop closes everything that Start opened.
+//
+// # Differences from a real server
+//
+// A CustomResourceDefinition's Established condition carries a time three seconds in the past: the CRD server delays the
+// first creates for two seconds after that time, for the sake of clusters with several API servers.
+//
+// # Benchmarks
+//
+//	go test ./envtest -run '^$' -bench . -benchtime 5x
+package envtest

@@ -1,0 +1,167 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Environment is an API server with its etcd in this process. Make one with New. Its methods are safe for concurrent
+// use.
+type Environment struct {
+	opts Options
+
+	mu      sync.Mutex
+	state   state   // guarded by mu
+	running running // guarded by mu; set in state started
+}
+
+// state is where an environment is in its life; it never goes back.
+type state int
+
+const (
+	created state = iota
+	started
+	stopped
+)
+
+// running are the parts of a started environment.
+type running struct {
+	etcd    *etcd
+	serving *serving
+	cert    *certificate
+	users   *tokens
+	server  *server
+	admin   *rest.Config
+}
+
+// New returns an environment that is not started.
+func New(opts Options) *Environment {
+	return &Environment{opts: opts}
+}
+
+// Start starts the environment. It returns when the server answers requests, the default namespaces and the Service
+// kubernetes exist, and the CRDs of the options are served; or with an error, after which nothing is left running.
+// Cancelling ctx makes Start give up; a started environment does not depend on it. An environment starts once.
+func (e *Environment) Start(ctx context.Context) error {
+	if err := e.opts.validate(); err != nil {
+		return err
+	}
+	crds, err := readCRDs(e.opts.CRDDirectoryPaths)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != created {
+		return ErrStartedBefore
+	}
+	r, err := e.run(ctx)
+	if err == nil {
+		err = r.install(ctx, append(crds, e.opts.CRDs...))
+	}
+	if err != nil {
+		e.state = stopped
+		return errors.Join(fmt.Errorf("start the environment: %w", err), r.stop(0))
+	}
+	e.state, e.running = started, r
+	return nil
+}
+
+// run starts the parts one after the other. What it returns has to be stopped even if there is an error.
+func (e *Environment) run(ctx context.Context) (r running, err error) {
+	if r.serving, err = listen(); err != nil {
+		return r, err
+	}
+	if r.cert, err = newCertificate(); err != nil {
+		return r, err
+	}
+	if r.etcd, err = startEtcd(ctx, e.opts.DataDirectory); err != nil {
+		return r, err
+	}
+	r.users = newTokens()
+	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.cert, r.users); err != nil {
+		return r, err
+	}
+	if err = r.server.start(ctx, r.cert); err != nil {
+		return r, err
+	}
+	if err = bootstrap(ctx, r.server.loopback.kube); err != nil {
+		return r, err
+	}
+	r.admin = restConfig(r.serving, r.cert, r.users.issue(adminName, adminGroup))
+	return r, nil
+}
+
+// stop stops the parts that there are, the last one first.
+func (r *running) stop(grace time.Duration) error {
+	var errs []error
+	switch {
+	case r.server != nil:
+		errs = append(errs, r.server.stop(grace))
+	case r.serving != nil:
+		errs = append(errs, r.serving.stop(grace))
+	}
+	if r.etcd != nil {
+		errs = append(errs, r.etcd.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// Stop stops the environment, and returns when nothing of it is left: no goroutine, connection, port or file. Requests in
+// flight are cut off, unless the options give them time. Stopping again, or what never started, does nothing.
+func (e *Environment) Stop() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.state
+	e.state = stopped
+	if before != started {
+		return nil
+	}
+	r := e.running
+	e.running = running{} // its memory can go
+	if err := r.stop(e.opts.StopGracePeriod); err != nil {
+		return fmt.Errorf("stop the environment: %w", err)
+	}
+	return nil
+}
+
+// Config returns a client configuration for an administrator. It is the caller's own copy. It is nil when the environment
+// is not running.
+func (e *Environment) Config() *rest.Config {
+	r, err := e.parts()
+	if err != nil {
+		return nil
+	}
+	return rest.CopyConfig(r.admin)
+}
+
+// AddUser returns a client configuration for a user of the name and groups, who can do what RBAC objects on the server
+// allow. The group system:authenticated is added. Calling it again for the same name makes a further credential.
+func (e *Environment) AddUser(name string, groups ...string) (*rest.Config, error) {
+	if name == "" {
+		return nil, errors.New("add a user: the name is empty")
+	}
+	r, err := e.parts()
+	if err != nil {
+		return nil, fmt.Errorf("add user %s: %w", name, err)
+	}
+	return restConfig(r.serving, r.cert, r.users.issue(name, groups...)), nil
+}
+
+// parts returns what runs, or ErrNotRunning.
+func (e *Environment) parts() (running, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != started {
+		return running{}, ErrNotRunning
+	}
+	return e.running, nil
+}

@@ -1,0 +1,17 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import "errors"
+
+var (
+	// ErrNotRunning says that an environment was asked for something before Start or after Stop.
+	ErrNotRunning = errors.New("the environment is not running: call Start first, and nothing after Stop")
+
+	// ErrStartedBefore says that Start was called a second time. An environment runs once; make a new one.
+	ErrStartedBefore = errors.New("the environment was started before: make a new one with New")
+
+	// ErrCRDNotEstablished says that the server accepted a CustomResourceDefinition and will not serve it.
+	ErrCRDNotEstablished = errors.New("the CustomResourceDefinition cannot be established")
+)

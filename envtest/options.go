@@ -1,0 +1,79 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Options configure an Environment. The zero value works.
+type Options struct {
+	// CRDs are installed by Start, which waits until they are served. They are not changed.
+	CRDs []*apiextensionsv1.CustomResourceDefinition
+
+	// CRDDirectoryPaths are folders with CustomResourceDefinitions in YAML or JSON files, or such files. Start installs
+	// them like CRDs. Documents of other kinds are passed over; folders below are not entered.
+	CRDDirectoryPaths []string
+
+	// StorageDecorator chooses what stands between request handlers and etcd, resource by resource. The default is
+	// UpstreamCacher.
+	StorageDecorator StorageDecorator
+
+	// ServiceResolver finds the Services that webhook configurations and conversion webhooks name. Without it such
+	// webhooks fail, and those with a URL work.
+	ServiceResolver ServiceResolver
+
+	// DataDirectory is the folder in which etcd's folder is made, and from which Stop removes it. The default is the
+	// system's folder for temporary files.
+	DataDirectory string
+
+	// StopGracePeriod lets requests end by themselves when the environment stops, before connections are closed. It is
+	// used up whenever a watch is open. The default is zero.
+	StopGracePeriod time.Duration
+}
+
+// validate reports every field that Start cannot work with.
+func (o Options) validate() error {
+	var errs []error
+	for i, crd := range o.CRDs {
+		if crd == nil {
+			errs = append(errs, fmt.Errorf("envtest.Options.CRDs[%d] is nil: leave it out", i))
+		}
+	}
+	for i, path := range o.CRDDirectoryPaths {
+		if _, err := os.Stat(path); err != nil {
+			errs = append(errs, fmt.Errorf("envtest.Options.CRDDirectoryPaths[%d]: %w", i, err))
+		}
+	}
+	if o.DataDirectory != "" {
+		if info, err := os.Stat(o.DataDirectory); err != nil {
+			errs = append(errs, fmt.Errorf("envtest.Options.DataDirectory: %w", err))
+		} else if !info.IsDir() {
+			errs = append(errs, fmt.Errorf("envtest.Options.DataDirectory: %s is not a folder", o.DataDirectory))
+		}
+	}
+	if o.StopGracePeriod < 0 {
+		errs = append(errs, fmt.Errorf("envtest.Options.StopGracePeriod is %s: use zero to stop at once", o.StopGracePeriod))
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) storageDecorator() StorageDecorator {
+	if o.StorageDecorator == nil {
+		return UpstreamCacher
+	}
+	return o.StorageDecorator
+}
+
+func (o Options) serviceResolver() ServiceResolver {
+	if o.ServiceResolver == nil {
+		return unresolved
+	}
+	return o.ServiceResolver
+}

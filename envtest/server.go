@@ -1,0 +1,254 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/storage"
+	storagefeature "k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/klog/v2"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+)
+
+const (
+	// serverUser is the name by which kube-apiserver knows itself.
+	serverUser = "system:apiserver"
+	adminGroup = "system:masters"
+
+	// hookInterval is short, because nearly all hooks are done when they are first looked at.
+	hookInterval = time.Millisecond
+
+	// hookPatience is far above what hooks take, and bounds Stop if one of them hangs.
+	hookPatience = 30 * time.Second
+)
+
+// server is the API server of one environment: k8s.io/apiserver's generic server with the CRD server's handlers and the
+// built-in kinds in it, behind a listener of our own.
+type server struct {
+	crds     *crdserver.CustomResourceDefinitions
+	serving  *serving
+	catalog  *catalog
+	loopback *loopback
+	handlers requests // inside the handler chain, where the server's own time-outs do not cut a handler off
+	cancel   context.CancelFunc
+	started  bool // hooks run
+}
+
+// newServer puts the parts together; start runs them. pair and tokens are the server's identity and its users.
+func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, users *tokens) (_ *server, err error) {
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	s := &server{serving: listener, cancel: cancel}
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	s.loopback, err = newLoopback(restConfig(listener, cert, users.issue(serverUser, adminGroup)))
+	if err != nil {
+		return nil, err
+	}
+	learnProgress(ctx)
+	stores := &stores{etcd: etcd, decorate: opts.storageDecorator()}
+	config, err := s.config(ctx, opts, stores, users)
+	if err != nil {
+		return nil, err
+	}
+	if s.crds, err = s.build(config, stores, opts); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// learnProgress tells apiserver's storage about etcd once per process; see progressClient.
+func learnProgress(ctx context.Context) {
+	storagefeature.DefaultFeatureSupportChecker.CheckClient(ctx, progressClient{etcdversion.Version}, storage.RequestWatchProgress)
+}
+
+// config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
+func (s *server) config(ctx context.Context, opts Options, stores *stores, users *tokens) (*genericapiserver.RecommendedConfig, error) {
+	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
+	config.ExternalAddress = s.serving.address()
+	config.LoopbackClientConfig = protobuf(s.loopback.config)
+	config.SharedInformerFactory = s.loopback.informers
+	config.EffectiveVersion = release{compatibility.DefaultBuildEffectiveVersion()}
+	config.FeatureGate = utilfeature.DefaultFeatureGate
+	config.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
+	config.RESTOptionsGetter = builtinOptions{stores}
+	config.EnableProfiling = false // would let any user change the process's log level
+	config.BuildHandlerChainFunc = s.chain
+	s.catalog = newCatalog(crdserver.Codecs)
+	config.AggregatedDiscoveryGroupManager = catalogSource{s.catalog, aggregated.BuiltinSource}
+	setOpenAPI(&config.Config)
+
+	authorizer, err := newAuthorizer(s.loopback.informers)
+	if err != nil {
+		return nil, err
+	}
+	config.Authentication.Authenticator = users.authenticator()
+	config.Authorization.Authorizer = authorizer
+	if err := setAdmission(ctx, &config.Config, s.loopback, opts.serviceResolver()); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// chain is the default handler chain. It counts handlers at its inner end too: the outer end gives up on a request that
+// its client has left, and Stop must not pull the storage away from the handler that still works on it.
+func (s *server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
+	return genericapiserver.DefaultBuildHandlerChain(s.handlers.track(handler), config)
+}
+
+// build makes the CRD server and installs the built-in kinds on it.
+func (s *server) build(config *genericapiserver.RecommendedConfig, stores *stores, opts Options) (*crdserver.CustomResourceDefinitions, error) {
+	crdConfig := crdserver.Config{
+		GenericConfig: config,
+		ExtraConfig: crdserver.ExtraConfig{
+			CRDRESTOptionsGetter: customOptions{stores},
+			MasterCount:          1,
+			ServiceResolver:      opts.serviceResolver(),
+			AuthResolverWrapper:  webhookAuthentication(&config.Config),
+		},
+	}
+	crds, err := crdConfig.Complete().New(genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("create the server for custom resources: %w", err)
+	}
+	generic := crds.GenericAPIServer
+	generic.AggregatedLegacyDiscoveryGroupManager = catalogSource{newCatalog(crdserver.Codecs), aggregated.BuiltinSource}
+	installDiscovery(generic, s.catalog)
+	if err := installBuiltin(generic, stores); err != nil {
+		generic.Destroy()
+		return nil, err
+	}
+	return crds, nil
+}
+
+// installBuiltin installs the built-in kinds: the core group under /api, all others under /apis.
+func installBuiltin(generic *genericapiserver.GenericAPIServer, stores *stores) error {
+	groups, err := builtin.APIGroups(builtinOptions{stores})
+	if err != nil {
+		return fmt.Errorf("create the built-in kinds: %w", err)
+	}
+	var named []*genericapiserver.APIGroupInfo
+	for _, group := range groups {
+		if group.PrioritizedVersions[0].Group != "" {
+			named = append(named, group)
+			continue
+		}
+		if err := generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, group); err != nil {
+			return fmt.Errorf("install the core group: %w", err)
+		}
+	}
+	if err := generic.InstallAPIGroups(named...); err != nil { // together: each call builds the OpenAPI models once
+		return fmt.Errorf("install the built-in groups: %w", err)
+	}
+	return nil
+}
+
+// start serves requests and returns when the server is ready: informers are synced and hooks are done.
+func (s *server) start(ctx context.Context, pair *certificate) error {
+	generic := s.crds.GenericAPIServer
+	run, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	inner := s.cancel
+	s.cancel = func() { cancel(); inner() }
+	s.serving.serve(generic.Handler, pair.pair)
+
+	// The informers list while the OpenAPI documents are built; the hook that looks for them polls, and finds them synced.
+	s.crds.Informers.Start(run.Done())
+	s.loopback.informers.Start(run.Done())
+	generic.PrepareRun()
+	s.crds.Informers.WaitForCacheSync(ctx.Done())
+	s.loopback.informers.WaitForCacheSync(ctx.Done())
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("wait for the server's informers: %w", context.Cause(ctx))
+	}
+	generic.RunPostStartHooks(run)
+	s.started = true
+	return s.waitForHooks(ctx)
+}
+
+// waitForHooks returns when every hook is done. The generic server tells of that through its health checks alone.
+func (s *server) waitForHooks(ctx context.Context) error {
+	ticker := time.NewTicker(hookInterval)
+	defer ticker.Stop()
+	for {
+		name := s.pendingHook()
+		if name == "" {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", name, context.Cause(ctx))
+		}
+	}
+}
+
+// pendingHook names a hook that is not done, or is empty.
+func (s *server) pendingHook() string {
+	for _, check := range s.crds.GenericAPIServer.HealthzChecks() {
+		if strings.HasPrefix(check.Name(), "poststarthook/") && check.Check(nil) != nil {
+			return check.Name()
+		}
+	}
+	return ""
+}
+
+// stop ends everything that start began, in the order in which it depends on each other. Requests get grace to end.
+func (s *server) stop(grace time.Duration) error {
+	if s.started {
+		// A hook that is cancelled ends the process, so that a server that failed to start has to finish first.
+		ctx, cancel := context.WithTimeout(context.Background(), hookPatience)
+		defer cancel()
+		if err := s.waitForHooks(ctx); err != nil {
+			return err
+		}
+	}
+	s.cancel()
+	s.loopback.informers.Shutdown()
+	s.crds.Informers.Shutdown()
+	err := s.serving.stop(grace)
+	s.handlers.close()
+	s.crds.GenericAPIServer.Destroy()
+	return err
+}
+
+// restConfig is a client configuration for the server.
+func restConfig(listener *serving, cert *certificate, token string) *rest.Config {
+	return &rest.Config{
+		Host:               "https://" + listener.address(),
+		BearerToken:        token,
+		TLSClientConfig:    rest.TLSClientConfig{CAData: cert.authority},
+		QPS:                -1, // no throttling
+		DisableCompression: true,
+	}
+}
+
+// release is the version that the server reports. The libraries know only the minor version that they belong to.
+type release struct {
+	basecompatibility.EffectiveVersion
+}
+
+// Info implements basecompatibility.EffectiveVersion.
+func (r release) Info() *apimachineryversion.Info {
+	info := r.EffectiveVersion.Info()
+	info.GitVersion = fmt.Sprintf("v%s.%s.0+tarn", info.Major, info.Minor)
+	return info
+}

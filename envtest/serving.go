@@ -1,0 +1,131 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// Connections that nobody uses are released soon: each holds buffers of many kilobytes.
+	idleTimeout = 30 * time.Second
+
+	readHeaderTimeout = 32 * time.Second // as in kube-apiserver: just below its limit for requests
+
+	// HTTP/2 windows as in kube-apiserver: most requests fit into one frame.
+	streamWindow         = 256 << 10
+	maxConcurrentStreams = 100
+)
+
+// serving is the HTTPS listener of one server and the requests that are in it.
+type serving struct {
+	listener net.Listener
+	server   *http.Server
+	requests requests
+	done     chan struct{} // closed when the accept loop has ended
+	err      error         // of the accept loop; read after done
+}
+
+// listen takes a loopback port. Connections wait in its backlog until serve is called.
+func listen() (*serving, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen on a loopback port: %w", err)
+	}
+	return &serving{listener: listener, done: make(chan struct{})}, nil
+}
+
+// address returns host and port.
+func (s *serving) address() string { return s.listener.Addr().String() }
+
+// serve answers requests until stop is called.
+func (s *serving) serve(handler http.Handler, pair tls.Certificate) {
+	s.server = &http.Server{
+		Handler:           s.requests.track(handler),
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		IdleTimeout:       idleTimeout,
+		ReadHeaderTimeout: readHeaderTimeout,
+		MaxHeaderBytes:    1 << 20,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxConcurrentStreams,
+			MaxReadFrameSize:              streamWindow,
+			MaxReceiveBufferPerStream:     streamWindow,
+			MaxReceiveBufferPerConnection: streamWindow * maxConcurrentStreams,
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // a client that goes away is no news
+	}
+	go func() {
+		defer close(s.done)
+		s.err = s.server.ServeTLS(s.listener, "", "")
+	}()
+}
+
+// stop closes the listener and every connection, after requests in flight had grace to end; watches never end by
+// themselves and are cut. It returns when no request runs any more.
+func (s *serving) stop(grace time.Duration) error {
+	if s.server == nil { // never served
+		return s.listener.Close()
+	}
+	if grace > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		_ = s.server.Shutdown(ctx) // what is left after grace is closed below
+	}
+	err := s.server.Close()
+	s.requests.close()
+	<-s.done
+	if errors.Is(s.err, http.ErrServerClosed) {
+		return err
+	}
+	return errors.Join(err, s.err)
+}
+
+// requests counts handlers that run. It is safe for concurrent use.
+type requests struct {
+	mu      sync.Mutex
+	closed  bool           // guarded by mu
+	running sync.WaitGroup // Add only with mu held and closed false
+}
+
+// enter reports whether a handler may run; leave has to be called after it.
+func (r *requests) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.running.Add(1)
+	return true
+}
+
+func (r *requests) leave() { r.running.Done() }
+
+// close refuses further handlers and waits for those that run.
+func (r *requests) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+// track wraps a handler so that close knows of it.
+func (r *requests) track(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !r.enter() {
+			http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
+			return
+		}
+		defer r.leave()
+		next.ServeHTTP(w, req)
+	})
+}

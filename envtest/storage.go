@@ -1,0 +1,189 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"fmt"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+)
+
+const (
+	registryPrefix = "/registry"
+
+	// deleteWorkers is what kube-apiserver uses for deletecollection.
+	deleteWorkers = 1
+)
+
+var crdResource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
+
+// StorageDecorator chooses what stands between the request handlers of a resource and etcd. store makes the plain
+// etcd3 store of that resource, on the environment's own etcd; a decorator calls it for the store below and returns a
+// decorator that gives the handlers something better, or store itself. The destroy function that a decorator returns may
+// be called more than once and has to be quick: custom resources' stores are replaced when their CRD changes.
+//
+// It is called for each resource, from several goroutines when CRDs come and go.
+type StorageDecorator func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator
+
+// Undecorated leaves reads and watches to etcd. Watches get no periodic bookmarks then.
+func Undecorated(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+	return store
+}
+
+// UpstreamCacher puts k8s.io/apiserver's own Cacher in front of etcd, as kube-apiserver does.
+func UpstreamCacher(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		raw, destroyRaw, err := store(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := cacher.NewCacherFromConfig(cacher.Config{
+			Storage:             raw,
+			Versioner:           storage.APIObjectVersioner{},
+			GroupResource:       config.GroupResource,
+			EventsHistoryWindow: config.EventsHistoryWindow,
+			ResourcePrefix:      resourcePrefix,
+			KeyFunc:             keyFunc,
+			NewFunc:             newFunc,
+			NewListFunc:         newListFunc,
+			GetAttrsFunc:        attributes,
+			IndexerFuncs:        triggers,
+			Indexers:            indexers,
+			Codec:               config.Codec,
+		})
+		if err != nil {
+			destroyRaw()
+			return nil, nil, fmt.Errorf("create a watch cache for %s: %w", config.GroupResource, err)
+		}
+		delegator := cacher.NewCacheDelegator(c, raw)
+		return delegator, sync.OnceFunc(func() {
+			delegator.Stop()
+			c.Stop()
+			destroyRaw()
+		}), nil
+	}
+}
+
+// stores makes the stores of one server.
+type stores struct {
+	etcd     *etcd
+	decorate StorageDecorator
+}
+
+// plain implements generic.StorageDecorator: an etcd3 store on the in-process etcd.
+func (s *stores) plain(
+	config *storagebackend.ConfigForResource, resourcePrefix string, _ func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	client := s.etcd.client()
+	versioner := storage.APIObjectVersioner{}
+	store, err := etcd3.New(client, nil, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
+		config.GroupResource, identity.NewEncryptCheckTransformer(), config.LeaseManagerConfig,
+		etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+	if err != nil {
+		closeClient(client)
+		return nil, nil, fmt.Errorf("create the store of %s: %w", config.GroupResource, err)
+	}
+	return store, sync.OnceFunc(func() {
+		store.Close()
+		closeClient(client)
+	}), nil
+}
+
+// options are the REST options of one resource.
+func (s *stores) options(resource schema.GroupResource, codec runtime.Codec, versioner runtime.GroupVersioner) generic.RESTOptions {
+	config := storagebackend.NewDefaultConfig(registryPrefix, codec)
+	config.EncodeVersioner = versioner
+	config.CompactionInterval = 0 // etcd compacts itself
+	decorator := s.decorate(resource, s.plain)
+	if resource == crdResource {
+		decorator = establishedEarlier(decorator)
+	}
+	return generic.RESTOptions{
+		StorageConfig:           config.ForResource(resource),
+		Decorator:               decorator,
+		EnableGarbageCollection: true,
+		DeleteCollectionWorkers: deleteWorkers,
+		ResourcePrefix:          resourcePrefix(resource),
+		CountMetricPollPeriod:   0, // each store would poll
+	}
+}
+
+// resourcePrefix keeps resources of different groups apart.
+func resourcePrefix(resource schema.GroupResource) string {
+	if resource.Group == "" {
+		return resource.Resource
+	}
+	return resource.Group + "/" + resource.Resource
+}
+
+// builtinOptions gives the built-in kinds and CustomResourceDefinitions their stores.
+type builtinOptions struct{ *stores }
+
+// GetRESTOptions implements generic.RESTOptionsGetter. example's type decides the version that is stored.
+func (o builtinOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	if resource == crdResource {
+		version := apiextensionsv1.SchemeGroupVersion
+		return o.options(resource, crdserver.Codecs.LegacyCodec(version), version), nil
+	}
+	if example == nil { // asked for the prefix alone
+		return generic.RESTOptions{ResourcePrefix: resourcePrefix(resource)}, nil
+	}
+	version, err := externalVersion(example)
+	if err != nil {
+		return generic.RESTOptions{}, err
+	}
+	codec, versioner, err := serverstorage.NewStorageCodec(serverstorage.StorageCodecConfig{
+		StorageMediaType:  runtime.ContentTypeProtobuf,
+		StorageSerializer: builtin.Codecs(),
+		StorageVersion:    version,
+		MemoryVersion:     schema.GroupVersion{Group: version.Group, Version: runtime.APIVersionInternal},
+	})
+	if err != nil {
+		return generic.RESTOptions{}, fmt.Errorf("make the codec that stores %s: %w", resource, err)
+	}
+	return o.options(resource, codec, versioner), nil
+}
+
+// externalVersion returns the served version of a built-in type.
+func externalVersion(obj runtime.Object) (schema.GroupVersion, error) {
+	kinds, _, err := builtin.Scheme().ObjectKinds(obj)
+	if err != nil {
+		return schema.GroupVersion{}, fmt.Errorf("find the version to store: %w", err)
+	}
+	for _, kind := range kinds {
+		if kind.Version != runtime.APIVersionInternal {
+			return kind.GroupVersion(), nil
+		}
+	}
+	return schema.GroupVersion{}, fmt.Errorf("%T has no external version to store: register one", obj)
+}
+
+// customOptions gives custom resources their stores. They are stored as JSON, as kube-apiserver does by default.
+type customOptions struct{ *stores }
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (o customOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return o.options(resource, unstructured.UnstructuredJSONScheme, nil), nil
+}

@@ -1,0 +1,53 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+const adminName = "kubernetes-admin"
+
+// tokens knows the bearer tokens of one server and whose they are. It is safe for concurrent use.
+type tokens struct {
+	mu    sync.RWMutex
+	users map[string]*user.DefaultInfo // guarded by mu; by token
+}
+
+func newTokens() *tokens {
+	return &tokens{users: map[string]*user.DefaultInfo{}}
+}
+
+// issue makes a new token for the user, who may have others.
+func (t *tokens) issue(name string, groups ...string) string {
+	token := rand.Text()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users[token] = &user.DefaultInfo{Name: name, Groups: append([]string(nil), groups...)}
+	return token
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (t *tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	info, ok := t.users[token]
+	if !ok {
+		return nil, false, nil
+	}
+	return &authenticator.Response{User: info}, true, nil
+}
+
+// authenticator reads the token from a request and adds the group that every known user is in. Requests without a known
+// token are not anonymous but refused.
+func (t *tokens) authenticator() authenticator.Request {
+	return group.NewAuthenticatedGroupAdder(bearertoken.New(t))
+}
