@@ -1,0 +1,96 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command oracle runs the real kube-apiserver and etcd until it is interrupted, so that test suites can ask the
+// authority whether a behaviour is Kubernetes' own:
+//
+//	eval "$(go run ./envtest/cmd/assets)"
+//	go run ./envtest/cmd/oracle -kubeconfig FILE
+//
+// FILE appears, readable by its owner only, once the server answers, and is removed at the end.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// assetsVariable names the folder of the binaries; controller-runtime's envtest reads it.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends: args are the arguments after the program's name.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("oracle", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	kubeconfig := flags.String("kubeconfig", "", "write the server's kubeconfig to this `file`")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *kubeconfig == "" || flags.NArg() > 0 {
+		return errors.New("name the file to write with -kubeconfig FILE, and nothing else")
+	}
+	if os.Getenv(assetsVariable) == "" {
+		return fmt.Errorf(`%s is not set: run eval "$(go run ./envtest/cmd/assets)" first`, assetsVariable)
+	}
+	log.SetLogger(logr.Discard())
+	return serve(ctx, *kubeconfig, stdout)
+}
+
+// serve starts the servers, publishes the kubeconfig, and stops them when ctx ends.
+func serve(ctx context.Context, kubeconfig string, stdout io.Writer) (err error) {
+	servers := new(envtest.Environment)
+	config, err := servers.Start()
+	// A start that failed half-way leaves servers behind, so they are stopped in any case.
+	defer func() { err = errors.Join(err, servers.Stop()) }()
+	if err != nil {
+		return fmt.Errorf("start the binaries in %s: %w", os.Getenv(assetsVariable), err)
+	}
+	if err := publish(kubeconfig, servers.KubeConfig); err != nil {
+		return fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.Remove(kubeconfig)) }()
+	_, _ = fmt.Fprintf(stdout, "kube-apiserver answers at %s; export KUBECONFIG=%s; interrupt to stop\n", config.Host, kubeconfig)
+	<-ctx.Done()
+	return nil
+}
+
+// publish writes content to path in one step: whoever waits for the file never sees a part of it.
+func publish(path string, content []byte) (err error) {
+	unfinished, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = unfinished.Write(content)
+	err = errors.Join(err, unfinished.Close())
+	if err == nil {
+		err = os.Rename(unfinished.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(unfinished.Name()))
+	}
+	return nil
+}

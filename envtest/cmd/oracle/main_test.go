@@ -1,0 +1,104 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// whenReady calls do at the first write, which is the command's word that the server answers.
+type whenReady struct {
+	bytes.Buffer
+	do func()
+}
+
+func (w *whenReady) Write(b []byte) (int, error) {
+	w.do()
+	return w.Buffer.Write(b)
+}
+
+func TestServesTheRealServerUntilInterrupted(t *testing.T) {
+	if os.Getenv(assetsVariable) == "" {
+		t.Skip(assetsVariable + " is not set: there are no binaries to run")
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	ctx, interrupt := context.WithCancel(t.Context())
+	stdout := &whenReady{do: func() {
+		defer interrupt()
+		namespaces, err := listNamespaces(t.Context(), kubeconfig)
+		if err != nil || len(namespaces.Items) == 0 {
+			t.Errorf("the server behind the kubeconfig answers %d namespaces, %v", len(namespaces.Items), err)
+		}
+		if info, err := os.Stat(kubeconfig); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the kubeconfig's mode is %v, %v", info.Mode(), err)
+		}
+	}}
+	if err := run(ctx, []string{"-kubeconfig", kubeconfig}, stdout, new(bytes.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(stdout.String(), kubeconfig) {
+		t.Errorf("it does not say where the kubeconfig is: %q", stdout)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(kubeconfig)); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func listNamespaces(ctx context.Context, kubeconfig string) (*corev1.NamespaceList, error) {
+	list := new(corev1.NamespaceList)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return list, err
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return list, err
+	}
+	return list, c.List(ctx, list)
+}
+
+func TestRefuses(t *testing.T) {
+	t.Setenv(assetsVariable, "")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no file":     {nil, "-kubeconfig FILE"},
+		"an argument": {[]string{"-kubeconfig", "x", "y"}, "nothing else"},
+		"no binaries": {[]string{"-kubeconfig", "x"}, "./envtest/cmd/assets"},
+	} {
+		err := run(t.Context(), c.args, new(bytes.Buffer), new(bytes.Buffer))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+func TestPublishLeavesNothingOfAFailure(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken")
+	if err := os.Mkdir(taken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(taken, []byte("content")); err == nil {
+		t.Error("a folder was overwritten")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if err := publish(filepath.Join(dir, "missing", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error = %v", err)
+	}
+}
