@@ -1,0 +1,211 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package index_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+
+func pod(namespace, name, node string, policy corev1.RestartPolicy) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{NodeName: node, RestartPolicy: policy},
+	}
+}
+
+func byNode(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }
+
+func byPolicy(obj client.Object) []string {
+	return []string{string(obj.(*corev1.Pod).Spec.RestartPolicy)}
+}
+
+func newStore() toolscache.Indexer {
+	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+}
+
+func TestDeclareFilesValuesUnderTheNamespaceAndUnderAll(t *testing.T) {
+	g := NewWithT(t)
+	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
+	g.Expect(store.Add(pod("a", "before", "n1", ""))).To(Succeed())
+	g.Expect(declared.Declare(store, "spec.nodeName", byNode)).To(Succeed())
+	g.Expect(store.Add(pod("b", "after", "n1", ""))).To(Succeed())
+
+	keys := func(namespace string) []string {
+		found, err := store.IndexKeys(index.Name("spec.nodeName"), index.Key(namespace, "n1"))
+		g.Expect(err).NotTo(HaveOccurred())
+		return found
+	}
+	g.Expect(keys("")).To(ConsistOf("a/before", "b/after"))
+	g.Expect(keys("a")).To(ConsistOf("a/before"))
+	g.Expect(keys("b")).To(ConsistOf("b/after"))
+	g.Expect(keys("c")).To(BeEmpty())
+}
+
+func TestDeclareClusterScoped(t *testing.T) {
+	g := NewWithT(t)
+	values := []string{"x", "y"}
+	store, declared := newStore(), index.NewFields(corev1.SchemeGroupVersion.WithKind("Node"), logr.Discard())
+	g.Expect(declared.Declare(store, "fixed", func(client.Object) []string { return values })).To(Succeed())
+	g.Expect(store.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})).To(Succeed())
+	g.Expect(store.IndexKeys(index.Name("fixed"), index.Key("", "y"))).To(ConsistOf("n1"))
+	g.Expect(values).To(Equal([]string{"x", "y"}), "the extractor's own slice is not modified")
+}
+
+func TestDeclareRefusesBadInput(t *testing.T) {
+	g := NewWithT(t)
+	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
+	g.Expect(declared.Declare(store, "", byNode)).To(MatchError(ContainSubstring("name of the field is empty")))
+	g.Expect(declared.Declare(store, "spec.nodeName", nil)).To(MatchError(ContainSubstring("is nil")))
+
+	g.Expect(store.AddIndexers(toolscache.Indexers{index.Name("taken"): toolscache.MetaNamespaceIndexFunc})).To(Succeed())
+	g.Expect(declared.Declare(store, "taken", byNode)).To(MatchError(And(ContainSubstring("taken"), ContainSubstring("Pod (v1)"))))
+	_, err := declared.Select(fields.OneTermEqualSelector("taken", "x"))
+	g.Expect(err).To(HaveOccurred(), "a field that could not be declared is not indexed")
+}
+
+func TestDeclareTwiceKeepsTheFirstAndReportsADifference(t *testing.T) {
+	g := NewWithT(t)
+	var logged []string
+	logger := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	store, declared := newStore(), index.NewFields(podKind, logger)
+
+	g.Expect(declared.Declare(store, "node", byNode)).To(Succeed())
+	g.Expect(declared.Declare(store, "node", func(o client.Object) []string { return byNode(o) })).To(Succeed())
+	g.Expect(store.Add(pod("a", "one", "n1", "Always"))).To(Succeed())
+	g.Expect(logged).To(BeEmpty(), "functions that agree are no problem")
+
+	g.Expect(declared.Declare(store, "node", byPolicy)).To(Succeed())
+	g.Expect(store.Add(pod("a", "two", "n1", "Never"))).To(Succeed())
+	g.Expect(store.Add(pod("a", "three", "n1", "Never"))).To(Succeed())
+	g.Expect(logged).To(HaveLen(1), "a difference is reported once")
+	g.Expect(logged[0]).To(And(ContainSubstring("node"), ContainSubstring("two"), ContainSubstring("Never")))
+	g.Expect(store.IndexKeys(index.Name("node"), index.Key("a", "n1"))).To(HaveLen(3))
+}
+
+func TestSelectNamesTheFieldThatIsNotIndexed(t *testing.T) {
+	g := NewWithT(t)
+	_, err := index.NewFields(podKind, logr.Discard()).Select(fields.OneTermEqualSelector("spec.nodeName", "n1"))
+	var notIndexed *index.NotIndexedError
+	g.Expect(errors.As(err, &notIndexed)).To(BeTrue())
+	g.Expect(*notIndexed).To(Equal(index.NotIndexedError{GVK: podKind, Field: "spec.nodeName"}))
+	g.Expect(err).To(MatchError(`field "spec.nodeName" of Pod (v1) is not indexed: declare it with IndexField before listing by it`))
+}
+
+// unsupported is a selector with an operator that fields do not have.
+type unsupported struct{ fields.Selector }
+
+func (unsupported) Empty() bool { return false }
+func (unsupported) Requirements() fields.Requirements {
+	return fields.Requirements{{Field: "metadata.name", Operator: selection.In, Value: "x"}}
+}
+
+func TestSelectRefusesOtherOperators(t *testing.T) {
+	_, err := index.NewFields(podKind, logr.Discard()).Select(unsupported{fields.Everything()})
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring(`operator "in" is not supported`)))
+}
+
+func TestSelectNothingAndEverything(t *testing.T) {
+	g := NewWithT(t)
+	declared := index.NewFields(podKind, logr.Discard())
+	for _, everything := range []fields.Selector{nil, fields.Everything()} {
+		s, err := declared.Select(everything)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(s.Nothing()).To(BeFalse())
+		g.Expect(s.Matches(pod("a", "b", "", ""))).To(BeTrue())
+	}
+	s, err := declared.Select(fields.Nothing())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Nothing()).To(BeTrue())
+	g.Expect(s.Matches(pod("a", "b", "", ""))).To(BeFalse())
+}
+
+func TestADeclarationGoesBeforeABuiltinField(t *testing.T) {
+	g := NewWithT(t)
+	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
+	g.Expect(declared.Declare(store, "metadata.name", func(o client.Object) []string { return []string{strings.ToUpper(o.GetName())} })).To(Succeed())
+	s, err := declared.Select(fields.OneTermEqualSelector("metadata.name", "POD"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Matches(pod("a", "pod", "", ""))).To(BeTrue())
+	_, byName := s.Name()
+	g.Expect(byName).To(BeFalse(), "the value is not the object's name")
+}
+
+// TestSelectionAgreesWithAFullScan compares what an index yields, filtered, with
+// the fields.Selector's own answer on every object.
+func TestSelectionAgreesWithAFullScan(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	g := NewWithT(t)
+
+	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
+	g.Expect(declared.Declare(store, "node", byNode)).To(Succeed())
+	g.Expect(declared.Declare(store, "policy", byPolicy)).To(Succeed())
+	value := func(of string) string { return fmt.Sprint(of, random.IntN(4)) }
+	for range 300 {
+		g.Expect(store.Add(pod(value("ns"), value("pod"), value("n"), corev1.RestartPolicy(value("p"))))).To(Succeed())
+	}
+	set := func(p *corev1.Pod) fields.Set {
+		return fields.Set{
+			"metadata.namespace": p.Namespace, "metadata.name": p.Name,
+			"node": p.Spec.NodeName, "policy": string(p.Spec.RestartPolicy),
+		}
+	}
+	prefixes := map[string]string{"metadata.namespace": "ns", "metadata.name": "pod", "node": "n", "policy": "p"}
+	names := []string{"metadata.name", "metadata.namespace", "node", "policy"}
+
+	for range 500 {
+		var terms []fields.Selector
+		for range 1 + random.IntN(3) {
+			field := names[random.IntN(len(names))]
+			if random.IntN(3) == 0 {
+				terms = append(terms, fields.OneTermNotEqualSelector(field, value(prefixes[field])))
+			} else {
+				terms = append(terms, fields.OneTermEqualSelector(field, value(prefixes[field])))
+			}
+		}
+		selector := fields.AndSelectors(terms...)
+		s, err := declared.Select(selector)
+		g.Expect(err).NotTo(HaveOccurred())
+
+		candidates := store.List()
+		if name, key, ok := s.Index(""); ok {
+			candidates, err = store.ByIndex(name, key)
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		var got, want []string
+		for _, c := range candidates {
+			if p := c.(*corev1.Pod); s.Matches(p) {
+				got = append(got, p.Namespace+"/"+p.Name)
+			}
+		}
+		for _, o := range store.List() {
+			if p := o.(*corev1.Pod); selector.Matches(set(p)) {
+				want = append(want, p.Namespace+"/"+p.Name)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		g.Expect(got).To(Equal(want), "selector %s", selector)
+	}
+}
