@@ -4,7 +4,11 @@
 package envtest
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -19,10 +23,13 @@ type loopback struct {
 	kube      kubernetes.Interface
 	dynamic   dynamic.Interface
 	informers informers.SharedInformerFactory
+	requests  requests // those that wait for an answer
 }
 
-// newLoopback makes the clients from a configuration of the server's own user, which it keeps.
+// newLoopback makes the clients from a configuration of the server's own user, which it keeps and changes.
 func newLoopback(config *rest.Config) (*loopback, error) {
+	l := &loopback{config: config}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countedTransport{next, &l.requests} })
 	kube, err := kubernetes.NewForConfig(protobuf(config))
 	if err != nil {
 		return nil, fmt.Errorf("create the server's client: %w", err)
@@ -31,7 +38,44 @@ func newLoopback(config *rest.Config) (*loopback, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the server's dynamic client: %w", err)
 	}
-	return &loopback{config: config, kube: kube, dynamic: dyn, informers: informers.NewSharedInformerFactory(kube, 0)}, nil
+	l.kube, l.dynamic, l.informers = kube, dyn, informers.NewSharedInformerFactory(kube, 0)
+	return l, nil
+}
+
+// close refuses further requests and returns when those that wait have their answer. Some plugins ask without a context,
+// and would complain and retry for seconds after the server is gone.
+func (l *loopback) close() { l.requests.close() }
+
+// countedTransport knows the requests whose answer has not arrived. Watches count until they begin to stream.
+type countedTransport struct {
+	next     http.RoundTripper
+	requests *requests
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t countedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !t.requests.enter() {
+		return nil, fmt.Errorf("the server is stopping: %w", context.Canceled) // clients do not retry this one
+	}
+	resp, err := t.next.RoundTrip(req)
+	if err != nil || req.URL.Query().Has("watch") {
+		t.requests.leave()
+		return resp, err
+	}
+	resp.Body = countedBody{resp.Body, sync.OnceFunc(t.requests.leave)}
+	return resp, nil
+}
+
+// countedBody is an answer that has arrived when it is closed.
+type countedBody struct {
+	io.ReadCloser
+	leave func()
+}
+
+// Close implements io.Closer.
+func (b countedBody) Close() error {
+	defer b.leave()
+	return b.ReadCloser.Close()
 }
 
 // protobuf returns a copy of config for typed clients.

@@ -46,27 +46,29 @@ type server struct {
 	serving  *serving
 	catalog  *catalog
 	loopback *loopback
-	handlers requests // inside the handler chain, where the server's own time-outs do not cut a handler off
-	cancel   context.CancelFunc
-	started  bool // hooks run
+	prepared chan struct{} // closed when the OpenAPI documents are served
+	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
+	run      context.Context
+	cancel   context.CancelFunc // ends run
+	started  bool               // hooks run
 }
 
 // newServer puts the parts together; start runs them. pair and tokens are the server's identity and its users.
 func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, users *tokens) (_ *server, err error) {
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
-	s := &server{serving: listener, cancel: cancel}
+	s := &server{serving: listener, prepared: make(chan struct{})}
+	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer func() {
 		if err != nil {
-			cancel()
+			s.cancel()
 		}
 	}()
 	s.loopback, err = newLoopback(restConfig(listener, cert, users.issue(serverUser, adminGroup)))
 	if err != nil {
 		return nil, err
 	}
-	learnProgress(ctx)
+	learnProgress(s.run)
 	stores := &stores{etcd: etcd, decorate: opts.storageDecorator()}
-	config, err := s.config(ctx, opts, stores, users)
+	config, err := s.config(opts, stores, users)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,7 @@ func learnProgress(ctx context.Context) {
 }
 
 // config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
-func (s *server) config(ctx context.Context, opts Options, stores *stores, users *tokens) (*genericapiserver.RecommendedConfig, error) {
+func (s *server) config(opts Options, stores *stores, users *tokens) (*genericapiserver.RecommendedConfig, error) {
 	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
 	config.ExternalAddress = s.serving.address()
 	config.LoopbackClientConfig = protobuf(s.loopback.config)
@@ -91,7 +93,8 @@ func (s *server) config(ctx context.Context, opts Options, stores *stores, users
 	config.FeatureGate = utilfeature.DefaultFeatureGate
 	config.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
 	config.RESTOptionsGetter = builtinOptions{stores}
-	config.EnableProfiling = false // would let any user change the process's log level
+	config.EnableProfiling = false         // would let any user change the process's log level
+	config.StorageObjectCountTracker = nil // weighs requests for priority and fairness, which is not used
 	config.BuildHandlerChainFunc = s.chain
 	s.catalog = newCatalog(crdserver.Codecs)
 	config.AggregatedDiscoveryGroupManager = catalogSource{s.catalog, aggregated.BuiltinSource}
@@ -103,16 +106,31 @@ func (s *server) config(ctx context.Context, opts Options, stores *stores, users
 	}
 	config.Authentication.Authenticator = users.authenticator()
 	config.Authorization.Authorizer = authorizer
-	if err := setAdmission(ctx, &config.Config, s.loopback, opts.serviceResolver()); err != nil {
+	if err := setAdmission(s.run, &config.Config, s.loopback, opts.serviceResolver()); err != nil {
 		return nil, err
 	}
 	return config, nil
 }
 
-// chain is the default handler chain. It counts handlers at its inner end too: the outer end gives up on a request that
+// chain is the default handler chain. It makes requests for the OpenAPI documents wait until there are some: a plugin that
+// asks when it starts would ask again only five seconds later. And it counts handlers at its inner end too: the outer end gives up on a request that
 // its client has left, and Stop must not pull the storage away from the handler that still works on it.
 func (s *server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(s.handlers.track(handler), config)
+	return s.awaitOpenAPI(genericapiserver.DefaultBuildHandlerChain(s.handlers.track(handler), config))
+}
+
+// awaitOpenAPI holds requests below /openapi back until the server is prepared.
+func (s *server) awaitOpenAPI(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasPrefix(req.URL.Path, "/openapi/") {
+			select {
+			case <-s.prepared:
+			case <-s.run.Done():
+			case <-req.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, req)
+	})
 }
 
 // build makes the CRD server and installs the built-in kinds on it.
@@ -165,21 +183,19 @@ func installBuiltin(generic *genericapiserver.GenericAPIServer, stores *stores) 
 // start serves requests and returns when the server is ready: informers are synced and hooks are done.
 func (s *server) start(ctx context.Context, pair *certificate) error {
 	generic := s.crds.GenericAPIServer
-	run, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
-	inner := s.cancel
-	s.cancel = func() { cancel(); inner() }
 	s.serving.serve(generic.Handler, pair.pair)
 
 	// The informers list while the OpenAPI documents are built; the hook that looks for them polls, and finds them synced.
-	s.crds.Informers.Start(run.Done())
-	s.loopback.informers.Start(run.Done())
+	s.crds.Informers.Start(s.run.Done())
+	s.loopback.informers.Start(s.run.Done())
 	generic.PrepareRun()
+	close(s.prepared)
 	s.crds.Informers.WaitForCacheSync(ctx.Done())
 	s.loopback.informers.WaitForCacheSync(ctx.Done())
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for the server's informers: %w", context.Cause(ctx))
 	}
-	generic.RunPostStartHooks(run)
+	generic.RunPostStartHooks(s.run)
 	s.started = true
 	return s.waitForHooks(ctx)
 }
@@ -224,6 +240,7 @@ func (s *server) stop(grace time.Duration) error {
 	s.cancel()
 	s.loopback.informers.Shutdown()
 	s.crds.Informers.Shutdown()
+	s.loopback.close()
 	err := s.serving.stop(grace)
 	s.handlers.close()
 	s.crds.GenericAPIServer.Destroy()

@@ -90,14 +90,14 @@ func (s *serving) stop(grace time.Duration) error {
 	return errors.Join(err, s.err)
 }
 
-// requests counts handlers that run. It is safe for concurrent use.
+// requests counts requests that are being worked on. It is safe for concurrent use.
 type requests struct {
 	mu      sync.Mutex
 	closed  bool           // guarded by mu
 	running sync.WaitGroup // Add only with mu held and closed false
 }
 
-// enter reports whether a handler may run; leave has to be called after it.
+// enter reports whether a further request may begin; leave has to be called after it.
 func (r *requests) enter() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *requests) enter() bool {
 
 func (r *requests) leave() { r.running.Done() }
 
-// close refuses further handlers and waits for those that run.
+// close refuses further requests and waits for those that began.
 func (r *requests) close() {
 	r.mu.Lock()
 	r.closed = true

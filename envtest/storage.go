@@ -58,6 +58,7 @@ func UpstreamCacher(_ schema.GroupResource, store generic.StorageDecorator) gene
 		if err != nil {
 			return nil, nil, err
 		}
+		clock := newEndingClock()
 		c, err := cacher.NewCacherFromConfig(cacher.Config{
 			Storage:             raw,
 			Versioner:           storage.APIObjectVersioner{},
@@ -71,6 +72,7 @@ func UpstreamCacher(_ schema.GroupResource, store generic.StorageDecorator) gene
 			IndexerFuncs:        triggers,
 			Indexers:            indexers,
 			Codec:               config.Codec,
+			Clock:               clock,
 		})
 		if err != nil {
 			destroyRaw()
@@ -80,6 +82,7 @@ func UpstreamCacher(_ schema.GroupResource, store generic.StorageDecorator) gene
 		return delegator, sync.OnceFunc(func() {
 			delegator.Stop()
 			c.Stop()
+			clock.end()
 			destroyRaw()
 		}), nil
 	}
