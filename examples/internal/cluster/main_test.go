@@ -1,0 +1,84 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/pkg/cache"
+)
+
+func TestParse(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, test := range map[string]struct {
+		args []string
+		want Flags
+		err  string // part of the error; empty: none
+	}{
+		"defaults":            {args: nil, want: Flags{Timeout: time.Minute}},
+		"all":                 {args: []string{"-timeout", "5s", "-kubeconfig", "main_test.go"}, want: Flags{Timeout: 5 * time.Second, Kubeconfig: "main_test.go"}},
+		"unknown flag":        {args: []string{"-nonsense"}, err: "-nonsense"},
+		"argument":            {args: []string{"pods"}, err: `unexpected argument "pods"`},
+		"no time":             {args: []string{"-timeout", "0s"}, err: "must be above zero"},
+		"missing kubeconfig":  {args: []string{"-kubeconfig", missing}, err: missing},
+		"time that is no one": {args: []string{"-timeout", "soon"}, err: "soon"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse("example", test.args, &bytes.Buffer{})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("the error is %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil || got != test.want {
+				t.Errorf("got %+v and %v, want %+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestParsePrintsUsage(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := Parse("example", []string{"-h"}, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("the error is %v, want flag.ErrHelp", err)
+	}
+	for _, want := range []string{"-kubeconfig file", "-timeout time"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the usage has no %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestRunCacheSaysWhyItDidNotSync lets a cache wait for a server that does not
+// know its credential.
+func TestRunCacheSaysWhyItDidNotSync(t *testing.T) {
+	env := envtest.Start(t)
+	nobody := rest.AnonymousClientConfig(env.Config())
+	cluster, err := connect(env.Config(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.New(nobody, crcache.Options{Mapper: cluster.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := RunCache(ctx, c, &corev1.Pod{}); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
+		t.Errorf("the error is %v, want one that says Unauthorized", err)
+	}
+}
