@@ -115,12 +115,14 @@ func (e *MapEntry) configure(o *Options) error {
 	return e.Informer.SetTransform(o.Transform)
 }
 
-// run runs the informer until the entry is removed or ctx ends.
+// run runs the informer until the entry is removed or ctx ends. An informer that
+// the user made may return earlier.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 	defer e.release()
 	stop := context.AfterFunc(ctx, e.remove)
 	defer stop()
 	e.Informer.RunWithContext(logr.NewContext(e.ctx, logger))
+	<-e.ctx.Done()
 }
 
 // IndexField declares a field index, see [index.Fields.Declare].
