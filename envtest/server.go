@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -31,6 +32,11 @@ const (
 	// serverUser is the name by which kube-apiserver knows itself.
 	serverUser = "system:apiserver"
 	adminGroup = "system:masters"
+
+	// builtinPriority puts the built-in groups before those of CRDs, as on a real server: a CRD cannot take away what
+	// "deploy" means.
+	builtinPriority = 17800
+	maxVersions     = 100
 
 	// hookInterval is short, because nearly all hooks are done when they are first looked at.
 	hookInterval = time.Millisecond
@@ -176,6 +182,11 @@ func installBuiltin(generic *genericapiserver.GenericAPIServer, stores *stores) 
 	}
 	if err := generic.InstallAPIGroups(named...); err != nil { // together: each call builds the OpenAPI models once
 		return fmt.Errorf("install the built-in groups: %w", err)
+	}
+	for i, group := range named {
+		for j, gv := range group.PrioritizedVersions {
+			generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), builtinPriority-i, maxVersions-j)
+		}
 	}
 	return nil
 }

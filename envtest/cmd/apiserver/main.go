@@ -1,0 +1,141 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command apiserver runs one environment of package envtest as a process of its own, for kubectl and for any program
+// that reads a kubeconfig:
+//
+//	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]...
+//
+// It writes the kubeconfig, prints how to use it, and runs until it is interrupted. Then it removes the kubeconfig and
+// leaves nothing behind.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/tarn-dev/tarn/envtest"
+)
+
+// arguments are the command line.
+type arguments struct {
+	kubeconfig string
+	crds       []string
+	verbose    bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "apiserver:", err)
+		os.Exit(1)
+	}
+}
+
+// run is main with everything that it depends on. It returns when ctx ends, or when it cannot do its work.
+func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) {
+	parsed, err := parse(args, errOut)
+	if err != nil {
+		return err
+	}
+	if !parsed.verbose {
+		klog.SetLogger(logr.Discard()) // the libraries' messages are of no use to whoever reads ours
+	}
+	env := envtest.New(envtest.Options{CRDDirectoryPaths: parsed.crds})
+	if err := env.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, env.Stop()) }()
+	if err := writeKubeConfig(env, parsed.kubeconfig); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(parsed.kubeconfig)) }()
+	if err := usage(out, parsed.kubeconfig, env.Config().Host); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// parse reads the command line and makes paths absolute: what is printed is for a shell that may be elsewhere.
+func parse(args []string, errOut io.Writer) (arguments, error) {
+	var a arguments
+	flags := flag.NewFlagSet("apiserver", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`, which must not exist")
+	flags.BoolVar(&a.verbose, "verbose", false, "print what the server's libraries log")
+	flags.Func("crds", "install the CRDs in this `file or folder`; may be given several times", func(path string) error {
+		a.crds = append(a.crds, path)
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return a, err
+	}
+	if flags.NArg() > 0 {
+		return a, fmt.Errorf("unexpected argument %q: use -crds for files and folders", flags.Arg(0))
+	}
+	if a.kubeconfig == "" {
+		return a, errors.New("-kubeconfig is missing: name the file to write, for example -kubeconfig tarn.kubeconfig")
+	}
+	path, err := filepath.Abs(a.kubeconfig)
+	if err != nil {
+		return a, fmt.Errorf("find the folder of -kubeconfig: %w", err)
+	}
+	a.kubeconfig = path
+	return a, nil
+}
+
+// writeKubeConfig makes a file that only its owner can read. It never replaces one, because it is removed at the end.
+func writeKubeConfig(env *envtest.Environment, path string) error {
+	data, err := env.KubeConfig()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists: remove it or name another file with -kubeconfig", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	_, err = file.Write(data)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write the kubeconfig: %w", err), os.Remove(path))
+	}
+	return nil
+}
+
+// usage tells how to reach the server.
+func usage(out io.Writer, kubeconfig, host string) error {
+	_, err := fmt.Fprintf(out, `API server at %[2]s, until it is interrupted (Ctrl-C).
+
+kubectl:
+  export KUBECONFIG=%[1]s
+  kubectl get namespaces
+
+Suites that are written for controller-runtime's envtest:
+  USE_EXISTING_CLUSTER=true KUBECONFIG=%[1]s go test ./...
+
+Tarn's own suite, with this server as the one that is asked:
+  TARN_ORACLE_KUBECONFIG=%[1]s go test ./envtest
+`, kubeconfig, host)
+	if err != nil {
+		return fmt.Errorf("print how to use the server: %w", err)
+	}
+	return nil
+}
