@@ -32,7 +32,8 @@ func RunCache(ctx context.Context, c cache.Cache, obj client.Object) (stop func(
 	if _, err := c.GetInformer(ctx, obj); err != nil {
 		return nil, fmt.Errorf("get an informer of %T: %w", obj, err)
 	}
-	running, cancel := context.WithCancel(ctx)
+	// It outlives ctx, so that it can be asked what it waited for; stop ends it.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(running) }()
 	stop = func() error {

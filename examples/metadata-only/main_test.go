@@ -1,0 +1,33 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/tarn-dev/tarn/examples/internal/cluster"
+)
+
+const want = `ConfigMap settings-a: 200 KiB of JSON on the server, N bytes of it in the cache
+ConfigMap settings-b: 200 KiB of JSON on the server, N bytes of it in the cache
+`
+
+// few are fewer than 1,000 bytes: the metadata, and nothing of the data.
+var few = regexp.MustCompile(`\b\d{1,3} bytes`)
+
+func TestRun(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	if err := cluster.Use(run)(ctx, cluster.Flags{}, &out); err != nil {
+		t.Fatalf("%v; its output was:\n%s", err, out.String())
+	}
+	if got := few.ReplaceAllString(out.String(), "N bytes"); got != want {
+		t.Errorf("the output is\n%s\nwant\n%s", got, want)
+	}
+}
