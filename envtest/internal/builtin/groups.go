@@ -4,11 +4,13 @@
 package builtin
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
@@ -17,11 +19,16 @@ import (
 // group, in the order of the table. The legacy core group comes first; its PrioritizedVersions[0].Group is "". The server
 // that installs the groups destroys the storages; after an error nothing is left open.
 func APIGroups(getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
+	stores, err := newStores(getter)
+	if err != nil {
+		return nil, err
+	}
 	var set groupSet
 	for _, k := range kinds() {
-		storages, err := newStorages(k, getter)
+		peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
+		storages, err := newStorages(k, stores[k.groupResource()], peer)
 		if err != nil {
-			set.destroy()
+			destroy(stores)
 			return nil, err
 		}
 		set.add(k.gvk.GroupVersion(), storages)
@@ -30,6 +37,27 @@ func APIGroups(getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupIn
 		}
 	}
 	return set.groups, nil
+}
+
+// newStores makes the store of every row, by resource. After an error none is left open.
+func newStores(getter generic.RESTOptionsGetter) (map[schema.GroupResource]*genericregistry.Store, error) {
+	stores := map[schema.GroupResource]*genericregistry.Store{}
+	for _, k := range kinds() {
+		store, err := newStore(k, getter)
+		if err != nil {
+			destroy(stores)
+			return nil, fmt.Errorf("store of %s: %w", k.gvk, err)
+		}
+		stores[k.groupResource()] = store
+	}
+	return stores, nil
+}
+
+// destroy closes stores that will not be installed.
+func destroy(stores map[schema.GroupResource]*genericregistry.Store) {
+	for _, store := range stores {
+		store.Destroy()
+	}
 }
 
 // groupSet collects storages by group and version. The zero value is empty.
@@ -58,15 +86,4 @@ func (s *groupSet) group(name string) *genericapiserver.APIGroupInfo {
 	info.PrioritizedVersions = nil // the scheme knows more versions than are served
 	s.groups = append(s.groups, &info)
 	return &info
-}
-
-// destroy closes the storages of groups that will not be installed. Storages allow to be destroyed twice.
-func (s *groupSet) destroy() {
-	for _, group := range s.groups {
-		for _, version := range group.VersionedResourcesStorageMap {
-			for _, storage := range version {
-				storage.Destroy()
-			}
-		}
-	}
 }

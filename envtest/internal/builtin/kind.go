@@ -35,9 +35,22 @@ type kind struct {
 	fields fieldSet
 	table  columns
 
-	// attach adds what the generic store does not do for this kind: store hooks and further subresources. It runs once
-	// per server, after the store is complete.
-	attach func(*genericregistry.Store) (subresources, error)
+	// scale reads and writes the replicas of a kind with a scale subresource.
+	scale *scaling
+	// attach adds what the generic store does not do for this kind. It runs once per server, on the complete store, before
+	// any subresource is made: it may set hooks of the store. It returns further subresources by the path below the
+	// resource; the path "" replaces the main resource.
+	attach func(*attachment) (map[string]rest.Storage, error)
+}
+
+// attachment is what a row's attach function works with.
+type attachment struct {
+	kind     *kind
+	store    *genericregistry.Store
+	strategy strategy // the main resource's
+	// peer returns the store of another kind of the same server by its resource, nil if there is
+	// none.
+	peer func(schema.GroupResource) *genericregistry.Store
 }
 
 // rules are the switches of the generic strategy.
@@ -74,9 +87,6 @@ type hooks struct {
 	triggers storage.IndexerFuncs
 }
 
-// subresources are storages by the path below the resource, as in {"scale": ...}.
-type subresources map[string]rest.Storage
-
 // nameRule checks a name, or with prefix set a generateName, and returns what is wrong with it.
 type nameRule func(name string, prefix bool) []string
 
@@ -104,6 +114,11 @@ func typedPrepare[T runtime.Object](f func(ctx context.Context, obj, old T)) fun
 // typedCheck does the same for validate hooks. old stays nil if it is nil.
 func typedCheck[T runtime.Object](f func(obj, old T) field.ErrorList) func(obj, old runtime.Object) field.ErrorList {
 	return func(obj, old runtime.Object) field.ErrorList { return f(mustBe[T](obj), optional[T](old)) }
+}
+
+// typedGrace does the same for grace hooks.
+func typedGrace[T runtime.Object](f func(T, *metav1.DeleteOptions) bool) func(runtime.Object, *metav1.DeleteOptions) bool {
+	return func(obj runtime.Object, options *metav1.DeleteOptions) bool { return f(mustBe[T](obj), options) }
 }
 
 // optional converts old to its concrete type; nil becomes the nil pointer.

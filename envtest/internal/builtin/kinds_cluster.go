@@ -20,6 +20,7 @@ func coordinationKinds() []*kind {
 	return []*kind{{
 		gvk: coordinationv1.SchemeGroupVersion.WithKind("Lease"), resource: "leases",
 		rules: rules{putCreates: true, needVersion: true},
+		hooks: hooks{validate: typedCheck(validateLease)},
 	}}
 }
 
@@ -27,6 +28,7 @@ func discoveryKinds() []*kind {
 	return []*kind{{
 		gvk: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), resource: "endpointslices",
 		rules: rules{generation: true, countsLabels: true},
+		hooks: hooks{defaults: typed1(defaultEndpointSlice), validate: typedCheck(validateEndpointSlice)},
 	}}
 }
 
@@ -36,14 +38,17 @@ func networkingKinds() []*kind {
 		{
 			gvk: networking("Ingress"), resource: "ingresses", short: []string{"ing"},
 			rules: rules{status: true, generation: true},
+			hooks: hooks{validate: typedCheck(validateIngress)},
 		},
 		{
 			gvk: networking("IngressClass"), resource: "ingressclasses", cluster: true,
 			rules: rules{generation: true},
+			hooks: hooks{defaults: typed1(defaultIngressClass), validate: typedCheck(validateIngressClass)},
 		},
 		{
 			gvk: networking("NetworkPolicy"), resource: "networkpolicies", short: []string{"netpol"},
 			rules: rules{generation: true},
+			hooks: hooks{defaults: typed1(defaultNetworkPolicy), validate: typedCheck(validateNetworkPolicy)},
 		},
 	}
 }
@@ -52,6 +57,7 @@ func policyKinds() []*kind {
 	return []*kind{{
 		gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resource: "poddisruptionbudgets", short: []string{"pdb"},
 		rules: rules{status: true, generation: true, needVersion: true},
+		hooks: hooks{validate: typedCheck(validatePodDisruptionBudget)},
 	}}
 }
 
@@ -59,10 +65,22 @@ func rbacKinds() []*kind {
 	rbac := func(kind string) schema.GroupVersionKind { return rbacv1.SchemeGroupVersion.WithKind(kind) }
 	common := rules{putCreates: true, names: pathvalidation.ValidatePathSegmentName}
 	return []*kind{
-		{gvk: rbac("Role"), resource: "roles", rules: common},
-		{gvk: rbac("RoleBinding"), resource: "rolebindings", rules: common},
-		{gvk: rbac("ClusterRole"), resource: "clusterroles", cluster: true, rules: common},
-		{gvk: rbac("ClusterRoleBinding"), resource: "clusterrolebindings", cluster: true, rules: common},
+		{
+			gvk: rbac("Role"), resource: "roles", rules: common,
+			hooks: hooks{validate: typedCheck(validateRole)},
+		},
+		{
+			gvk: rbac("RoleBinding"), resource: "rolebindings", rules: common,
+			hooks: hooks{defaults: typed1(defaultRoleBinding), validate: typedCheck(validateRoleBinding)},
+		},
+		{
+			gvk: rbac("ClusterRole"), resource: "clusterroles", cluster: true, rules: common,
+			hooks: hooks{validate: typedCheck(validateClusterRole)},
+		},
+		{
+			gvk: rbac("ClusterRoleBinding"), resource: "clusterrolebindings", cluster: true, rules: common,
+			hooks: hooks{defaults: typed1(defaultClusterRoleBinding), validate: typedCheck(validateClusterRoleBinding)},
+		},
 	}
 }
 
@@ -70,6 +88,7 @@ func schedulingKinds() []*kind {
 	return []*kind{{
 		gvk: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), resource: "priorityclasses", short: []string{"pc"},
 		cluster: true,
+		hooks:   hooks{defaults: typed1(defaultPriorityClass), prepare: typedPrepare(preparePriorityClass), validate: typedCheck(validatePriorityClass)},
 	}}
 }
 
@@ -79,10 +98,12 @@ func storageKinds() []*kind {
 		{
 			gvk: storage("StorageClass"), resource: "storageclasses", short: []string{"sc"}, cluster: true,
 			rules: rules{returnDeleted: true},
+			hooks: hooks{defaults: typed1(defaultStorageClass), validate: typedCheck(validateStorageClass)},
 		},
 		{
 			gvk: storage("CSIDriver"), resource: "csidrivers", cluster: true,
 			rules: rules{returnDeleted: true, needVersion: true},
+			hooks: hooks{defaults: typed1(defaultCSIDriver), prepare: typedPrepare(prepareCSIDriver)},
 		},
 		{
 			gvk: storage("CSINode"), resource: "csinodes", cluster: true,
@@ -91,6 +112,7 @@ func storageKinds() []*kind {
 		{
 			gvk: storage("VolumeAttachment"), resource: "volumeattachments", cluster: true,
 			rules: rules{status: true, returnDeleted: true, needVersion: true},
+			hooks: hooks{validate: typedCheck(validateVolumeAttachment)},
 		},
 	}
 }
@@ -105,26 +127,32 @@ func admissionKinds() []*kind {
 		{
 			gvk: admission("MutatingWebhookConfiguration"), resource: "mutatingwebhookconfigurations", cluster: true,
 			categories: extensions, rules: common,
+			hooks: hooks{defaults: typed1(defaultMutatingWebhooks), validate: typedCheck(validateMutatingWebhooks)},
 		},
 		{
 			gvk: admission("ValidatingWebhookConfiguration"), resource: "validatingwebhookconfigurations", cluster: true,
 			categories: extensions, rules: common,
+			hooks: hooks{defaults: typed1(defaultValidatingWebhooks), validate: typedCheck(validateValidatingWebhooks)},
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicy"), resource: "validatingadmissionpolicies", cluster: true,
 			categories: extensions, rules: rules{status: true, generation: true, needVersion: true},
+			hooks: hooks{defaults: typed1(defaultValidatingPolicy), validate: typedCheck(validateValidatingPolicy)},
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicyBinding"), resource: "validatingadmissionpolicybindings", cluster: true,
 			categories: extensions, rules: common,
+			hooks: hooks{defaults: typed1(defaultValidatingPolicyBinding), validate: typedCheck(validateValidatingPolicyBinding)},
 		},
 		{
 			gvk: admission("MutatingAdmissionPolicy"), resource: "mutatingadmissionpolicies", cluster: true,
 			categories: extensions, rules: common,
+			hooks: hooks{defaults: typed1(defaultMutatingPolicy), validate: typedCheck(validateMutatingPolicy)},
 		},
 		{
 			gvk: admission("MutatingAdmissionPolicyBinding"), resource: "mutatingadmissionpolicybindings", cluster: true,
 			categories: extensions, rules: common,
+			hooks: hooks{defaults: typed1(defaultMutatingPolicyBinding), validate: typedCheck(validateMutatingPolicyBinding)},
 		},
 	}
 }

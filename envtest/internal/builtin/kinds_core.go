@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,37 +24,51 @@ func coreKinds() []*kind {
 		{
 			gvk: core("Namespace"), resource: "namespaces", short: []string{"ns"}, cluster: true,
 			rules:  rules{status: true, returnDeleted: true, names: apivalidation.ValidateNamespaceName},
+			hooks:  hooks{defaults: typed1(defaultNamespace), prepare: typedPrepare(prepareNamespace)},
+			attach: attachNamespace,
 			fields: selectable(namespaceFields, "status.phase"),
 		},
 		{
 			gvk: core("Node"), resource: "nodes", short: []string{"no"}, cluster: true,
 			rules:  rules{status: true, keepStatus: true},
+			hooks:  hooks{defaults: typed1(defaultNode)},
 			fields: selectable(nodeFields, "spec.unschedulable"),
 		},
 		{
 			gvk: core("Pod"), resource: "pods", short: []string{"po"}, categories: inAll,
-			rules:  rules{status: true, generation: true, returnDeleted: true},
-			hooks:  hooks{triggers: storage.IndexerFuncs{"spec.nodeName": podNodeName}},
+			rules: rules{status: true, generation: true, returnDeleted: true},
+			hooks: hooks{
+				defaults: typed1(defaultPod), prepare: typedPrepare(preparePod), prepareStatus: typedPrepare(preparePodStatus),
+				validate: typedCheck(validatePod), grace: typedGrace(podGrace),
+				triggers: storage.IndexerFuncs{"spec.nodeName": podNodeName},
+			},
 			fields: podFieldSet(),
+			attach: attachPod,
 		},
 		{
 			gvk: core("Service"), resource: "services", short: []string{"svc"}, categories: inAll,
 			rules:  rules{status: true, putCreates: true, returnDeleted: true, names: apivalidation.NameIsDNS1035Label},
+			hooks:  hooks{defaults: typed1(defaultService), prepare: typedPrepare(prepareService), validate: typedCheck(validateService)},
+			attach: attachService,
 			fields: selectable(serviceFields, "spec.clusterIP", "spec.type"),
 		},
 		{
 			gvk: core("ServiceAccount"), resource: "serviceaccounts", short: []string{"sa"},
 			rules: rules{returnDeleted: true, names: apivalidation.ValidateServiceAccountName},
 		},
-		{gvk: core("ConfigMap"), resource: "configmaps", short: []string{"cm"}},
+		{
+			gvk: core("ConfigMap"), resource: "configmaps", short: []string{"cm"},
+			hooks: hooks{defaults: typed1(defaultConfigMap), validate: typedCheck(validateConfigMap)},
+		},
 		{
 			gvk: core("Secret"), resource: "secrets",
+			hooks:  hooks{defaults: typed1(defaultSecret), validate: typedCheck(validateSecret)},
 			fields: selectable(secretFields, "type"),
 		},
 		{
 			gvk: core("Event"), resource: "events", short: []string{"ev"}, alias: eventsv1.SchemeGroupVersion.WithKind("Event"),
 			rules: rules{putCreates: true, noFinalizers: true},
-			hooks: hooks{ttl: eventLifetime},
+			hooks: hooks{validate: typedCheck(validateEvent), ttl: eventLifetime},
 			fields: selectable(eventFields, "involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
 				"involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
 				"reason", "reportingComponent", "source", "type"),
@@ -61,10 +76,18 @@ func coreKinds() []*kind {
 		{
 			gvk: core("Endpoints"), resource: "endpoints", singular: "endpoints", short: []string{"ep"},
 			rules: rules{putCreates: true},
+			hooks: hooks{defaults: typed1(defaultEndpoints), validate: typedCheck(validateEndpoints)},
 		},
 		{
 			gvk: core("ReplicationController"), resource: "replicationcontrollers", short: []string{"rc"}, categories: inAll,
 			rules: rules{status: true, generation: true, orphans: true},
+			hooks: hooks{defaults: typed1(defaultReplicationController), validate: typedCheck(validateReplicationController)},
+			scale: scalingOf(
+				func(rc *corev1.ReplicationController) **int32 { return &rc.Spec.Replicas },
+				func(rc *corev1.ReplicationController) int32 { return rc.Status.Replicas },
+				func(rc *corev1.ReplicationController) *metav1.LabelSelector {
+					return &metav1.LabelSelector{MatchLabels: rc.Spec.Selector}
+				}),
 			fields: selectable(func(rc *corev1.ReplicationController, set fields.Set) {
 				set["status.replicas"] = strconv.Itoa(int(rc.Status.Replicas))
 			}, "status.replicas"),
@@ -72,14 +95,17 @@ func coreKinds() []*kind {
 		{
 			gvk: core("PersistentVolume"), resource: "persistentvolumes", short: []string{"pv"}, cluster: true,
 			rules: rules{status: true, returnDeleted: true},
+			hooks: hooks{defaults: typed1(defaultPersistentVolume), prepare: typedPrepare(preparePersistentVolume), prepareStatus: typedPrepare(preparePersistentVolumeStatus), validate: typedCheck(validatePersistentVolume)},
 		},
 		{
 			gvk: core("PersistentVolumeClaim"), resource: "persistentvolumeclaims", short: []string{"pvc"},
 			rules: rules{status: true, returnDeleted: true},
+			hooks: hooks{defaults: typed1(defaultPersistentVolumeClaim), prepare: typedPrepare(preparePersistentVolumeClaim), validate: typedCheck(validatePersistentVolumeClaim)},
 		},
 		{
 			gvk: core("LimitRange"), resource: "limitranges", short: []string{"limits"},
 			rules: rules{putCreates: true},
+			hooks: hooks{defaults: typed1(defaultLimitRange)},
 		},
 		{
 			gvk: core("ResourceQuota"), resource: "resourcequotas", short: []string{"quota"},
@@ -88,6 +114,7 @@ func coreKinds() []*kind {
 		{
 			gvk: core("PodTemplate"), resource: "podtemplates",
 			rules: rules{generation: true, returnDeleted: true},
+			hooks: hooks{defaults: typed1(defaultPodTemplate), validate: typedCheck(validatePodTemplate)},
 		},
 	}
 }

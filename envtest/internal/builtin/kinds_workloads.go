@@ -10,6 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,10 +21,20 @@ func appsKinds() []*kind {
 		{
 			gvk: apps("Deployment"), resource: "deployments", short: []string{"deploy"}, categories: inAll,
 			rules: rules{status: true, generation: true, countsAnnotations: true},
+			hooks: hooks{defaults: typed1(defaultDeployment), validate: typedCheck(validateDeployment)},
+			scale: scalingOf(
+				func(o *appsv1.Deployment) **int32 { return &o.Spec.Replicas },
+				func(o *appsv1.Deployment) int32 { return o.Status.Replicas },
+				func(o *appsv1.Deployment) *metav1.LabelSelector { return o.Spec.Selector }),
 		},
 		{
 			gvk: apps("ReplicaSet"), resource: "replicasets", short: []string{"rs"}, categories: inAll,
 			rules: rules{status: true, generation: true},
+			hooks: hooks{defaults: typed1(defaultReplicaSet), validate: typedCheck(validateReplicaSet)},
+			scale: scalingOf(
+				func(o *appsv1.ReplicaSet) **int32 { return &o.Spec.Replicas },
+				func(o *appsv1.ReplicaSet) int32 { return o.Status.Replicas },
+				func(o *appsv1.ReplicaSet) *metav1.LabelSelector { return o.Spec.Selector }),
 			fields: selectable(func(rs *appsv1.ReplicaSet, set fields.Set) {
 				set["status.replicas"] = strconv.Itoa(int(rs.Status.Replicas))
 			}, "status.replicas"),
@@ -31,12 +42,21 @@ func appsKinds() []*kind {
 		{
 			gvk: apps("StatefulSet"), resource: "statefulsets", short: []string{"sts"}, categories: inAll,
 			rules: rules{status: true, generation: true, names: apivalidation.NameIsDNSLabel},
+			hooks: hooks{defaults: typed1(defaultStatefulSet), validate: typedCheck(validateStatefulSet)},
+			scale: scalingOf(
+				func(o *appsv1.StatefulSet) **int32 { return &o.Spec.Replicas },
+				func(o *appsv1.StatefulSet) int32 { return o.Status.Replicas },
+				func(o *appsv1.StatefulSet) *metav1.LabelSelector { return o.Spec.Selector }),
 		},
 		{
 			gvk: apps("DaemonSet"), resource: "daemonsets", short: []string{"ds"}, categories: inAll,
 			rules: rules{status: true, generation: true},
+			hooks: hooks{defaults: typed1(defaultDaemonSet), validate: typedCheck(validateDaemonSet)},
 		},
-		{gvk: apps("ControllerRevision"), resource: "controllerrevisions"},
+		{
+			gvk: apps("ControllerRevision"), resource: "controllerrevisions",
+			hooks: hooks{validate: typedCheck(validateControllerRevision)},
+		},
 	}
 }
 
@@ -45,6 +65,7 @@ func batchKinds() []*kind {
 		{
 			gvk: batchv1.SchemeGroupVersion.WithKind("Job"), resource: "jobs", categories: inAll,
 			rules: rules{status: true, generation: true, orphans: true},
+			hooks: hooks{defaults: typed1(defaultJob), prepare: typedPrepare(prepareJob), validate: typedCheck(validateJob)},
 			fields: selectable(func(job *batchv1.Job, set fields.Set) {
 				set["status.successful"] = strconv.Itoa(int(job.Status.Succeeded))
 			}, "status.successful"),
@@ -52,6 +73,7 @@ func batchKinds() []*kind {
 		{
 			gvk: batchv1.SchemeGroupVersion.WithKind("CronJob"), resource: "cronjobs", short: []string{"cj"}, categories: inAll,
 			rules: rules{status: true, generation: true},
+			hooks: hooks{defaults: typed1(defaultCronJob), validate: typedCheck(validateCronJob)},
 		},
 	}
 }
@@ -61,5 +83,6 @@ func autoscalingKinds() []*kind {
 		gvk: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), resource: "horizontalpodautoscalers",
 		short: []string{"hpa"}, categories: inAll,
 		rules: rules{status: true},
+		hooks: hooks{defaults: typed1(defaultHorizontalPodAutoscaler), validate: typedCheck(validateHorizontalPodAutoscaler)},
 	}}
 }

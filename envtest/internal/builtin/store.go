@@ -33,26 +33,24 @@ func (r resourceREST) ShortNames() []string { return r.kind.short }
 // Categories returns the groups of resources to which this one belongs, such as "all".
 func (r resourceREST) Categories() []string { return r.kind.categories }
 
-// newStorages builds one kind's storages by their path in the group: the resource and its subresources.
-func newStorages(k *kind, getter generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
-	store, err := newStore(k, getter)
-	if err != nil {
-		return nil, fmt.Errorf("store for %s: %w", k.gvk, err)
-	}
+// newStorages builds one kind's storages by their path in the group: the resource and its subresources. peer finds the
+// other kinds' stores; see attachment.
+func newStorages(k *kind, store *genericregistry.Store, peer func(schema.GroupResource) *genericregistry.Store) (map[string]rest.Storage, error) {
 	storages := map[string]rest.Storage{k.resource: resourceREST{Store: store, kind: k}}
+	if k.attach != nil {
+		parts, err := k.attach(&attachment{kind: k, store: store, strategy: newStrategy(k), peer: peer})
+		if err != nil {
+			return nil, fmt.Errorf("attach to the store of %s: %w", k.gvk, err)
+		}
+		for path, part := range parts {
+			storages[strings.TrimSuffix(k.resource+"/"+path, "/")] = part
+		}
+	}
 	if k.rules.status {
 		storages[k.resource+"/status"] = newPartREST(store, statusStrategy{newStrategy(k)})
 	}
-	if k.attach == nil {
-		return storages, nil
-	}
-	parts, err := k.attach(store)
-	if err != nil {
-		store.Destroy()
-		return nil, fmt.Errorf("subresources of %s: %w", k.gvk, err)
-	}
-	for name, part := range parts {
-		storages[k.resource+"/"+name] = part
+	if k.scale != nil {
+		storages[k.resource+"/scale"] = scaleREST{store: store, kind: k}
 	}
 	return storages, nil
 }

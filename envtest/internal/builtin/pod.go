@@ -1,0 +1,96 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// preparePod sets the status of a new Pod: pending, with its class of service.
+func preparePod(_ context.Context, pod, old *corev1.Pod) {
+	if old != nil {
+		return
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(pod)}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+			Message: "Scheduling is blocked due to non-empty scheduling gates",
+		}}
+	}
+}
+
+// preparePodStatus keeps what a kubelet must not change through the status.
+func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
+	pod.DeletionTimestamp = nil
+	pod.OwnerReferences = old.OwnerReferences
+	if pod.Status.QOSClass == "" {
+		pod.Status.QOSClass = old.Status.QOSClass
+	}
+	if pod.Status.ObservedGeneration == 0 {
+		pod.Status.ObservedGeneration = old.Status.ObservedGeneration
+	}
+}
+
+// podGrace gives a Pod on a node its grace period; the Pod then stays, with a deletionTimestamp, until somebody in the
+// kubelet's place deletes it with a grace period of 0. A Pod that runs nowhere goes at once.
+func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
+	period := int64(0)
+	switch {
+	case pod.Spec.NodeName == "", pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
+	case options.GracePeriodSeconds != nil:
+		period = *options.GracePeriodSeconds
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		period = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	if period < 0 {
+		period = 1
+	}
+	options.GracePeriodSeconds = &period
+	return true
+}
+
+// qosClass is the class of service that the resources of a Pod's containers make.
+func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
+	guaranteed, any := true, false
+	count := func(resources corev1.ResourceRequirements) {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, limit := resources.Requests[name], resources.Limits[name]
+			any = any || request.Sign() > 0 || limit.Sign() > 0
+			guaranteed = guaranteed && limit.Sign() > 0 && limit.Cmp(request) == 0
+		}
+	}
+	if pod.Spec.Resources != nil {
+		count(*pod.Spec.Resources)
+	} else {
+		for i := range pod.Spec.InitContainers {
+			count(pod.Spec.InitContainers[i].Resources)
+		}
+		for i := range pod.Spec.Containers {
+			count(pod.Spec.Containers[i].Resources)
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+// attachPod adds the subresources of Pods. What needs a kubelet (log, exec, attach, portforward, proxy) is not served.
+func attachPod(a *attachment) (map[string]rest.Storage, error) {
+	return map[string]rest.Storage{
+		"ephemeralcontainers": newPartREST(a.store, podPartStrategy{a.strategy, takeEphemeralContainers}),
+		"resize":              newPartREST(a.store, podPartStrategy{a.strategy, takeResources}),
+		"binding":             bindingREST{store: a.store},
+		"eviction":            evictionREST{pods: a.store, budgets: func() budgetStore { return a.peer(budgetResource) }},
+	}, nil
+}

@@ -1,0 +1,87 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// podPartStrategy updates one part of a Pod's spec and keeps the rest of the Pod: spec, status and metadata.
+type podPartStrategy struct {
+	strategy
+	// take copies the part from a request into a Pod's spec, and says what is wrong with it.
+	take func(from, to *corev1.PodSpec) field.ErrorList
+}
+
+func (s podPartStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
+
+// PrepareForUpdate leaves a request that cannot be taken as it is; ValidateUpdate then refuses it.
+func (s podPartStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	pod, was := mustBe[*corev1.Pod](obj), mustBe[*corev1.Pod](old)
+	spec := was.Spec.DeepCopy()
+	if len(s.take(&pod.Spec, spec)) > 0 {
+		return
+	}
+	pod.Spec = *spec
+	pod.Status = was.Status
+	metav1.ResetObjectMetaForStatus(&pod.ObjectMeta, &was.ObjectMeta)
+	if !apiequality.Semantic.DeepEqual(pod.Spec, was.Spec) {
+		pod.Generation = was.Generation + 1
+	}
+}
+
+func (s podPartStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	pod, was := mustBe[*corev1.Pod](obj), mustBe[*corev1.Pod](old)
+	if errs := s.take(&pod.Spec, was.Spec.DeepCopy()); len(errs) > 0 {
+		return errs
+	}
+	return validatePodSpec(&pod.Spec, field.NewPath("spec"))
+}
+
+// GetResetFields names the status; the parts of the spec that stay differ from Pod to Pod.
+func (s podPartStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resetFields(s.kind, fieldpath.MakePathOrDie("status"))
+}
+
+// takeEphemeralContainers adds ephemeral containers. Those that exist can be neither changed nor removed.
+func takeEphemeralContainers(from, to *corev1.PodSpec) field.ErrorList {
+	path := field.NewPath("spec", "ephemeralContainers")
+	for i, was := range to.EphemeralContainers {
+		if i >= len(from.EphemeralContainers) || !apiequality.Semantic.DeepEqual(from.EphemeralContainers[i], was) {
+			return field.ErrorList{field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed", was.Name))}
+		}
+	}
+	to.EphemeralContainers = from.EphemeralContainers
+	return nil
+}
+
+// takeResources takes the resources of the containers, which must be the same ones in the same order.
+func takeResources(from, to *corev1.PodSpec) field.ErrorList {
+	errs := takeContainerResources(from.Containers, to.Containers, field.NewPath("spec", "containers"))
+	errs = append(errs, takeContainerResources(from.InitContainers, to.InitContainers, field.NewPath("spec", "initContainers"))...)
+	to.Resources = from.Resources
+	return errs
+}
+
+func takeContainerResources(from, to []corev1.Container, path *field.Path) field.ErrorList {
+	if len(from) != len(to) {
+		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}
+	}
+	for i := range from {
+		if from[i].Name != to[i].Name {
+			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"), "containers may not be renamed or reordered on resize")}
+		}
+		to[i].Resources = from[i].Resources
+		to[i].ResizePolicy = from[i].ResizePolicy
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+)
+
+// Addresses and node ports that the server gives out: those of a kube-apiserver that is started without flags.
+var serviceRange = netip.MustParsePrefix("10.0.0.0/24")
+
+const (
+	firstNodePort = 30000
+	lastNodePort  = 32767
+)
+
+// serviceAllocator gives cluster IPs and node ports that no other Service has. What is taken is what the stored Services
+// say, and what was given to requests whose write is not seen in storage yet; there is nothing else to keep or repair.
+type serviceAllocator struct {
+	list func(context.Context) (*corev1.ServiceList, error)
+
+	mu    sync.Mutex                     // held while a request chooses
+	given map[types.NamespacedName]taken // guarded by mu
+}
+
+// taken are addresses and node ports in use.
+type taken struct {
+	addresses []string
+	ports     []int32
+}
+
+func newServiceAllocator(list func(context.Context) (*corev1.ServiceList, error)) *serviceAllocator {
+	return &serviceAllocator{list: list, given: map[types.NamespacedName]taken{}}
+}
+
+// begin gives svc what its type needs and does not have yet. old is nil on create. The returned function is called with
+// false when svc will not be written.
+func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, dryRun bool) (genericregistry.FinishFunc, error) {
+	if old != nil {
+		keepAllocated(svc, old)
+		if settled(svc, old) {
+			return func(context.Context, bool) {}, nil
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	used, err := a.used(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	var errs field.ErrorList
+	if old == nil || !hasClusterIP(old) {
+		errs = giveClusterIP(svc, used)
+	}
+	errs = append(errs, giveNodePorts(svc, used)...)
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(core("Service").GroupKind(), svc.Name, errs)
+	}
+	// The store tells of success before it writes, when the write is a PUT: what was given is kept until it shows up.
+	a.given[keyOf(svc)] = takenBy(svc)
+	return func(_ context.Context, success bool) {
+		if !success || dryRun {
+			a.forget(svc)
+		}
+	}, nil
+}
+
+// forget ends what was given to a Service that is gone or was never written.
+func (a *serviceAllocator) forget(svc *corev1.Service) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.given, keyOf(svc))
+}
+
+// used collects what all Services but svc have. The caller holds mu.
+func (a *serviceAllocator) used(ctx context.Context, svc *corev1.Service) (taken, error) {
+	list, err := a.list(ctx)
+	if err != nil {
+		return taken{}, fmt.Errorf("look up the addresses of the existing services: %w", err)
+	}
+	var used taken
+	for i := range list.Items {
+		key, stored := keyOf(&list.Items[i]), takenBy(&list.Items[i])
+		if stored.holds(a.given[key]) {
+			delete(a.given, key)
+		}
+		if key != keyOf(svc) {
+			used.add(stored)
+		}
+	}
+	for key, given := range a.given {
+		if key != keyOf(svc) {
+			used.add(given)
+		}
+	}
+	return used, nil
+}
+
+func keyOf(svc *corev1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
+}
+
+// settled reports whether an update needs nothing that old does not have.
+func settled(svc, old *corev1.Service) bool {
+	if hasClusterIP(svc) && !hasClusterIP(old) {
+		return false
+	}
+	for _, port := range svc.Spec.Ports {
+		if port.NodePort == 0 && wantsNodePorts(svc) {
+			return false
+		}
+	}
+	return takenBy(old).holds(taken{ports: takenBy(svc).ports})
+}
+
+// holds reports whether t has all of other.
+func (t taken) holds(other taken) bool {
+	for _, address := range other.addresses {
+		if !slices.Contains(t.addresses, address) {
+			return false
+		}
+	}
+	for _, port := range other.ports {
+		if !slices.Contains(t.ports, port) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *taken) add(more taken) {
+	t.addresses = append(t.addresses, more.addresses...)
+	t.ports = append(t.ports, more.ports...)
+}
+
+// takenBy returns what one Service has.
+func takenBy(svc *corev1.Service) taken {
+	var t taken
+	if hasClusterIP(svc) && svc.Spec.ClusterIP != "" && svc.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.addresses = append(t.addresses, svc.Spec.ClusterIP)
+	}
+	for _, port := range svc.Spec.Ports {
+		if port.NodePort != 0 {
+			t.ports = append(t.ports, port.NodePort)
+		}
+	}
+	return t
+}
+
+// giveClusterIP chooses or checks the cluster IP, and fills the fields that follow from it.
+func giveClusterIP(svc *corev1.Service, used taken) field.ErrorList {
+	if !hasClusterIP(svc) {
+		return nil
+	}
+	spec := &svc.Spec
+	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
+		spec.ClusterIP = spec.ClusterIPs[0]
+	}
+	path := field.NewPath("spec", "clusterIPs")
+	switch spec.ClusterIP {
+	case corev1.ClusterIPNone:
+	case "":
+		free, ok := freeAddress(used.addresses)
+		if !ok {
+			return field.ErrorList{field.InternalError(path, fmt.Errorf("all addresses of %s are in use; delete services", serviceRange))}
+		}
+		spec.ClusterIP = free
+	default:
+		if err := checkAddress(spec.ClusterIP, used.addresses); err != "" {
+			return field.ErrorList{field.Invalid(path, []string{spec.ClusterIP}, err)}
+		}
+	}
+	if len(spec.ClusterIPs) == 0 {
+		spec.ClusterIPs = []string{spec.ClusterIP}
+	}
+	if spec.IPFamilyPolicy == nil {
+		single := corev1.IPFamilyPolicySingleStack
+		spec.IPFamilyPolicy = &single
+	}
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	return nil
+}
+
+// freeAddress returns the lowest address of the range that is not in use. The first one belongs to the Service
+// default/kubernetes, which asks for it by name.
+func freeAddress(used []string) (string, bool) {
+	for addr := serviceRange.Addr().Next().Next(); serviceRange.Contains(addr.Next()); addr = addr.Next() {
+		if s := addr.String(); !slices.Contains(used, s) {
+			return s, true
+		}
+	}
+	return "", false
+}
+
+// checkAddress says what is wrong with an address that the client asks for.
+func checkAddress(wanted string, used []string) string {
+	addr, err := netip.ParseAddr(wanted)
+	switch {
+	case err != nil:
+		return "must be a valid IP address, (e.g. 10.9.8.7)"
+	case !serviceRange.Contains(addr):
+		return fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s",
+			wanted, wanted, serviceRange)
+	case slices.Contains(used, wanted):
+		return fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", wanted)
+	}
+	return ""
+}
+
+// giveNodePorts chooses or checks the node ports.
+func giveNodePorts(svc *corev1.Service, used taken) field.ErrorList {
+	if !hasNodePorts(svc) {
+		return nil
+	}
+	var errs field.ErrorList
+	for i := range svc.Spec.Ports {
+		port := &svc.Spec.Ports[i]
+		path := field.NewPath("spec", "ports").Index(i).Child("nodePort")
+		switch {
+		case port.NodePort == 0 && !wantsNodePorts(svc):
+			continue
+		case port.NodePort == 0:
+			port.NodePort = freePort(used.ports)
+			if port.NodePort == 0 {
+				errs = append(errs, field.InternalError(path, errors.New("all node ports are in use; delete services")))
+			}
+		case port.NodePort < firstNodePort || port.NodePort > lastNodePort:
+			errs = append(errs, field.Invalid(path, port.NodePort,
+				fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
+		case slices.Contains(used.ports, port.NodePort):
+			errs = append(errs, field.Invalid(path, port.NodePort, "provided port is already allocated"))
+		}
+		// Ports of one Service may share a node port only if their protocols differ; the server never chooses so.
+		used.ports = append(used.ports, portOnce(svc, i)...)
+	}
+	return errs
+}
+
+// portOnce returns the node port of port i, for the search of the next one, unless a later port of another protocol asks
+// for the same number.
+func portOnce(svc *corev1.Service, i int) []int32 {
+	port := svc.Spec.Ports[i]
+	for _, other := range svc.Spec.Ports[i+1:] {
+		if other.NodePort == port.NodePort && other.Protocol != port.Protocol {
+			return nil
+		}
+	}
+	return []int32{port.NodePort}
+}
+
+// freePort returns the lowest node port that is not in use, or 0.
+func freePort(used []int32) int32 {
+	for port := int32(firstNodePort); port <= lastNodePort; port++ {
+		if !slices.Contains(used, port) {
+			return port
+		}
+	}
+	return 0
+}

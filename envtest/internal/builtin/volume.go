@@ -1,0 +1,62 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// preparePersistentVolume starts a new volume as pending, since now.
+func preparePersistentVolume(_ context.Context, pv, old *corev1.PersistentVolume) {
+	if old == nil {
+		now := metav1.Now()
+		pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &now}
+	}
+}
+
+// preparePersistentVolumeStatus notes when the phase changed, unless the client does.
+func preparePersistentVolumeStatus(_ context.Context, pv, old *corev1.PersistentVolume) {
+	since, before := pv.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime
+	switch {
+	case pv.Status.Phase == old.Status.Phase && since == nil:
+		pv.Status.LastPhaseTransitionTime = before
+	case pv.Status.Phase != old.Status.Phase && (since == nil || since.Equal(before)):
+		now := metav1.Now()
+		pv.Status.LastPhaseTransitionTime = &now
+	}
+}
+
+// preparePersistentVolumeClaim starts a new claim as pending, and keeps the two ways to name a data source alike.
+func preparePersistentVolumeClaim(_ context.Context, pvc, old *corev1.PersistentVolumeClaim) {
+	if old == nil {
+		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+	}
+	source, ref := pvc.Spec.DataSource, pvc.Spec.DataSourceRef
+	switch {
+	case source != nil && ref == nil:
+		pvc.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: source.APIGroup, Kind: source.Kind, Name: source.Name}
+	case source == nil && ref != nil && (ref.Namespace == nil || *ref.Namespace == ""):
+		pvc.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+}
+
+// prepareCSIDriver counts changes, from zero on.
+func prepareCSIDriver(_ context.Context, driver, old *storagev1.CSIDriver) {
+	if old != nil && !apiequality.Semantic.DeepEqual(driver.Spec, old.Spec) {
+		driver.Generation = old.Generation + 1
+	}
+}
+
+// preparePriorityClass gives a class the only generation it will have.
+func preparePriorityClass(_ context.Context, class, old *schedulingv1.PriorityClass) {
+	if old == nil {
+		class.Generation = 1
+	}
+}
