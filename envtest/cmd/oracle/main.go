@@ -7,7 +7,8 @@
 //	eval "$(go run ./envtest/cmd/assets)"
 //	go run ./envtest/cmd/oracle -kubeconfig FILE
 //
-// FILE appears, readable by its owner only, once the server answers, and is removed at the end.
+// FILE appears, readable by its owner only, once the server answers and has made the objects that every
+// cluster has; it is removed at the end.
 package main
 
 import (
@@ -68,6 +69,9 @@ func serve(ctx context.Context, kubeconfig string, stdout io.Writer) (err error)
 	defer func() { err = errors.Join(err, servers.Stop()) }()
 	if err != nil {
 		return fmt.Errorf("start the binaries in %s: %w", os.Getenv(assetsVariable), err)
+	}
+	if err := waitForBootstrap(ctx, config); err != nil {
+		return err
 	}
 	if err := publish(kubeconfig, servers.KubeConfig); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)
