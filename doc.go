@@ -1,2 +1,34 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tarn is the map of the project; the code is in its packages.
+//
+// Tarn gives operator authors a local copy of Kubernetes objects that follows the
+// API server: a drop-in informer cache for controller-runtime. It has the server
+// side of the same pipeline too, an API server with etcd in the test process, so
+// that an object's whole way can be exercised in one program.
+//
+//	 etcd ─► Cacher ─► request handlers ══► Reflector ─► informer ─┬► event handlers
+//	                                                  store, index └► CacheReader: Get, List
+//	└────────────── envtest ───────────┘    └────────────────── pkg/cache ─────────────────┘
+//
+// # Packages
+//
+//   - pkg/cache makes the cache: it merges the options, and finds the informers
+//     and readers of a kind in one or many namespaces.
+//   - pkg/informers keeps one informer for each kind and representation
+//     (structured, unstructured, metadata only), and lists and watches for it.
+//   - pkg/reader reads objects and lists out of an informer's store, as copies
+//     that belong to the caller.
+//   - pkg/index declares field indexes, and answers field selectors from them.
+//   - envtest runs an API server with its etcd in the test process.
+//   - envtest/cmd/apiserver runs such a server as a process of its own.
+//   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
+//     module proxy.
+//   - envtest/cmd/oracle runs those real binaries as a process of its own.
+//   - examples holds one small program for each use; begin with
+//     examples/quickstart.
+//
+// Imports point down: cache, informers, reader, index. Nothing in pkg imports
+// envtest, except in tests.
 package tarn
