@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/storage"
 	storagefeature "k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -99,6 +101,8 @@ func (s *server) config(opts Options, stores *stores, users *tokens) (*genericap
 	config.FeatureGate = utilfeature.DefaultFeatureGate
 	config.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
 	config.RESTOptionsGetter = builtinOptions{stores}
+	ping := []healthz.HealthChecker{healthz.PingHealthz} // the other default starts a goroutine that never ends
+	config.HealthzChecks, config.LivezChecks, config.ReadyzChecks = ping, slices.Clone(ping), slices.Clone(ping)
 	config.EnableProfiling = false         // would let any user change the process's log level
 	config.StorageObjectCountTracker = nil // weighs requests for priority and fairness, which is not used
 	config.BuildHandlerChainFunc = s.chain

@@ -31,6 +31,9 @@ const oracleVariable = "TARN_ORACLE_KUBECONFIG"
 // patience bounds a wait that normally takes milliseconds.
 const patience = 20 * time.Second
 
+// fast is for waits on what the server does in the background and tells nobody about.
+const fast = 2 * time.Millisecond
+
 // target is the server that the specs talk to.
 var target struct {
 	env    *envtest.Environment // nil with the oracle

@@ -1,0 +1,232 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tarn-dev/tarn/envtest"
+)
+
+var _ = Describe("an environment", func() {
+	BeforeEach(onlyOurs)
+
+	It("leaves nothing behind", func(ctx SpecContext) {
+		before, folder := goleak.IgnoreCurrent(), GinkgoT().TempDir()
+		env := envtest.New(envtest.Options{DataDirectory: folder, CRDDirectoryPaths: []string{"testdata/crds"}})
+		Expect(env.Start(ctx)).To(Succeed())
+		Expect(os.ReadDir(folder)).NotTo(BeEmpty())
+		config := env.Config()
+		kube := kubernetes.NewForConfigOrDie(config)
+		w, err := kube.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		until(ctx, w, func(e watch.Event) bool { return nameOf(e) == "default" })
+
+		Expect(env.Stop()).To(Succeed())
+		for range w.ResultChan() { // is closed because the connection is
+		}
+		w.Stop()
+		Expect(os.ReadDir(folder)).To(BeEmpty())
+		Expect(goleak.Find(before)).To(Succeed())
+		_, err = net.Dial("tcp", strings.TrimPrefix(config.Host, "https://"))
+		Expect(err).To(HaveOccurred())
+	}, SpecTimeout(patience))
+
+	It("runs once, and answers before and after with an error", func(ctx SpecContext) {
+		env := envtest.New(envtest.Options{})
+		Expect(env.Stop()).To(Succeed(), "nothing to stop")
+		Expect(env.Start(ctx)).To(MatchError(envtest.ErrStartedBefore))
+
+		env = envtest.New(envtest.Options{})
+		Expect(env.Config()).To(BeNil())
+		_, err := env.KubeConfig()
+		Expect(err).To(MatchError(envtest.ErrNotRunning))
+		Expect(env.Start(ctx)).To(Succeed())
+		Expect(env.Start(ctx)).To(MatchError(envtest.ErrStartedBefore))
+		Expect(env.Stop()).To(Succeed())
+		Expect(env.Stop()).To(Succeed())
+		Expect(env.Config()).To(BeNil())
+		_, err = env.AddUser("jane")
+		Expect(err).To(MatchError(envtest.ErrNotRunning))
+		Expect(env.InstallCRDs(ctx)).To(MatchError(envtest.ErrNotRunning))
+	}, SpecTimeout(patience))
+
+	It("that cannot start leaves nothing behind", func(ctx SpecContext) {
+		before, folder := goleak.IgnoreCurrent(), GinkgoT().TempDir()
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		Expect(envtest.New(envtest.Options{DataDirectory: folder}).Start(cancelled)).To(MatchError(context.Canceled))
+		bad := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}
+		err := envtest.New(envtest.Options{DataDirectory: folder, CRDs: []*apiextensionsv1.CustomResourceDefinition{bad}}).Start(ctx)
+		Expect(err).To(MatchError(ContainSubstring("install CRD bad")))
+		Expect(os.ReadDir(folder)).To(BeEmpty())
+		Expect(goleak.Find(before)).To(Succeed())
+	}, SpecTimeout(patience))
+
+	It("runs beside others, and shares nothing with them", func(ctx SpecContext) {
+		var wg sync.WaitGroup
+		envs := make([]*envtest.Environment, 3)
+		for i := range envs {
+			wg.Go(func() {
+				defer GinkgoRecover()
+				envs[i] = envtest.StartWith(GinkgoTB(), envtest.Options{})
+				kube := kubernetes.NewForConfigOrDie(envs[i].Config())
+				_, err := kube.CoreV1().ConfigMaps("default").Create(ctx, configMap("one", "1"), metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred(), "each has its own ConfigMap one")
+			})
+		}
+		wg.Wait()
+		stranger := envs[0].Config()
+		stranger.Host, stranger.CAData = envs[1].Config().Host, envs[1].Config().CAData
+		_, err := kubernetes.NewForConfigOrDie(stranger).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "%v", err)
+	}, SpecTimeout(patience))
+
+	It("gives each caller a configuration of its own", func(ctx SpecContext) {
+		config := target.env.Config()
+		Expect(config.QPS).To(BeNumerically("<", 0))
+		config.BearerToken = "spoiled"
+		Expect(target.env.Config().BearerToken).NotTo(Equal("spoiled"))
+	})
+
+	It("writes a kubeconfig that needs no other file", func(ctx SpecContext) {
+		data, err := target.env.KubeConfig()
+		Expect(err).NotTo(HaveOccurred())
+		config, err := clientcmd.RESTConfigFromKubeConfig(data)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(patience))
+})
+
+var _ = Describe("Options", func() {
+	BeforeEach(onlyOurs)
+
+	It("refuse what cannot work, naming the field", func(ctx SpecContext) {
+		folder := GinkgoT().TempDir()
+		broken, file := filepath.Join(folder, "broken.yaml"), filepath.Join(folder, "file")
+		manifest := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspek: {}\n"
+		Expect(os.WriteFile(broken, []byte(manifest), 0o600)).To(Succeed())
+		Expect(os.WriteFile(file, nil, 0o600)).To(Succeed())
+		for message, opts := range map[string]envtest.Options{
+			"CRDs[1]":              {CRDs: []*apiextensionsv1.CustomResourceDefinition{widgetCRD("a.example.com"), nil}},
+			"CRDDirectoryPaths[0]": {CRDDirectoryPaths: []string{filepath.Join(folder, "missing")}},
+			"broken.yaml":          {CRDDirectoryPaths: []string{folder}},
+			"DataDirectory":        {DataDirectory: file},
+			"StopGracePeriod":      {StopGracePeriod: -time.Second},
+		} {
+			Expect(envtest.New(opts).Start(ctx)).To(MatchError(ContainSubstring(message)))
+		}
+	}, SpecTimeout(patience))
+
+	It("install CRDs from objects, folders and files", func(ctx SpecContext) {
+		env := envtest.StartWith(GinkgoTB(), envtest.Options{
+			CRDs:              []*apiextensionsv1.CustomResourceDefinition{widgetCRD("object.example.com")},
+			CRDDirectoryPaths: []string{"testdata/crds", widgetManifest},
+		})
+		kube := kubernetes.NewForConfigOrDie(env.Config())
+		for _, group := range []string{"object.example.com", "tarn.example.com"} {
+			_, err := kube.Discovery().ServerResourcesForGroupVersion(group + "/v1")
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}, SpecTimeout(patience))
+
+	It("choose the storage decorator by resource", func(ctx SpecContext) {
+		var mu sync.Mutex
+		asked := map[schema.GroupResource]bool{}
+		env := envtest.StartWith(GinkgoTB(), envtest.Options{
+			CRDs: []*apiextensionsv1.CustomResourceDefinition{widgetCRD("object.example.com")},
+			StorageDecorator: func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+				mu.Lock()
+				defer mu.Unlock()
+				asked[resource] = true
+				return envtest.Undecorated(resource, store)
+			},
+		})
+		kube := kubernetes.NewForConfigOrDie(env.Config())
+		w, err := kube.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		defer w.Stop()
+		_, err = kube.CoreV1().ConfigMaps("default").Create(ctx, configMap("one", "1"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(nameOf(next(ctx, w))).To(Equal("one"))
+		// A resource's store is made when it is first asked for.
+		_, err = kube.CoreV1().RESTClient().Get().AbsPath("/apis/object.example.com/v1/widgets").DoRaw(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(asked).To(HaveKey(schema.GroupResource{Resource: "pods"}))
+		Expect(asked).To(HaveKey(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}))
+		Expect(asked).To(HaveKey(schema.GroupResource{Group: "object.example.com", Resource: "widgets"}))
+	}, SpecTimeout(patience))
+
+	It("let a request end when there is a grace period, and cut it off when there is none", func(ctx SpecContext) {
+		for _, grace := range []time.Duration{5 * time.Second, 0} {
+			env := envtest.New(envtest.Options{StopGracePeriod: grace})
+			Expect(env.Start(ctx)).To(Succeed())
+			body, end := io.Pipe()
+			answered := make(chan error, 1)
+			go func() { answered <- postConfigMap(ctx, env.Config(), body) }()
+			_, err := io.WriteString(end, `{"apiVersion":"v1","kind":"ConfigMap",`) // returns when the request is sent
+			Expect(err).NotTo(HaveOccurred())
+			stopped := make(chan error, 1)
+			go func() { stopped <- env.Stop() }()
+			if grace == 0 {
+				Expect(<-answered).To(HaveOccurred())
+				Expect(end.Close()).To(Succeed())
+			} else {
+				Consistently(stopped, 50*time.Millisecond).ShouldNot(Receive())
+				_, err = io.WriteString(end, `"metadata":{"name":"one"}}`)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(end.Close()).To(Succeed())
+				Expect(<-answered).NotTo(HaveOccurred())
+			}
+			Expect(<-stopped).To(Succeed())
+		}
+	}, SpecTimeout(patience))
+})
+
+// postConfigMap creates a ConfigMap from a body that may come slowly.
+func postConfigMap(ctx context.Context, config *rest.Config, body io.Reader) error {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/api/v1/namespaces/default/configmaps", body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		return errors.New(resp.Status)
+	}
+	return nil
+}
