@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,7 +63,7 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) (err error) {
 			return err
 		}
 	}
-	if err := show(ctx, seen, out); err != nil {
+	if err := show(ctx, seen, "added", out); err != nil {
 		return err
 	}
 	got := &corev1.Pod{}
@@ -77,13 +78,13 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) (err error) {
 	if err := c.Client.Patch(ctx, nginx, label); err != nil {
 		return fmt.Errorf("label Pod nginx: %w", err)
 	}
-	if err := show(ctx, seen, out); err != nil {
+	if err := show(ctx, seen, "updated", out); err != nil {
 		return err
 	}
 	if err := c.Client.Delete(ctx, nginx); err != nil {
 		return fmt.Errorf("delete Pod nginx: %w", err)
 	}
-	return show(ctx, seen, out)
+	return show(ctx, seen, "deleted", out)
 }
 
 // pod returns a Pod that waits at a gate: no kubelet changes it meanwhile.
@@ -118,13 +119,18 @@ func handler(seen chan<- string) toolscache.ResourceEventHandler {
 	}
 }
 
-// show prints the next thing that happened.
-func show(ctx context.Context, seen <-chan string, out io.Writer) error {
-	select {
-	case what := <-seen:
-		fmt.Fprintln(out, what)
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for an event: %w", context.Cause(ctx))
+// show waits for something of the given kind to happen, and prints it. Other
+// things are passed over: a Pod is marked before it is deleted, for instance.
+func show(ctx context.Context, seen <-chan string, kind string, out io.Writer) error {
+	for {
+		select {
+		case what := <-seen:
+			if strings.HasPrefix(what, kind) {
+				fmt.Fprintln(out, what)
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("wait until Pod nginx is %s: %w", kind, context.Cause(ctx))
+		}
 	}
 }
