@@ -15,7 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -28,13 +28,13 @@ func TestParse(t *testing.T) {
 		want Flags
 		err  string // part of the error; empty: none
 	}{
-		"defaults":            {args: nil, want: Flags{Timeout: time.Minute}},
-		"all":                 {args: []string{"-timeout", "5s", "-kubeconfig", "main_test.go"}, want: Flags{Timeout: 5 * time.Second, Kubeconfig: "main_test.go"}},
-		"unknown flag":        {args: []string{"-nonsense"}, err: "-nonsense"},
-		"argument":            {args: []string{"pods"}, err: `unexpected argument "pods"`},
-		"no time":             {args: []string{"-timeout", "0s"}, err: "must be above zero"},
-		"missing kubeconfig":  {args: []string{"-kubeconfig", missing}, err: missing},
-		"time that is no one": {args: []string{"-timeout", "soon"}, err: "soon"},
+		"defaults":           {args: nil, want: Flags{Timeout: time.Minute}},
+		"all":                {args: []string{"-timeout", "5s", "-kubeconfig", "main_test.go"}, want: Flags{Timeout: 5 * time.Second, Kubeconfig: "main_test.go"}},
+		"unknown flag":       {args: []string{"-nonsense"}, err: "-nonsense"},
+		"argument":           {args: []string{"pods"}, err: `unexpected argument "pods"`},
+		"no time":            {args: []string{"-timeout", "0s"}, err: "must be above zero"},
+		"missing kubeconfig": {args: []string{"-kubeconfig", missing}, err: missing},
+		"time that is none":  {args: []string{"-timeout", "soon"}, err: "soon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Parse("example", test.args, &bytes.Buffer{})
@@ -72,12 +72,15 @@ func TestRunCacheSaysWhyItDidNotSync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cache.New(nobody, crcache.Options{Mapper: cluster.Client.RESTMapper()})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c, err := cache.New(nobody, cache.Options{
+		Mapper:                   cluster.Client.RESTMapper(),
+		DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) { cancel() },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
 	if _, err := RunCache(ctx, c, &corev1.Pod{}); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
 		t.Errorf("the error is %v, want one that says Unauthorized", err)
 	}
