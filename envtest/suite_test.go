@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/envtest"
 )
@@ -40,6 +42,11 @@ var target struct {
 	config *rest.Config
 	kube   kubernetes.Interface
 	dyn    dynamic.Interface
+}
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // what the server's libraries log hides what the tests say
+	os.Exit(m.Run())
 }
 
 func TestEnvtest(t *testing.T) {
