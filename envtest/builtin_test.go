@@ -155,6 +155,11 @@ func (s sample) delete(ctx context.Context, objects dynamic.ResourceInterface, n
 	Expect(objects.Delete(ctx, name, metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0), PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 	})).To(Succeed())
+	if s.kind == "PersistentVolume" || s.kind == "PersistentVolumeClaim" {
+		// A controller removes the finalizer when nothing uses the volume any more.
+		_, err := objects.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
 	if s.kind != "Namespace" {
 		return
 	}

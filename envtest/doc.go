@@ -19,6 +19,14 @@
 // that the kernel picked, a certificate authority that lives as long as the server, and bearer tokens that nobody else
 // knows. Requests without a known token are answered with 401. Stop closes everything that Start opened.
 //
+// # Logging
+//
+// The environment prints nothing, and etcd is silent. Some parts of the libraries log to the process-wide klog however they
+// are set up; about a dozen lines at start and half as many at stop are left. A test that does not want them says so once,
+// in TestMain:
+//
+//	klog.SetLogger(logr.Discard())
+//
 // # Differences from a real server
 //
 // A CustomResourceDefinition's Established condition carries a time three seconds in the past: the CRD server delays the

@@ -1,0 +1,92 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// whenPrinted calls do at the first write, which is the command's word that the server answers.
+type whenPrinted struct {
+	bytes.Buffer
+	do func()
+}
+
+// Write implements io.Writer.
+func (w *whenPrinted) Write(p []byte) (int, error) {
+	defer w.do()
+	return w.Buffer.Write(p)
+}
+
+func TestRunServesUntilInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	out := &whenPrinted{}
+	out.do = func() {
+		defer interrupt()
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("the kubeconfig's mode is %o, want 600", mode)
+		}
+		config, err := clientcmd.BuildConfigFromFlags("", file)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		client := kubernetes.NewForConfigOrDie(config)
+		if _, err := client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := client.Discovery().ServerResourcesForGroupVersion("tarn.example.com/v1"); err != nil {
+			t.Errorf("the CRD of -crds is not served: %v", err)
+		}
+	}
+	if err := run(ctx, []string{"-kubeconfig", file, "-crds", "../../testdata/crds"}, out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"KUBECONFIG=" + file, "USE_EXISTING_CLUSTER=true", "TARN_ORACLE_KUBECONFIG="} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		}
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the kubeconfig is still there: %v", err)
+	}
+}
+
+func TestRunRefusesArguments(t *testing.T) {
+	existing := filepath.Join(t.TempDir(), "existing")
+	if err := os.WriteFile(existing, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"-kubeconfig is missing": nil,
+		"unexpected argument":    {"-kubeconfig", "x", "more"},
+		"exists: remove it":      {"-kubeconfig", existing},
+		"flag provided but not":  {"-unknown"},
+		"CRDDirectoryPaths[0]":   {"-kubeconfig", "x", "-crds", "missing"},
+	} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: the error is %v, want one with %q", args, err, want)
+		}
+	}
+	if data, err := os.ReadFile(existing); err != nil || string(data) != "mine" {
+		t.Errorf("a file that existed was touched: %q, %v", data, err)
+	}
+}
