@@ -21,6 +21,7 @@ func coordinationKinds() []*kind {
 		gvk: coordinationv1.SchemeGroupVersion.WithKind("Lease"), resource: "leases",
 		rules: rules{putCreates: true, needVersion: true},
 		hooks: hooks{validate: typedCheck(validateLease)},
+		table: show("Holder,Age", leaseCells),
 	}}
 }
 
@@ -29,6 +30,7 @@ func discoveryKinds() []*kind {
 		gvk: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), resource: "endpointslices",
 		rules: rules{generation: true, countsLabels: true},
 		hooks: hooks{defaults: typed1(defaultEndpointSlice), validate: typedCheck(validateEndpointSlice)},
+		table: show("AddressType,Ports,Endpoints,Age", endpointSliceCells),
 	}}
 }
 
@@ -39,16 +41,19 @@ func networkingKinds() []*kind {
 			gvk: networking("Ingress"), resource: "ingresses", short: []string{"ing"},
 			rules: rules{status: true, generation: true},
 			hooks: hooks{validate: typedCheck(validateIngress)},
+			table: show("Class,Hosts,Address,Ports,Age", ingressCells),
 		},
 		{
 			gvk: networking("IngressClass"), resource: "ingressclasses", cluster: true,
 			rules: rules{generation: true},
 			hooks: hooks{defaults: typed1(defaultIngressClass), validate: typedCheck(validateIngressClass)},
+			table: show("Controller,Parameters,Age", ingressClassCells),
 		},
 		{
 			gvk: networking("NetworkPolicy"), resource: "networkpolicies", short: []string{"netpol"},
 			rules: rules{generation: true},
 			hooks: hooks{defaults: typed1(defaultNetworkPolicy), validate: typedCheck(validateNetworkPolicy)},
+			table: show("Pod-Selector,Age", networkPolicyCells),
 		},
 	}
 }
@@ -58,6 +63,7 @@ func policyKinds() []*kind {
 		gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resource: "poddisruptionbudgets", short: []string{"pdb"},
 		rules: rules{status: true, generation: true, needVersion: true},
 		hooks: hooks{validate: typedCheck(validatePodDisruptionBudget)},
+		table: show("Min Available,Max Unavailable,Allowed Disruptions#,Age", podDisruptionBudgetCells),
 	}}
 }
 
@@ -72,6 +78,7 @@ func rbacKinds() []*kind {
 		{
 			gvk: rbac("RoleBinding"), resource: "rolebindings", rules: common,
 			hooks: hooks{defaults: typed1(defaultRoleBinding), validate: typedCheck(validateRoleBinding)},
+			table: show("Role,Age,+Users,+Groups,+ServiceAccounts", roleBindingCells),
 		},
 		{
 			gvk: rbac("ClusterRole"), resource: "clusterroles", cluster: true, rules: common,
@@ -80,6 +87,7 @@ func rbacKinds() []*kind {
 		{
 			gvk: rbac("ClusterRoleBinding"), resource: "clusterrolebindings", cluster: true, rules: common,
 			hooks: hooks{defaults: typed1(defaultClusterRoleBinding), validate: typedCheck(validateClusterRoleBinding)},
+			table: show("Role,Age,+Users,+Groups,+ServiceAccounts", clusterRoleBindingCells),
 		},
 	}
 }
@@ -89,6 +97,7 @@ func schedulingKinds() []*kind {
 		gvk: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), resource: "priorityclasses", short: []string{"pc"},
 		cluster: true,
 		hooks:   hooks{defaults: typed1(defaultPriorityClass), prepare: typedPrepare(preparePriorityClass), validate: typedCheck(validatePriorityClass)},
+		table:   show("Value#,Global-Default?,Age,PreemptionPolicy", priorityClassCells),
 	}}
 }
 
@@ -99,20 +108,24 @@ func storageKinds() []*kind {
 			gvk: storage("StorageClass"), resource: "storageclasses", short: []string{"sc"}, cluster: true,
 			rules: rules{returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultStorageClass), validate: typedCheck(validateStorageClass)},
+			table: show("Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age", storageClassCells),
 		},
 		{
 			gvk: storage("CSIDriver"), resource: "csidrivers", cluster: true,
 			rules: rules{returnDeleted: true, needVersion: true},
 			hooks: hooks{defaults: typed1(defaultCSIDriver), prepare: typedPrepare(prepareCSIDriver)},
+			table: show("AttachRequired?,PodInfoOnMount?,StorageCapacity?,TokenRequests,RequiresRepublish?,Modes,Age", csiDriverCells),
 		},
 		{
 			gvk: storage("CSINode"), resource: "csinodes", cluster: true,
 			rules: rules{returnDeleted: true, needVersion: true},
+			table: show("Drivers#,Age", csiNodeCells),
 		},
 		{
 			gvk: storage("VolumeAttachment"), resource: "volumeattachments", cluster: true,
 			rules: rules{status: true, returnDeleted: true, needVersion: true},
 			hooks: hooks{validate: typedCheck(validateVolumeAttachment)},
+			table: show("Attacher,PV,Node,Attached?,Age", volumeAttachmentCells),
 		},
 	}
 }
@@ -128,31 +141,37 @@ func admissionKinds() []*kind {
 			gvk: admission("MutatingWebhookConfiguration"), resource: "mutatingwebhookconfigurations", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultMutatingWebhooks), validate: typedCheck(validateMutatingWebhooks)},
+			table: show("Webhooks#,Age", mutatingWebhookCells),
 		},
 		{
 			gvk: admission("ValidatingWebhookConfiguration"), resource: "validatingwebhookconfigurations", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultValidatingWebhooks), validate: typedCheck(validateValidatingWebhooks)},
+			table: show("Webhooks#,Age", validatingWebhookCells),
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicy"), resource: "validatingadmissionpolicies", cluster: true,
 			categories: extensions, rules: rules{status: true, generation: true, needVersion: true},
 			hooks: hooks{defaults: typed1(defaultValidatingPolicy), validate: typedCheck(validateValidatingPolicy)},
+			table: show("Validations#,ParamKind,Age", validatingPolicyCells),
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicyBinding"), resource: "validatingadmissionpolicybindings", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultValidatingPolicyBinding), validate: typedCheck(validateValidatingPolicyBinding)},
+			table: show("PolicyName,ParamRef,Age", validatingPolicyBindingCells),
 		},
 		{
 			gvk: admission("MutatingAdmissionPolicy"), resource: "mutatingadmissionpolicies", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultMutatingPolicy), validate: typedCheck(validateMutatingPolicy)},
+			table: show("Mutations#,ParamKind,Age", mutatingPolicyCells),
 		},
 		{
 			gvk: admission("MutatingAdmissionPolicyBinding"), resource: "mutatingadmissionpolicybindings", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultMutatingPolicyBinding), validate: typedCheck(validateMutatingPolicyBinding)},
+			table: show("PolicyName,ParamRef,Age", mutatingPolicyBindingCells),
 		},
 	}
 }

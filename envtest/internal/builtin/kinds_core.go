@@ -27,12 +27,14 @@ func coreKinds() []*kind {
 			hooks:  hooks{defaults: typed1(defaultNamespace), prepare: typedPrepare(prepareNamespace)},
 			attach: attachNamespace,
 			fields: selectable(namespaceFields, "status.phase"),
+			table:  show("Status,Age", namespaceCells),
 		},
 		{
 			gvk: core("Node"), resource: "nodes", short: []string{"no"}, cluster: true,
 			rules:  rules{status: true, keepStatus: true},
-			hooks:  hooks{defaults: typed1(defaultNode)},
+			hooks:  hooks{defaults: typed1(defaultNode), prepare: typedPrepare(taintNewNode)},
 			fields: selectable(nodeFields, "spec.unschedulable"),
+			table:  show("Status,Roles,Age,Version,+Internal-IP,+External-IP,+OS-Image,+Kernel-Version,+Container-Runtime", nodeCells),
 		},
 		{
 			gvk: core("Pod"), resource: "pods", short: []string{"po"}, categories: inAll,
@@ -44,6 +46,7 @@ func coreKinds() []*kind {
 			},
 			fields: podFieldSet(),
 			attach: attachPod,
+			table:  show("Ready,Status,Restarts,Age,+IP,+Node,+Nominated Node,+Readiness Gates", podCells),
 		},
 		{
 			gvk: core("Service"), resource: "services", short: []string{"svc"}, categories: inAll,
@@ -51,19 +54,23 @@ func coreKinds() []*kind {
 			hooks:  hooks{defaults: typed1(defaultService), prepare: typedPrepare(prepareService), validate: typedCheck(validateService)},
 			attach: attachService,
 			fields: selectable(serviceFields, "spec.clusterIP", "spec.type"),
+			table:  show("Type,Cluster-IP,External-IP,Port(s),Age,+Selector", serviceCells),
 		},
 		{
 			gvk: core("ServiceAccount"), resource: "serviceaccounts", short: []string{"sa"},
 			rules: rules{returnDeleted: true, names: apivalidation.ValidateServiceAccountName},
+			table: show("Age", serviceAccountCells),
 		},
 		{
 			gvk: core("ConfigMap"), resource: "configmaps", short: []string{"cm"},
 			hooks: hooks{defaults: typed1(defaultConfigMap), validate: typedCheck(validateConfigMap)},
+			table: show("Data,Age", configMapCells),
 		},
 		{
 			gvk: core("Secret"), resource: "secrets",
 			hooks:  hooks{defaults: typed1(defaultSecret), validate: typedCheck(validateSecret)},
 			fields: selectable(secretFields, "type"),
+			table:  show("Type,Data,Age", secretCells),
 		},
 		{
 			gvk: core("Event"), resource: "events", short: []string{"ev"}, alias: eventsv1.SchemeGroupVersion.WithKind("Event"),
@@ -72,11 +79,13 @@ func coreKinds() []*kind {
 			fields: selectable(eventFields, "involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
 				"involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
 				"reason", "reportingComponent", "source", "type"),
+			table: show("Last Seen,Type,Reason,Object,+Subobject,+Source,Message,+First Seen,+Count,+Name", eventCells),
 		},
 		{
 			gvk: core("Endpoints"), resource: "endpoints", singular: "endpoints", short: []string{"ep"},
 			rules: rules{putCreates: true},
 			hooks: hooks{defaults: typed1(defaultEndpoints), validate: typedCheck(validateEndpoints)},
+			table: show("Endpoints,Age", endpointsCells),
 		},
 		{
 			gvk: core("ReplicationController"), resource: "replicationcontrollers", short: []string{"rc"}, categories: inAll,
@@ -91,16 +100,19 @@ func coreKinds() []*kind {
 			fields: selectable(func(rc *corev1.ReplicationController, set fields.Set) {
 				set["status.replicas"] = strconv.Itoa(int(rc.Status.Replicas))
 			}, "status.replicas"),
+			table: show("Desired#,Current#,Ready#,Age,+Containers,+Images,+Selector", replicationControllerCells),
 		},
 		{
 			gvk: core("PersistentVolume"), resource: "persistentvolumes", short: []string{"pv"}, cluster: true,
 			rules: rules{status: true, returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultPersistentVolume), prepare: typedPrepare(preparePersistentVolume), prepareStatus: typedPrepare(preparePersistentVolumeStatus), validate: typedCheck(validatePersistentVolume)},
+			table: show("Capacity,Access Modes,Reclaim Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age,+VolumeMode", persistentVolumeCells),
 		},
 		{
 			gvk: core("PersistentVolumeClaim"), resource: "persistentvolumeclaims", short: []string{"pvc"},
 			rules: rules{status: true, returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultPersistentVolumeClaim), prepare: typedPrepare(preparePersistentVolumeClaim), validate: typedCheck(validatePersistentVolumeClaim)},
+			table: show("Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age,+VolumeMode", persistentVolumeClaimCells),
 		},
 		{
 			gvk: core("LimitRange"), resource: "limitranges", short: []string{"limits"},
@@ -110,11 +122,13 @@ func coreKinds() []*kind {
 		{
 			gvk: core("ResourceQuota"), resource: "resourcequotas", short: []string{"quota"},
 			rules: rules{status: true, returnDeleted: true},
+			table: show("Request,Limit,Age", resourceQuotaCells),
 		},
 		{
 			gvk: core("PodTemplate"), resource: "podtemplates",
 			rules: rules{generation: true, returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultPodTemplate), validate: typedCheck(validatePodTemplate)},
+			table: show("Containers,Images,Pod Labels", podTemplateCells),
 		},
 	}
 }

@@ -26,6 +26,7 @@ func appsKinds() []*kind {
 				func(o *appsv1.Deployment) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.Deployment) int32 { return o.Status.Replicas },
 				func(o *appsv1.Deployment) *metav1.LabelSelector { return o.Spec.Selector }),
+			table: show("Ready,Up-to-date,Available,Age,+Containers,+Images,+Selector", deploymentCells),
 		},
 		{
 			gvk: apps("ReplicaSet"), resource: "replicasets", short: []string{"rs"}, categories: inAll,
@@ -38,6 +39,7 @@ func appsKinds() []*kind {
 			fields: selectable(func(rs *appsv1.ReplicaSet, set fields.Set) {
 				set["status.replicas"] = strconv.Itoa(int(rs.Status.Replicas))
 			}, "status.replicas"),
+			table: show("Desired#,Current#,Ready#,Age,+Containers,+Images,+Selector", replicaSetCells),
 		},
 		{
 			gvk: apps("StatefulSet"), resource: "statefulsets", short: []string{"sts"}, categories: inAll,
@@ -47,15 +49,18 @@ func appsKinds() []*kind {
 				func(o *appsv1.StatefulSet) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.StatefulSet) int32 { return o.Status.Replicas },
 				func(o *appsv1.StatefulSet) *metav1.LabelSelector { return o.Spec.Selector }),
+			table: show("Ready,Age,+Containers,+Images", statefulSetCells),
 		},
 		{
 			gvk: apps("DaemonSet"), resource: "daemonsets", short: []string{"ds"}, categories: inAll,
 			rules: rules{status: true, generation: true},
-			hooks: hooks{defaults: typed1(defaultDaemonSet), validate: typedCheck(validateDaemonSet)},
+			hooks: hooks{defaults: typed1(defaultDaemonSet), prepare: typedPrepare(prepareDaemonSet), validate: typedCheck(validateDaemonSet)},
+			table: show("Desired#,Current#,Ready#,Up-to-date#,Available#,Node Selector,Age,+Containers,+Images,+Selector", daemonSetCells),
 		},
 		{
 			gvk: apps("ControllerRevision"), resource: "controllerrevisions",
 			hooks: hooks{validate: typedCheck(validateControllerRevision)},
+			table: show("Controller,Revision,Age", controllerRevisionCells),
 		},
 	}
 }
@@ -69,11 +74,13 @@ func batchKinds() []*kind {
 			fields: selectable(func(job *batchv1.Job, set fields.Set) {
 				set["status.successful"] = strconv.Itoa(int(job.Status.Succeeded))
 			}, "status.successful"),
+			table: show("Status,Completions,Duration,Age,+Containers,+Images,+Selector", jobCells),
 		},
 		{
 			gvk: batchv1.SchemeGroupVersion.WithKind("CronJob"), resource: "cronjobs", short: []string{"cj"}, categories: inAll,
 			rules: rules{status: true, generation: true},
 			hooks: hooks{defaults: typed1(defaultCronJob), validate: typedCheck(validateCronJob)},
+			table: show("Schedule,Timezone,Suspend?,Active#,Last Schedule,Age,+Containers,+Images,+Selector", cronJobCells),
 		},
 	}
 }
@@ -84,5 +91,6 @@ func autoscalingKinds() []*kind {
 		short: []string{"hpa"}, categories: inAll,
 		rules: rules{status: true},
 		hooks: hooks{defaults: typed1(defaultHorizontalPodAutoscaler), validate: typedCheck(validateHorizontalPodAutoscaler)},
+		table: show("Reference,Targets,MinPods,MaxPods,Replicas,Age", horizontalPodAutoscalerCells),
 	}}
 }

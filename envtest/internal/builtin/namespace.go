@@ -61,7 +61,7 @@ func attachNamespace(a *attachment) (map[string]rest.Storage, error) {
 	}
 	return map[string]rest.Storage{
 		"":         namespaceREST{store: resourceREST{Store: a.store, kind: a.kind}},
-		"finalize": newPartREST(a.store, finalizeStrategy{a.strategy}),
+		"finalize": finalizeREST{part: newPartREST(a.store, finalizeStrategy{a.strategy})},
 	}, nil
 }
 
@@ -74,6 +74,28 @@ func (s finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.O
 
 func (s finalizeStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields(s.kind, fieldpath.MakePathOrDie("status"))
+}
+
+// finalizeREST serves the finalize subresource, which can be updated but not read.
+type finalizeREST struct{ part partREST }
+
+var (
+	_ rest.Updater             = finalizeREST{}
+	_ rest.ResetFieldsStrategy = finalizeREST{}
+)
+
+func (r finalizeREST) New() runtime.Object { return r.part.New() }
+
+// Destroy does nothing: the main resource owns the storage.
+func (r finalizeREST) Destroy() {}
+
+func (r finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.part.Update(ctx, name, info, create, update, forceAllowCreate, options)
+}
+
+func (r finalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.part.GetResetFields()
 }
 
 // namespaceREST serves namespaces: all verbs of the store but deletecollection, and a DELETE of its own.

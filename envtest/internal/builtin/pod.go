@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
@@ -16,11 +17,13 @@ func preparePod(_ context.Context, pod, old *corev1.Pod) {
 	if old != nil {
 		return
 	}
+	tolerateNodeTroubles(pod)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(pod)}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-			Message: "Scheduling is blocked due to non-empty scheduling gates",
+			LastTransitionTime: metav1.Now(),
+			Message:            "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
 }
@@ -87,6 +90,7 @@ func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 
 // attachPod adds the subresources of Pods. What needs a kubelet (log, exec, attach, portforward, proxy) is not served.
 func attachPod(a *attachment) (map[string]rest.Storage, error) {
+	a.store.BeginCreate = priorityOf(func() *genericregistry.Store { return a.peer(priorityClassResource()) })
 	return map[string]rest.Storage{
 		"ephemeralcontainers": newPartREST(a.store, podPartStrategy{a.strategy, takeEphemeralContainers}),
 		"resize":              newPartREST(a.store, podPartStrategy{a.strategy, takeResources}),

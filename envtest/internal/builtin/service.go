@@ -5,6 +5,7 @@ package builtin
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,9 @@ func prepareService(_ context.Context, svc, old *corev1.Service) {
 	}
 	if !hasNodePorts(svc) {
 		svc.Spec.HealthCheckNodePort = 0
+		if len(svc.Spec.ExternalIPs) == 0 {
+			svc.Spec.ExternalTrafficPolicy = ""
+		}
 		if old != nil && hasNodePorts(old) {
 			for i := range svc.Spec.Ports {
 				svc.Spec.Ports[i].NodePort = 0
@@ -56,8 +60,11 @@ func keepAllocated(svc, old *corev1.Service) {
 		if svc.Spec.ClusterIP == "" {
 			svc.Spec.ClusterIP = old.Spec.ClusterIP
 		}
-		if len(svc.Spec.ClusterIPs) == 0 && svc.Spec.ClusterIP == old.Spec.ClusterIP {
+		switch same := svc.Spec.ClusterIP == old.Spec.ClusterIP; {
+		case same && len(svc.Spec.ClusterIPs) == 0:
 			svc.Spec.ClusterIPs = old.Spec.ClusterIPs
+		case !same && slices.Equal(svc.Spec.ClusterIPs, old.Spec.ClusterIPs):
+			svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP} // a client that knows the old field only
 		}
 		if svc.Spec.IPFamilyPolicy == nil {
 			svc.Spec.IPFamilyPolicy = old.Spec.IPFamilyPolicy

@@ -213,8 +213,7 @@ func checkAddress(wanted string, used []string) string {
 	case err != nil:
 		return "must be a valid IP address, (e.g. 10.9.8.7)"
 	case !serviceRange.Contains(addr):
-		return fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s",
-			wanted, wanted, serviceRange)
+		return fmt.Sprintf("failed to allocate IP %s: the provided IP is not in the range of service addresses, %s", wanted, serviceRange)
 	case slices.Contains(used, wanted):
 		return fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", wanted)
 	}

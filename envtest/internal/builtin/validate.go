@@ -71,8 +71,12 @@ func labelSelector(selector *metav1.LabelSelector, path *field.Path) field.Error
 // templateSelector checks the selector of a controller: it must be there, select something, and match the labels of the
 // template.
 func templateSelector(selector *metav1.LabelSelector, template map[string]string, path *field.Path) field.ErrorList {
+	const mismatch = "`selector` does not match template `labels`"
 	if selector == nil {
-		return field.ErrorList{field.Required(path.Child("selector"), "")}
+		return field.ErrorList{
+			field.Required(path.Child("selector"), ""),
+			field.Invalid(path.Child("template", "metadata", "labels"), template, mismatch),
+		}
 	}
 	errs := labelSelector(selector, path.Child("selector"))
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
@@ -83,7 +87,7 @@ func templateSelector(selector *metav1.LabelSelector, template map[string]string
 		return append(errs, field.Invalid(path.Child("selector"), selector, "invalid label selector"))
 	}
 	if !parsed.Empty() && !parsed.Matches(labels.Set(template)) {
-		errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels"), template, "`selector` does not match template `labels`"))
+		errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels"), template, mismatch))
 	}
 	return errs
 }

@@ -102,9 +102,9 @@ func validateWebhookClient(client admissionregistrationv1.WebhookClientConfig, p
 	case err != nil:
 		return field.ErrorList{field.Required(path.Child("url"), "url must be a valid URL: "+err.Error())}
 	case u.Scheme != "https":
-		return field.ErrorList{field.Invalid(path.Child("url"), u.Scheme, "'https' is the only allowed URL scheme")}
+		return field.ErrorList{field.Invalid(path.Child("url"), u.Scheme, "'https' is the only allowed URL scheme; desired format: https://host[/path]")}
 	case u.Host == "":
-		return field.ErrorList{field.Invalid(path.Child("url"), u.Host, "host must be specified")}
+		return field.ErrorList{field.Invalid(path.Child("url"), u.Host, "host must be specified; desired format: https://host[/path]")}
 	}
 	return nil
 }

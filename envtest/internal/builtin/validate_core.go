@@ -144,9 +144,20 @@ func validateService(svc, old *corev1.Service) field.ErrorList {
 	}
 	errs = append(errs, validateServicePorts(svc, path.Child("ports"))...)
 	if old != nil && hasClusterIP(svc) && hasClusterIP(old) {
-		errs = append(errs, frozen(spec.ClusterIPs, old.Spec.ClusterIPs, path.Child("clusterIPs"))...)
+		errs = append(errs, keptAddresses(svc, old, path.Child("clusterIPs"))...)
 	}
 	return errs
+}
+
+// keptAddresses refuses a change of the addresses that a Service has, and two fields that contradict each other.
+func keptAddresses(svc, old *corev1.Service, path *field.Path) field.ErrorList {
+	if len(svc.Spec.ClusterIPs) == 0 || svc.Spec.ClusterIPs[0] != svc.Spec.ClusterIP {
+		return field.ErrorList{field.Invalid(path, svc.Spec.ClusterIPs, "first value must match `clusterIP`")}
+	}
+	if !slices.Equal(svc.Spec.ClusterIPs, old.Spec.ClusterIPs) {
+		return field.ErrorList{field.Invalid(path.Index(0), svc.Spec.ClusterIPs, "may not change once set")}
+	}
+	return nil
 }
 
 func validateServicePorts(svc *corev1.Service, path *field.Path) field.ErrorList {

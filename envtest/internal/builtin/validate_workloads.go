@@ -138,7 +138,10 @@ func validateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Required(path.Child("completions"), "when completion mode is Indexed"))
 		}
 	}
-	return append(errs, validateTemplate(&spec.Template, path.Child("template"), corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
+	if policy := spec.Template.Spec.RestartPolicy; policy == corev1.RestartPolicyAlways {
+		errs = append(errs, field.Required(path.Child("template", "spec", "restartPolicy"), `valid values: "OnFailure", "Never"`))
+	}
+	return append(errs, validateTemplate(&spec.Template, path.Child("template"))...)
 }
 
 // cronJobNameLimit leaves room for the 11 characters that make the name of a CronJob's Job.
@@ -153,7 +156,7 @@ func validateCronJob(cj, old *batchv1.CronJob) field.ErrorList {
 	if cj.Spec.Schedule == "" {
 		errs = append(errs, field.Required(path.Child("schedule"), ""))
 	} else if fields := len(strings.Fields(cj.Spec.Schedule)); !strings.HasPrefix(cj.Spec.Schedule, "@") && fields != 5 {
-		errs = append(errs, field.Invalid(path.Child("schedule"), cj.Spec.Schedule, fmt.Sprintf("expected exactly 5 fields, found %d", fields)))
+		errs = append(errs, field.Invalid(path.Child("schedule"), cj.Spec.Schedule, fmt.Sprintf("expected exactly 5 fields, found %d: %v", fields, strings.Fields(cj.Spec.Schedule))))
 	}
 	if cj.Spec.TimeZone != nil {
 		if _, err := time.LoadLocation(*cj.Spec.TimeZone); err != nil || *cj.Spec.TimeZone == "" {

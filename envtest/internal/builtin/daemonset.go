@@ -1,0 +1,26 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+)
+
+// prepareDaemonSet counts the changes of the template in an annotation, as old clients expect.
+func prepareDaemonSet(_ context.Context, ds, old *appsv1.DaemonSet) {
+	count := int64(1)
+	if old != nil {
+		if kept, err := strconv.ParseInt(old.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64); err == nil {
+			count = kept
+		}
+		if !apiequality.Semantic.DeepEqual(ds.Spec.Template, old.Spec.Template) {
+			count++
+		}
+	}
+	ds.Annotations = merged(ds.Annotations, map[string]string{appsv1.DeprecatedTemplateGeneration: strconv.FormatInt(count, 10)})
+}
