@@ -1,0 +1,180 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Codec writes and reads the flat form of one Go type. It is safe for concurrent use.
+type Codec struct {
+	typ         reflect.Type // of the struct
+	pointer     reflect.Type // to it
+	flags       byte
+	fingerprint byte // of the type, to notice Objects of another one
+	meta        uintptr
+	fields      *structPlan
+	encoders    sync.Pool // of *encoder
+}
+
+// compiled remembers the outcome of For for each type: a Codec or an error. Both are immutable
+// and depend on the type alone.
+var compiled sync.Map // reflect.Type -> func() (*Codec, error)
+
+// For returns the codec of t, a struct type or a pointer to one. It is compiled at the first
+// call. The error is an *UnsupportedError if objects of the type cannot be kept without loss.
+func For(t reflect.Type) (*Codec, error) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if f, ok := compiled.Load(t); ok {
+		return f.(func() (*Codec, error))()
+	}
+	f, _ := compiled.LoadOrStore(t, sync.OnceValues(func() (*Codec, error) { return compile(t) }))
+	return f.(func() (*Codec, error))()
+}
+
+// compile makes the codec of t.
+func compile(t reflect.Type) (*Codec, error) {
+	c := &compiler{root: t, plans: map[reflect.Type]*plan{}}
+	if t.Kind() != reflect.Struct || isSpecial(t) {
+		return nil, c.refuse("", "not an API object: it must be a struct")
+	}
+	codec := &Codec{typ: t, pointer: reflect.PointerTo(t), fingerprint: byte(maphash.String(seed(), t.PkgPath()+"."+t.Name()))}
+	codec.encoders.New = func() any { return newEncoder(codec) }
+	if t == reflect.TypeFor[unstructured.Unstructured]() {
+		codec.flags = flagMetadata | flagContent
+		return codec, nil
+	}
+	if f, ok := t.FieldByName("ObjectMeta"); ok && f.Type == typeObjectMeta {
+		if offset, direct := embeddedOffset(t, f.Index); direct {
+			codec.flags, codec.meta = flagMetadata, offset
+		}
+	}
+	var fields []field
+	var err error
+	if codec.flags&flagMetadata != 0 {
+		fields, err = c.rootFields(t, "", 0, codec.meta)
+	} else {
+		fields, err = c.fields(t, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	codec.fields = groupFields(fields)
+	return codec, nil
+}
+
+// embeddedOffset returns the offset of the field at index if only exported, embedded structs lie
+// on the way to it.
+func embeddedOffset(t reflect.Type, index []int) (uintptr, bool) {
+	var offset uintptr
+	for n, i := range index {
+		f := t.Field(i)
+		if n < len(index)-1 && (f.Type.Kind() != reflect.Struct || !f.IsExported()) {
+			return 0, false
+		}
+		offset += f.Offset
+		t = f.Type
+	}
+	return offset, true
+}
+
+// seed is the seed of hashes that outlive no process.
+var seed = sync.OnceValue(maphash.MakeSeed)
+
+// metadataPlan is how ObjectMeta is written in every Object.
+var metadataPlan = sync.OnceValue(func() *structPlan {
+	c := &compiler{root: typeObjectMeta, plans: map[reflect.Type]*plan{}}
+	p, err := c.plan(typeObjectMeta, "")
+	if err != nil {
+		return nil
+	}
+	return p.fields
+})
+
+// Type returns the struct type whose objects this codec writes and reads.
+func (c *Codec) Type() reflect.Type { return c.typ }
+
+// Encode returns the flat form of obj, a non-nil pointer to the codec's type. It keeps no
+// reference to obj. dict may be nil: then the Object stands for itself, and is larger. Strings
+// that recur enter dict.
+//
+// The error is a *ValueError if this object holds what cannot be kept without loss.
+func (c *Codec) Encode(obj any, dict *Dictionary) (Object, error) {
+	p, err := c.memory(obj)
+	if err != nil {
+		return Object{}, err
+	}
+	e := c.encoders.Get().(*encoder)
+	defer c.encoders.Put(e)
+	return e.object(p, dict)
+}
+
+// Decode overwrites into, a non-nil pointer to the codec's type, with what was encoded. Nothing
+// that into refers to afterwards is shared with the Object or any other caller, strings apart,
+// which are immutable: one of them may keep all bytes of the Object, or some tens of kilobytes
+// of its dictionary, from being collected, and a small pointee those of the same object.
+//
+// The error is ErrWrongType or ErrCorrupt; into is then in an undefined but valid state.
+func (c *Codec) Decode(o Object, into any) error {
+	p, err := c.memory(into)
+	if err != nil {
+		return err
+	}
+	return c.decode(o, p, into)
+}
+
+// decode is Decode for into at p.
+func (c *Codec) decode(o Object, p unsafe.Pointer, into any) error {
+	var d decoder
+	if !d.open(o) || d.flags != c.flags || d.fingerprint != c.fingerprint {
+		return c.wrong(o)
+	}
+	if c.flags&flagContent != 0 {
+		u := (*unstructured.Unstructured)(p)
+		u.Object = nil
+		d.skipHead()
+		d.document(&u.Object)
+		return d.finish()
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	if c.flags&flagMetadata != 0 {
+		d.structure(metadataPlan(), unsafe.Add(p, c.meta))
+	}
+	d.structure(c.fields, p)
+	return d.finish()
+}
+
+// Reencode returns o encoded with dict, to move it there from another dictionary.
+func (c *Codec) Reencode(o Object, dict *Dictionary) (Object, error) {
+	obj := reflect.New(c.typ).Interface()
+	if err := c.Decode(o, obj); err != nil {
+		return Object{}, err
+	}
+	return c.Encode(obj, dict)
+}
+
+// memory returns where obj, a pointer to the codec's type, points.
+func (c *Codec) memory(obj any) (unsafe.Pointer, error) {
+	v := reflect.ValueOf(obj)
+	if !v.IsValid() || v.Type() != c.pointer || v.IsNil() {
+		return nil, fmt.Errorf("%w: got %T, want a non-nil %v", ErrWrongType, obj, c.pointer)
+	}
+	return v.UnsafePointer(), nil
+}
+
+// wrong tells an Object of another type from a corrupt one.
+func (c *Codec) wrong(o Object) error {
+	if len(o.data) < headerSize {
+		return ErrCorrupt
+	}
+	return fmt.Errorf("%w: the object is not a flat %v", ErrWrongType, c.typ)
+}

@@ -1,0 +1,436 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"math"
+	"math/bits"
+	"reflect"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// decoder reads one Object. After a failure it is at the end of its bytes, reads zeros, and
+// every loop ends soon; finish reports the failure.
+type decoder struct {
+	buf  string // what is being read: body, or a dictionary entry
+	pos  int
+	view view
+	dict *Dictionary
+	body string // the object without its header, which positions of earlier strings count from
+
+	carved  unsafe.Pointer // free rest of the chunk for pointer-free values
+	carvedN uintptr        // bytes that it holds
+	carvedO uintptr        // offset of the rest from the start, for alignment
+	strs    []string       // string headers not yet handed out
+	want    uintptr        // size of that chunk when it is first needed
+	wantStr int            // number of those headers when they are first needed
+
+	depth  int
+	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
+	bad    bool
+
+	flags       byte
+	fingerprint byte
+}
+
+const (
+	// headerSize is the part of the header that has a fixed size.
+	headerSize = 2
+	// flagMetadata says that an ObjectMeta comes first.
+	flagMetadata = 1
+	// flagContent says that it is the head of unstructured content.
+	flagContent = 2
+	// leastBudget and budgetFactor bound the memory that reading an Object may take: what a
+	// byte of it can stand for through the dictionary is at most a few kilobytes.
+	leastBudget  = 64 << 20
+	budgetFactor = 16 << 10
+)
+
+// open starts reading o.
+func (d *decoder) open(o Object) bool {
+	if len(o.data) < headerSize {
+		return false
+	}
+	d.flags, d.fingerprint = o.data[0], o.data[1]
+	d.buf, d.pos = o.data, headerSize
+	noscan, strs := d.uvarint(), d.uvarint()
+	if d.bad {
+		return false
+	}
+	d.budget = leastBudget + budgetFactor*len(o.data)
+	d.body = o.data[d.pos:]
+	d.buf, d.pos = d.body, 0
+	d.dict, d.view = o.dict, o.dict.view()
+	if noscan > uint64(d.budget)/4 || strs > uint64(d.budget)/64 {
+		return false
+	}
+	d.want, d.wantStr = uintptr(noscan), int(strs)
+	return true
+}
+
+// fail notes that the bytes are corrupt.
+func (d *decoder) fail() {
+	d.bad = true
+	d.pos = len(d.buf)
+}
+
+// finish reports whether all went well and nothing is left over.
+func (d *decoder) finish() error {
+	if d.bad || d.pos != len(d.buf) {
+		return ErrCorrupt
+	}
+	return nil
+}
+
+// enter goes one level deeper; it fails when that is too deep.
+func (d *decoder) enter() bool {
+	d.depth++
+	if d.depth > 4*maxDepth { // a level of the encoder is up to four here
+		d.fail()
+	}
+	return !d.bad
+}
+
+// charge accounts for an allocation; it fails when it is too much.
+func (d *decoder) charge(n int) bool {
+	d.budget -= n
+	if d.budget < 0 {
+		d.fail()
+	}
+	return !d.bad
+}
+
+// byte reads one byte.
+func (d *decoder) byte() byte {
+	if d.pos >= len(d.buf) {
+		d.fail()
+		return 0
+	}
+	b := d.buf[d.pos]
+	d.pos++
+	return b
+}
+
+// uvarint reads an unsigned number.
+func (d *decoder) uvarint() uint64 {
+	if d.pos < len(d.buf) && d.buf[d.pos] < 0x80 {
+		d.pos++
+		return uint64(d.buf[d.pos-1])
+	}
+	return d.longUvarint()
+}
+
+// longUvarint reads an unsigned number of two bytes or more.
+func (d *decoder) longUvarint() uint64 {
+	var v uint64
+	rest := d.buf[d.pos:]
+	for i := 0; i < len(rest) && i < 10; i++ {
+		b := rest[i]
+		v |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			d.pos += i + 1
+			return v
+		}
+	}
+	d.fail()
+	return 0
+}
+
+// varint reads a signed number.
+func (d *decoder) varint() int64 {
+	v := d.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// uint32 reads four bytes.
+func (d *decoder) uint32() uint32 {
+	if len(d.buf)-d.pos < 4 {
+		d.fail()
+		return 0
+	}
+	b := d.buf[d.pos : d.pos+4]
+	d.pos += 4
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
+
+// uint64 reads eight bytes.
+func (d *decoder) uint64() uint64 { return uint64(d.uint32()) | uint64(d.uint32())<<32 }
+
+// bitmap reads the bitmap of a group.
+func (d *decoder) bitmap(g *fieldGroup) uint64 {
+	if len(d.buf)-d.pos < g.width {
+		d.fail()
+		return 0
+	}
+	var v uint64
+	for i := range g.width {
+		v |= uint64(d.buf[d.pos+i]) << (8 * i)
+	}
+	d.pos += g.width
+	if v&^g.valid != 0 {
+		d.fail()
+		return 0
+	}
+	return v
+}
+
+// structure reads the fields of a struct into zeroed memory.
+func (d *decoder) structure(s *structPlan, p unsafe.Pointer) {
+	for i := range s.groups {
+		g := &s.groups[i]
+		for set := d.bitmap(g); set != 0; set &= set - 1 {
+			f := &g.fields[bits.TrailingZeros64(set)]
+			fp := unsafe.Add(p, f.offset)
+			switch f.kind {
+			case kindString:
+				*(*string)(fp) = d.string()
+			case kindBool:
+				*(*bool)(fp) = true
+			case kindStruct:
+				d.structure(f.plan.fields, fp)
+			case kindPointer:
+				d.pointee(f.plan.elem, fp)
+			case kindSlice:
+				d.slice(f.plan, (*sliceHeader)(fp))
+			default:
+				d.value(f.plan, fp)
+			}
+		}
+	}
+}
+
+// value reads what body wrote.
+func (d *decoder) value(t *plan, p unsafe.Pointer) {
+	switch t.kind {
+	case kindBool:
+		*(*bool)(p) = d.byte() != 0
+	case kindInt8:
+		*(*int8)(p) = int8(d.varint())
+	case kindInt16:
+		*(*int16)(p) = int16(d.varint())
+	case kindInt32:
+		*(*int32)(p) = int32(d.varint())
+	case kindInt64:
+		*(*int64)(p) = d.varint()
+	case kindUint8:
+		*(*uint8)(p) = uint8(d.uvarint())
+	case kindUint16:
+		*(*uint16)(p) = uint16(d.uvarint())
+	case kindUint32:
+		*(*uint32)(p) = uint32(d.uvarint())
+	case kindUint64:
+		*(*uint64)(p) = d.uvarint()
+	case kindFloat32:
+		*(*float32)(p) = math.Float32frombits(d.uint32())
+	case kindFloat64:
+		*(*float64)(p) = math.Float64frombits(d.uint64())
+	case kindString:
+		*(*string)(p) = d.string()
+	case kindBytes:
+		*(*[]byte)(p) = d.bytes()
+	case kindPointer:
+		d.pointee(t.elem, p)
+	case kindSlice:
+		d.slice(t, (*sliceHeader)(p))
+	case kindArray:
+		for i := range t.count {
+			d.element(t.elem, unsafe.Add(p, uintptr(i)*t.elem.size))
+		}
+	case kindStruct:
+		d.whole(t, p)
+	default:
+		d.composite(t, p)
+	}
+}
+
+// composite is value for maps and types with a form of their own.
+func (d *decoder) composite(t *plan, p unsafe.Pointer) {
+	switch t.kind {
+	case kindStringMap:
+		*(*map[string]string)(p) = d.stringMap()
+	case kindQuantityMap:
+		d.quantityMap(p)
+	case kindContentMap:
+		v, _ := d.content().(map[string]any)
+		*(*map[string]any)(p) = v
+	case kindMap:
+		d.anyMap(t, p)
+	case kindContent:
+		*(*any)(p) = d.content()
+	case kindTime:
+		d.time(p)
+	case kindQuantity:
+		d.quantity(p)
+	case kindRawExtension:
+		if d.byte() != 0 {
+			(*runtime.RawExtension)(p).Raw = d.bytes()
+		}
+	case kindHandle:
+		d.handle(p)
+	}
+}
+
+// element reads what element of the encoder wrote.
+func (d *decoder) element(t *plan, p unsafe.Pointer) {
+	switch t.kind {
+	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
+		if d.byte() == 0 {
+			return
+		}
+	}
+	d.value(t, p)
+}
+
+// whole reads a struct that stands for itself.
+func (d *decoder) whole(t *plan, p unsafe.Pointer) {
+	if !t.shared {
+		d.structure(t.fields, p)
+		return
+	}
+	h := d.uvarint()
+	if h&1 == 0 {
+		d.structure(t.fields, p)
+		return
+	}
+	if back, ok := d.shared(h >> 1); ok {
+		d.whole(t, p)
+		d.leave(back)
+	}
+}
+
+// place is where reading goes on after a dictionary entry.
+type place struct {
+	buf string
+	pos int
+}
+
+// shared goes on reading in dictionary entry id.
+func (d *decoder) shared(id uint64) (place, bool) {
+	s, ok := d.view.entry(id)
+	if !ok || !d.enter() {
+		d.fail()
+		return place{}, false
+	}
+	back := place{d.buf, d.pos}
+	d.buf, d.pos = s, 0
+	return back, true
+}
+
+// leave goes on reading after the reference to an entry, which must have been read to its end.
+func (d *decoder) leave(back place) {
+	if d.pos != len(d.buf) {
+		d.bad = true
+	}
+	d.depth--
+	d.buf, d.pos = back.buf, back.pos
+	if d.bad {
+		d.fail()
+	}
+}
+
+// pointee allocates what the pointer at p points to, and reads it.
+func (d *decoder) pointee(t *plan, p unsafe.Pointer) {
+	if !d.enter() || !d.charge(int(t.size)) {
+		return
+	}
+	var to unsafe.Pointer
+	switch {
+	case t.noscan && t.size <= carveLimit:
+		to = d.carve(t.size, t.align)
+	case t.kind == kindString:
+		to = unsafe.Pointer(&d.stringHeaders(1)[0])
+	default:
+		to = reflect.New(t.typ).UnsafePointer()
+	}
+	*(*unsafe.Pointer)(p) = to
+	d.element(t, to)
+	d.depth--
+}
+
+// slice allocates and reads a slice.
+func (d *decoder) slice(t *plan, s *sliceHeader) {
+	h := d.uvarint()
+	if h&1 != 0 {
+		if back, ok := d.shared(h >> 1); ok {
+			d.slice(t, s)
+			d.leave(back)
+		}
+		return
+	}
+	n := int(h >> 1)
+	if n == 0 {
+		s.data = unsafe.Pointer(&nothing)
+		return
+	}
+	// Every element takes at least a byte.
+	if uint64(n) > uint64(len(d.buf)-d.pos) || !d.charge(n*int(t.elem.size)) || !d.enter() {
+		d.fail()
+		return
+	}
+	d.allocate(t, s, n)
+	d.elements(t.elem, s.data, n)
+	d.depth--
+}
+
+// allocate makes s a slice of n zero elements.
+func (d *decoder) allocate(t *plan, s *sliceHeader, n int) {
+	size := uintptr(n) * t.elem.size
+	switch {
+	case t.elem.kind == kindString:
+		s.data = unsafe.Pointer(unsafe.SliceData(d.stringHeaders(n)))
+	case t.elem.noscan && size <= carveLimit:
+		s.data = d.carve(size, t.elem.align)
+	default:
+		// Growing an empty slice through reflection writes its memory and capacity into s.
+		i := interfaceHeader{typ: t.slicePointer, data: unsafe.Pointer(s)}
+		reflect.ValueOf(*(*any)(unsafe.Pointer(&i))).Elem().Grow(n)
+		s.len = n
+		return
+	}
+	s.len, s.cap = n, n
+}
+
+// elements reads n elements into zeroed memory.
+func (d *decoder) elements(t *plan, p unsafe.Pointer, n int) {
+	for i := 0; i < n && !d.bad; i++ {
+		at := unsafe.Add(p, uintptr(i)*t.size)
+		switch t.kind {
+		case kindString:
+			*(*string)(at) = d.string()
+		case kindStruct:
+			d.whole(t, at)
+		default:
+			d.element(t, at)
+		}
+	}
+}
+
+// carve returns size zeroed bytes for a pointer-free value.
+func (d *decoder) carve(size, align uintptr) unsafe.Pointer {
+	at := (d.carvedO + align - 1) &^ (align - 1)
+	if d.carved == nil || at+size > d.carvedN {
+		// The first need takes the chunk that the encoder measured. Corrupt bytes may have
+		// measured too little: then each value gets memory of its own.
+		d.carvedN = max(d.want, size)
+		d.want = 0
+		words := make([]uint64, (d.carvedN+7)/8+1)
+		d.carved = unsafe.Pointer(unsafe.SliceData(words))
+		at = 0
+	}
+	d.carvedO = at + size
+	return unsafe.Add(d.carved, at)
+}
+
+// stringHeaders returns n empty strings that nobody else has.
+func (d *decoder) stringHeaders(n int) []string {
+	if len(d.strs) < n {
+		d.strs = make([]string, max(n, d.wantStr))
+		d.wantStr = 0
+	}
+	out := d.strs[:n:n]
+	d.strs = d.strs[n:]
+	return out
+}

@@ -1,0 +1,267 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	defaultEntries = 1 << 18  // room for the names in a cluster of 100,000 Pods, several times over
+	defaultBytes   = 32 << 20 // 128 bytes for each of them
+	longestEntry   = 16 << 10 // managedFields of large objects fit; what is longer hardly recurs
+	chunkEntries   = 128      // 2 KiB a chunk: little for a store of few objects
+	firstArena     = 1 << 10  // arenas double from here,
+	lastArena      = 64 << 10 // to here
+	maxLocations   = 256      // time zones are few; more means a new Location for every object
+)
+
+// Limits bound a Dictionary. The zero value stands for defaults.
+type Limits struct {
+	// Entries is the largest number of byte strings to hold; 0 stands for 262,144.
+	Entries int
+	// Bytes is the largest sum of their lengths; 0 stands for 32 MiB.
+	Bytes int
+}
+
+// Dictionary holds the byte strings that recur among the objects of one store, each once:
+// strings, raw bytes, and whole encoded values like a label map or the environment of a
+// container. One enters when a second object brings it, so that what is unique to an object
+// (its name, its UID) stays with that object, however often that object is encoded anew.
+//
+// It only grows, up to its limits; nothing is ever changed or moved, so that Objects decode with
+// the dictionary they were encoded with for as long as they live. To be rid of what is no longer
+// used, ask Stale now and then, make a Successor, and move the Objects to it with
+// Codec.Reencode; the old dictionary is garbage when the last of them has moved.
+//
+// All methods are safe for concurrent use. Reading takes no lock; only adding does.
+type Dictionary struct {
+	seed   maphash.Seed
+	limits Limits
+
+	chunks    atomic.Pointer[[]*chunk] // written under mu, published before published grows
+	published atomic.Uint32            // entries that readers may ask for
+	index     atomic.Pointer[hashIndex]
+	sightings sightings
+	locations atomic.Pointer[[]*time.Location] // written under mu
+	wear      wear
+
+	mu    sync.Mutex // guards all writing to chunks, index, locations, arena and bytes
+	arena []byte     // free rest of the newest arena
+	next  int        // size of the next arena
+	bytes int        // sum of the lengths of the entries
+	held  int        // bytes of all arenas
+}
+
+// chunk is a run of entries. An entry is written once, before it is published.
+type chunk [chunkEntries]string
+
+// NewDictionary returns an empty dictionary. It takes memory as it fills.
+func NewDictionary(limits Limits) *Dictionary {
+	if limits.Entries <= 0 {
+		limits.Entries = defaultEntries
+	}
+	if limits.Bytes <= 0 {
+		limits.Bytes = defaultBytes
+	}
+	limits.Entries = min(limits.Entries, 1<<30)
+	return &Dictionary{seed: maphash.MakeSeed(), limits: limits, next: firstArena}
+}
+
+// Stats tells what a Dictionary holds.
+type Stats struct {
+	Entries int // byte strings
+	Bytes   int // sum of their lengths
+	Heap    int // estimate of all memory that the dictionary takes
+	Live    int // Objects encoded with it and not yet released
+}
+
+// Stats returns what the dictionary holds now.
+func (d *Dictionary) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := Stats{
+		Entries: int(d.published.Load()),
+		Bytes:   d.bytes,
+		Heap:    d.held + d.sightings.size(),
+		Live:    int(d.wear.live.Load()),
+	}
+	if c := d.chunks.Load(); c != nil {
+		s.Heap += cap(*c)*8 + len(*c)*chunkEntries*16
+	}
+	if x := d.index.Load(); x != nil {
+		s.Heap += len(x.slots) * 8
+	}
+	return s
+}
+
+// hash returns the hash of s under the seed of this dictionary.
+func (d *Dictionary) hash(s string) uint64 { return maphash.String(d.seed, s) }
+
+// find returns the number of s, whose hash is h.
+func (d *Dictionary) find(h uint64, s string) (uint32, bool) {
+	x := d.index.Load()
+	if x == nil {
+		return 0, false
+	}
+	return x.find(h, s, d)
+}
+
+// intern returns the number of s, entering it if an object other than owner brought it before.
+func (d *Dictionary) intern(h uint64, owner uint32, s string) (uint32, bool) {
+	if id, ok := d.find(h, s); ok {
+		return id, true
+	}
+	return d.sight(h, owner, s)
+}
+
+// sight notes that owner brings s, which find did not find, and enters it if it recurs.
+func (d *Dictionary) sight(h uint64, owner uint32, s string) (uint32, bool) {
+	if len(s) > longestEntry || !d.sightings.again(h, owner) {
+		return 0, false
+	}
+	return d.add(h, s)
+}
+
+// add enters a copy of s unless it is there or the limits forbid it.
+func (d *Dictionary) add(h uint64, s string) (uint32, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if id, ok := d.find(h, s); ok {
+		return id, true
+	}
+	id := d.published.Load()
+	if int(id) >= d.limits.Entries || d.bytes+len(s) > d.limits.Bytes {
+		d.wear.refused.Add(1)
+		return 0, false
+	}
+	own := d.copyLocked(s)
+	d.appendLocked(id, own)
+	d.published.Store(id + 1)
+	d.indexLocked(h, id)
+	d.bytes += len(s)
+	return id, true
+}
+
+// appendLocked writes entry id, which is the next one.
+func (d *Dictionary) appendLocked(id uint32, s string) {
+	var chunks []*chunk
+	if c := d.chunks.Load(); c != nil {
+		chunks = *c
+	}
+	if int(id) == len(chunks)*chunkEntries {
+		grown := append(chunks, new(chunk))
+		d.chunks.Store(&grown)
+		chunks = grown
+	}
+	chunks[id/chunkEntries][id%chunkEntries] = s
+}
+
+// indexLocked makes entry id findable, in a larger index if this one is three quarters full.
+func (d *Dictionary) indexLocked(h uint64, id uint32) {
+	x := d.index.Load()
+	if x != nil && int(id) < len(x.slots)*3/4 {
+		x.insert(h, id)
+		return
+	}
+	size := 64
+	if x != nil {
+		size = 2 * len(x.slots)
+	}
+	grown := newHashIndex(size)
+	v := d.view()
+	for i := range id + 1 {
+		s, _ := v.entry(uint64(i))
+		grown.insert(d.hash(s), i)
+	}
+	d.index.Store(grown)
+}
+
+// copyLocked copies s into memory of the dictionary.
+func (d *Dictionary) copyLocked(s string) string {
+	if len(s) > len(d.arena) {
+		size := max(d.next, len(s))
+		d.next = min(2*d.next, lastArena)
+		d.arena = make([]byte, size)
+		d.held += size
+	}
+	own := d.arena[:len(s):len(s)]
+	d.arena = d.arena[len(s):]
+	copy(own, s)
+	return stringOf(own)
+}
+
+// location returns the number under which this dictionary keeps l.
+func (d *Dictionary) location(l *time.Location) (int, bool) {
+	if i, ok := findLocation(d.zones(), l); ok {
+		return i, true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	zones := d.zones()
+	if i, ok := findLocation(zones, l); ok {
+		return i, true
+	}
+	if len(zones) == maxLocations {
+		return 0, false
+	}
+	grown := append(zones[:len(zones):len(zones)], l)
+	d.locations.Store(&grown)
+	return len(zones), true
+}
+
+// zones returns the locations that are kept.
+func (d *Dictionary) zones() []*time.Location {
+	if z := d.locations.Load(); z != nil {
+		return *z
+	}
+	return nil
+}
+
+// findLocation returns where l stands among zones.
+func findLocation(zones []*time.Location, l *time.Location) (int, bool) {
+	for i, z := range zones {
+		if z == l {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// view is what a reader sees of a dictionary: all that was published when it was taken.
+type view struct {
+	chunks []*chunk
+	n      uint64
+}
+
+// view returns the entries published so far. A nil dictionary has none.
+func (d *Dictionary) view() view {
+	if d == nil {
+		return view{}
+	}
+	n := d.published.Load() // before chunks: they are published first
+	if n == 0 {
+		return view{}
+	}
+	return view{chunks: *d.chunks.Load(), n: uint64(n)}
+}
+
+// entry returns entry id.
+func (v *view) entry(id uint64) (string, bool) {
+	if s := v.pointer(id); s != nil {
+		return *s, true
+	}
+	return "", false
+}
+
+// pointer returns where entry id stands, or nil. What it points to never changes.
+func (v *view) pointer(id uint64) *string {
+	if id >= v.n {
+		return nil
+	}
+	return &v.chunks[id/chunkEntries][id%chunkEntries]
+}

@@ -1,0 +1,390 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+	"strings"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+const (
+	// shortString is the length below which a string stands inline at every place: a number
+	// would hardly be shorter.
+	shortString = 3
+	// shortShared is the encoded length below which a value is not worth a dictionary entry.
+	shortShared = 6
+	// maxDepth ends objects that contain themselves.
+	maxDepth = 1000
+	// carveLimit is the size up to which a pointer-free value is carved from the chunk that
+	// one materialization allocates; larger ones stand alone, so as not to keep others alive.
+	carveLimit = 4 << 10
+)
+
+// encoder writes one object at a time. It is reused, with its buffers.
+type encoder struct {
+	codec *Codec
+	dict  *Dictionary
+	owner uint32 // hash of the object's identity
+	buf   []byte
+	head  [headerSize + 2*binary.MaxVarintLen64]byte
+
+	// private counts what only this object can hold: strings that are not in the dictionary,
+	// and references to them. A value that has none may enter the dictionary as a whole.
+	private int
+	noscan  uintptr // bytes that a reader will carve for pointer-free values
+	strings int     // string headers that a reader will need beside those in structs and maps
+	depth   int
+	err     error
+	seed    maphash.Seed
+	inlined inlined
+	pairs   pairStack
+	scratch resource.Quantity // a map value, to have an address
+}
+
+// newEncoder returns an encoder for the objects of c.
+func newEncoder(c *Codec) *encoder { return &encoder{codec: c} }
+
+// object encodes the object at p.
+func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
+	e.reset(dict)
+	if e.codec.flags&flagContent != 0 {
+		u := (*unstructured.Unstructured)(p)
+		e.owner = e.contentOwner(u)
+		e.contentHead(u)
+		e.document(u.Object)
+	} else {
+		if e.codec.flags&flagMetadata != 0 {
+			meta := unsafe.Add(p, e.codec.meta)
+			e.owner = e.metadataOwner(meta)
+			e.structure(metadataPlan(), meta)
+		}
+		e.structure(e.codec.fields, p)
+	}
+	e.dict = nil
+	if e.err != nil {
+		return Object{}, e.err
+	}
+	if dict != nil {
+		dict.encode()
+	}
+	return Object{data: e.result(), dict: dict}, nil
+}
+
+// reset prepares for the next object.
+func (e *encoder) reset(dict *Dictionary) {
+	e.dict, e.owner = dict, 0
+	e.buf = e.buf[:0]
+	e.private, e.noscan, e.strings, e.depth, e.err = 0, 0, 0, 0, nil
+	e.seed = seed()
+	if dict != nil {
+		e.seed = dict.seed
+	}
+	e.inlined.reset()
+	e.pairs.reset()
+}
+
+// result puts the header before what was written and returns both as immutable bytes.
+func (e *encoder) result() string {
+	head := append(e.head[:0], e.codec.flags, e.codec.fingerprint)
+	head = binary.AppendUvarint(head, uint64(e.noscan))
+	head = binary.AppendUvarint(head, uint64(e.strings))
+	var b strings.Builder
+	b.Grow(len(head) + len(e.buf))
+	b.Write(head)
+	b.Write(e.buf)
+	if cap(e.buf) > 1<<20 {
+		e.buf = nil // one huge object must not make a pooled buffer huge
+	}
+	return b.String()
+}
+
+// refuse notes the first reason why this object cannot be encoded.
+func (e *encoder) refuse(reason string) {
+	if e.err == nil {
+		e.err = &ValueError{Type: e.codec.typ, Reason: reason}
+	}
+}
+
+// enter goes one level deeper; it returns false when that is too deep.
+func (e *encoder) enter() bool {
+	e.depth++
+	if e.depth <= maxDepth {
+		return true
+	}
+	e.refuse("it is nested too deep or contains itself")
+	return false
+}
+
+// uvarint writes an unsigned number.
+func (e *encoder) uvarint(v uint64) {
+	if v < 0x80 {
+		e.buf = append(e.buf, byte(v))
+		return
+	}
+	e.buf = binary.AppendUvarint(e.buf, v)
+}
+
+// varint writes a signed number.
+func (e *encoder) varint(v int64) { e.uvarint(uint64(v<<1) ^ uint64(v>>63)) }
+
+// carve counts memory that the reader will carve for a pointer-free value.
+func (e *encoder) carve(size, align uintptr) {
+	if size <= carveLimit {
+		e.noscan = (e.noscan+align-1)&^(align-1) + size
+	}
+}
+
+// structure writes the fields of a struct and says whether any is not zero.
+func (e *encoder) structure(s *structPlan, p unsafe.Pointer) bool {
+	if !e.enter() {
+		return false
+	}
+	found := false
+	for i := range s.groups {
+		g := &s.groups[i]
+		at := len(e.buf)
+		e.buf = append(e.buf, zeros[:g.width]...)
+		bits := e.group(g, p)
+		for b := range g.width {
+			e.buf[at+b] = byte(bits >> (8 * b))
+		}
+		found = found || bits != 0
+	}
+	e.depth--
+	return found
+}
+
+// zeros is room for a bitmap.
+var zeros [8]byte
+
+// group writes the fields of one group that are not zero and returns their bitmap.
+func (e *encoder) group(g *fieldGroup, p unsafe.Pointer) (bits uint64) {
+	for i := range g.fields {
+		f := &g.fields[i]
+		fp := unsafe.Add(p, f.offset)
+		switch f.kind {
+		case kindString:
+			s := *(*string)(fp)
+			if len(s) == 0 {
+				continue
+			}
+			e.string(s)
+		case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap:
+			// The first word of each of these is nil exactly when the value is.
+			if *(*unsafe.Pointer)(fp) == nil {
+				continue
+			}
+			e.body(f.plan, fp)
+		case kindBool:
+			if !*(*bool)(fp) {
+				continue
+			}
+		case kindStruct:
+			at := len(e.buf)
+			if !e.structure(f.plan.fields, fp) {
+				e.buf = e.buf[:at]
+				continue
+			}
+		default:
+			if zero(f.plan, fp) {
+				continue
+			}
+			e.body(f.plan, fp)
+		}
+		bits |= 1 << i
+	}
+	return bits
+}
+
+// zero says whether the value at p is the zero value of its type, for the kinds that group does
+// not look at itself.
+func zero(t *plan, p unsafe.Pointer) bool {
+	switch t.kind {
+	case kindInt8, kindUint8:
+		return *(*uint8)(p) == 0
+	case kindInt16, kindUint16:
+		return *(*uint16)(p) == 0
+	case kindInt32, kindUint32, kindFloat32: // by its bits, so that a negative zero stays
+		return *(*uint32)(p) == 0
+	case kindInt64, kindUint64, kindFloat64:
+		return *(*uint64)(p) == 0
+	case kindTime:
+		return *(*timeMemory)(p) == timeMemory{}
+	case kindQuantity:
+		return *(*quantityMemory)(p) == quantityMemory{}
+	case kindRawExtension:
+		r := (*runtime.RawExtension)(p)
+		return r.Raw == nil && r.Object == nil
+	case kindContent:
+		return *(*any)(p) == nil
+	case kindHandle:
+		return *(*unsafe.Pointer)(p) == nil
+	default:
+		return false
+	}
+}
+
+// body writes a value that is known not to be nil.
+func (e *encoder) body(t *plan, p unsafe.Pointer) {
+	switch t.kind {
+	case kindBool:
+		e.buf = append(e.buf, *(*byte)(p))
+	case kindInt8:
+		e.varint(int64(*(*int8)(p)))
+	case kindInt16:
+		e.varint(int64(*(*int16)(p)))
+	case kindInt32:
+		e.varint(int64(*(*int32)(p)))
+	case kindInt64:
+		e.varint(*(*int64)(p))
+	case kindUint8:
+		e.uvarint(uint64(*(*uint8)(p)))
+	case kindUint16:
+		e.uvarint(uint64(*(*uint16)(p)))
+	case kindUint32:
+		e.uvarint(uint64(*(*uint32)(p)))
+	case kindUint64:
+		e.uvarint(*(*uint64)(p))
+	case kindFloat32:
+		e.buf = binary.LittleEndian.AppendUint32(e.buf, math.Float32bits(*(*float32)(p)))
+	case kindFloat64:
+		e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(*(*float64)(p)))
+	case kindString:
+		e.string(*(*string)(p))
+	case kindBytes:
+		e.bytes(*(*[]byte)(p))
+	case kindPointer:
+		e.pointee(t.elem, *(*unsafe.Pointer)(p))
+	case kindSlice:
+		e.slice(t.elem, (*sliceHeader)(p))
+	case kindArray:
+		for i := range t.count {
+			e.element(t.elem, unsafe.Add(p, uintptr(i)*t.elem.size))
+		}
+	case kindStruct:
+		e.whole(t, p)
+	default:
+		e.composite(t, p)
+	}
+}
+
+// composite is body for maps and types with a form of their own.
+func (e *encoder) composite(t *plan, p unsafe.Pointer) {
+	switch t.kind {
+	case kindStringMap:
+		e.stringMap(*(*map[string]string)(p))
+	case kindQuantityMap:
+		e.quantityMap(t, p)
+	case kindContentMap:
+		e.contentMap(*(*map[string]any)(p))
+	case kindMap:
+		e.anyMap(t, p)
+	case kindContent:
+		e.content(*(*any)(p))
+	case kindTime:
+		e.time(p)
+	case kindQuantity:
+		e.quantity(p)
+	case kindRawExtension:
+		e.rawExtension((*runtime.RawExtension)(p))
+	case kindHandle:
+		e.handle(p)
+	}
+}
+
+// element writes a value that may be nil, in a slice, an array, a map or behind a pointer.
+func (e *encoder) element(t *plan, p unsafe.Pointer) {
+	switch t.kind {
+	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
+		if *(*unsafe.Pointer)(p) == nil {
+			e.buf = append(e.buf, 0)
+			return
+		}
+		e.buf = append(e.buf, 1)
+	}
+	e.body(t, p)
+}
+
+// whole writes a struct that stands for itself, perhaps as a number into the dictionary.
+func (e *encoder) whole(t *plan, p unsafe.Pointer) {
+	if !t.shared {
+		e.structure(t.fields, p)
+		return
+	}
+	at, before := len(e.buf), e.private
+	e.buf = append(e.buf, 0)
+	e.structure(t.fields, p)
+	e.share(at, before)
+}
+
+// pointee writes what a pointer points to.
+func (e *encoder) pointee(t *plan, p unsafe.Pointer) {
+	if !e.enter() {
+		return
+	}
+	switch {
+	case t.noscan:
+		e.carve(t.size, t.align)
+	case t.kind == kindString:
+		e.strings++
+	}
+	e.element(t, p)
+	e.depth--
+}
+
+// slice writes the elements of a slice that is not nil.
+func (e *encoder) slice(t *plan, s *sliceHeader) {
+	if !e.enter() {
+		return
+	}
+	at, before := len(e.buf), e.private
+	e.uvarint(uint64(s.len) << 1)
+	switch {
+	case t.kind == kindString:
+		e.strings += s.len
+	case t.noscan && s.len > 0:
+		e.carve(t.size*uintptr(s.len), t.align)
+	}
+	for i := range s.len {
+		e.element(t, unsafe.Add(s.data, uintptr(i)*t.size))
+	}
+	e.share(at, before)
+	e.depth--
+}
+
+// share replaces what was written since position at by its number in the dictionary, if other
+// objects hold the same. What is private to this object cannot be shared. Every shared form
+// starts with a number whose lowest bit is zero when it is written out, and one when it is a
+// number into the dictionary.
+func (e *encoder) share(at, before int) {
+	if e.dict == nil || e.private != before || len(e.buf)-at < shortShared {
+		return
+	}
+	b := stringOf(e.buf[at:])
+	if id, ok := e.dict.intern(e.dict.hash(b), e.owner, b); ok {
+		e.buf = e.buf[:at]
+		e.uvarint(uint64(id)<<1 | 1)
+	}
+}
+
+// rawExtension writes the raw bytes; a decoded object beside them cannot be kept.
+func (e *encoder) rawExtension(r *runtime.RawExtension) {
+	if r.Object != nil {
+		e.refuse("a RawExtension with a decoded Object")
+		return
+	}
+	if r.Raw == nil {
+		e.buf = append(e.buf, 0)
+		return
+	}
+	e.buf = append(e.buf, 1)
+	e.bytes(r.Raw)
+}

@@ -1,0 +1,139 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Maps are written with their keys in order, so that equal maps have equal bytes.
+
+// pair is one entry of a map with string keys; which value is set depends on the map.
+type pair struct {
+	key     string
+	text    string
+	content any
+}
+
+// pairStack holds the entries of the maps that are being written, the innermost last.
+type pairStack struct{ all []pair }
+
+// reset drops everything, so that a pooled encoder keeps no object alive.
+func (s *pairStack) reset() { s.pop(0) }
+
+// pop removes the pairs from position at.
+func (s *pairStack) pop(at int) {
+	clear(s.all[at:])
+	s.all = s.all[:at]
+}
+
+// sorted sorts the pairs from position at by key and returns them.
+func (s *pairStack) sorted(at int) []pair {
+	pairs := s.all[at:]
+	if len(pairs) <= 12 {
+		insertionSort(pairs)
+		return pairs
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+	return pairs
+}
+
+// insertionSort is the fastest way for few pairs.
+func insertionSort(pairs []pair) {
+	for i := 1; i < len(pairs); i++ {
+		for j := i; j > 0 && pairs[j].key < pairs[j-1].key; j-- {
+			pairs[j], pairs[j-1] = pairs[j-1], pairs[j]
+		}
+	}
+}
+
+// stringMap writes a map of strings that is not nil.
+func (e *encoder) stringMap(m map[string]string) {
+	at := len(e.pairs.all)
+	for k, v := range m {
+		e.pairs.all = append(e.pairs.all, pair{key: k, text: v})
+	}
+	e.stringPairs(at)
+}
+
+// stringPairs writes the pairs from position at of the stack as a map of strings.
+func (e *encoder) stringPairs(at int) {
+	start, before := len(e.buf), e.private
+	pairs := e.pairs.sorted(at)
+	e.uvarint(uint64(len(pairs)) << 1)
+	for i := range pairs {
+		e.string(pairs[i].key)
+		e.string(pairs[i].text)
+	}
+	e.pairs.pop(at)
+	e.share(start, before)
+}
+
+// quantityMap writes a map of quantities that is not nil. Only the type of its keys may differ
+// from string, which changes nothing in memory.
+func (e *encoder) quantityMap(t *plan, p unsafe.Pointer) {
+	at := len(e.pairs.all)
+	m := *(*map[string]resource.Quantity)(p)
+	for k := range m {
+		e.pairs.all = append(e.pairs.all, pair{key: k})
+	}
+	start, before := len(e.buf), e.private
+	pairs := e.pairs.sorted(at)
+	e.uvarint(uint64(len(pairs)) << 1)
+	for i := range pairs {
+		e.string(pairs[i].key)
+		e.scratch = m[pairs[i].key]
+		e.quantity(unsafe.Pointer(&e.scratch))
+	}
+	e.pairs.pop(at)
+	e.share(start, before)
+}
+
+// anyMap writes a map of any other type by reflection.
+func (e *encoder) anyMap(t *plan, p unsafe.Pointer) {
+	if !e.enter() {
+		return
+	}
+	start, before := len(e.buf), e.private
+	m := reflect.NewAt(t.typ, p).Elem()
+	keys := m.MapKeys()
+	slices.SortFunc(keys, compareKeys)
+	e.uvarint(uint64(len(keys)) << 1)
+	key, value := reflect.New(t.key.typ), reflect.New(t.elem.typ)
+	for _, k := range keys {
+		key.Elem().Set(k)
+		value.Elem().Set(m.MapIndex(k))
+		e.body(t.key, key.UnsafePointer())
+		e.element(t.elem, value.UnsafePointer())
+	}
+	e.share(start, before)
+	e.depth--
+}
+
+// compareKeys orders map keys of the kinds that compile lets through.
+func compareKeys(a, b reflect.Value) int {
+	switch {
+	case a.Kind() == reflect.String:
+		return cmp.Compare(a.String(), b.String())
+	case a.Kind() == reflect.Bool:
+		return boolRank(a) - boolRank(b)
+	case a.CanInt():
+		return cmp.Compare(a.Int(), b.Int())
+	default:
+		return cmp.Compare(a.Uint(), b.Uint())
+	}
+}
+
+// boolRank orders false before true.
+func boolRank(v reflect.Value) int {
+	if v.Bool() {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,121 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"hash/maphash"
+	"unique"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A string is written as a number whose lowest bits say what follows: xxx1 is the number of a
+// dictionary entry, xx00 the length of the bytes that follow, xx10 the position in this object
+// where the same string stands inline.
+
+// string writes a string.
+func (e *encoder) string(s string) {
+	if len(s) < shortString {
+		e.inline(s)
+		return
+	}
+	h := maphash.String(e.seed, s)
+	if e.dict != nil {
+		if id, ok := e.dict.find(h, s); ok {
+			e.uvarint(uint64(id)<<1 | 1)
+			return
+		}
+	}
+	if at, ok := e.inlined.find(h, s, e.buf); ok {
+		e.private++
+		e.uvarint(uint64(at)<<2 | 2)
+		return
+	}
+	if e.dict != nil {
+		if id, ok := e.dict.sight(h, e.owner, s); ok {
+			e.uvarint(uint64(id)<<1 | 1)
+			return
+		}
+	}
+	e.private++
+	at := len(e.buf)
+	e.inline(s)
+	e.inlined.add(h, at, len(e.buf)-len(s), len(s))
+}
+
+// inline writes a string with its bytes.
+func (e *encoder) inline(s string) {
+	e.uvarint(uint64(len(s)) << 2)
+	e.buf = append(e.buf, s...)
+}
+
+// bytes writes a byte slice that is not nil, like a string.
+func (e *encoder) bytes(b []byte) {
+	e.carve(uintptr(len(b)), 1)
+	e.string(stringOf(b))
+}
+
+// handle writes the string behind a unique.Handle.
+func (e *encoder) handle(p unsafe.Pointer) {
+	e.string((*(*unique.Handle[string])(p)).Value())
+}
+
+// metadataOwner returns the hash of the identity in the ObjectMeta at p.
+func (e *encoder) metadataOwner(p unsafe.Pointer) uint32 {
+	m := (*metav1.ObjectMeta)(p)
+	return e.identity(string(m.UID), m.Namespace, m.Name)
+}
+
+// identity returns a hash of what makes an object this one.
+func (e *encoder) identity(uid, namespace, name string) uint32 {
+	if uid != "" {
+		return uint32(maphash.String(e.seed, uid))
+	}
+	return uint32(maphash.String(e.seed, name) ^ maphash.String(e.seed, namespace)<<1)
+}
+
+// stringOf returns b as a string without copying. The caller sees to it that nobody writes to b
+// while the string is in use.
+func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// inlined remembers strings that stand inline in the object that is being written, so that a
+// second one refers to the first. It forgets when two fall on the same slot.
+type inlined struct {
+	epoch uint32
+	slots [256]inlinedSlot
+}
+
+// inlinedSlot is one remembered string.
+type inlinedSlot struct {
+	hash  uint64
+	epoch uint32 // of the object that it belongs to
+	at    uint32 // where its length stands
+	start uint32 // where its bytes stand
+	len   uint32
+}
+
+// reset forgets all.
+func (l *inlined) reset() {
+	l.epoch++
+	if l.epoch == 0 {
+		*l = inlined{epoch: 1}
+	}
+}
+
+// add remembers a string.
+func (l *inlined) add(h uint64, at, start, n int) {
+	if uint64(start+n) <= 1<<32-1 {
+		l.slots[h%uint64(len(l.slots))] = inlinedSlot{hash: h, epoch: l.epoch, at: uint32(at), start: uint32(start), len: uint32(n)}
+	}
+}
+
+// find returns where s stands in buf.
+func (l *inlined) find(h uint64, s string, buf []byte) (int, bool) {
+	x := &l.slots[h%uint64(len(l.slots))]
+	if x.hash != h || x.epoch != l.epoch || int(x.len) != len(s) || string(buf[x.start:x.start+x.len]) != s {
+		return 0, false
+	}
+	return int(x.at), true
+}

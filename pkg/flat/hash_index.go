@@ -1,0 +1,46 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import "sync/atomic"
+
+// hashIndex finds the number of an entry by its hash: open addressing with linear probing, at
+// most three quarters full. A slot holds the upper half of the hash and the number plus one.
+// Slots are only ever filled, so that readers need no lock; inserting is for one at a time.
+type hashIndex struct {
+	slots []atomic.Uint64
+}
+
+// newHashIndex returns an index of size slots, a power of two.
+func newHashIndex(size int) *hashIndex {
+	return &hashIndex{slots: make([]atomic.Uint64, size)}
+}
+
+// find returns the number of s among the entries of d.
+func (x *hashIndex) find(h uint64, s string, d *Dictionary) (uint32, bool) {
+	mask := uint64(len(x.slots) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		slot := x.slots[i].Load()
+		if slot == 0 {
+			return 0, false
+		}
+		if slot>>32 != h>>32 {
+			continue
+		}
+		id := uint32(slot) - 1
+		if v := (*d.chunks.Load())[id/chunkEntries]; v[id%chunkEntries] == s {
+			return id, true
+		}
+	}
+}
+
+// insert adds entry id. The caller sees to it that a slot is free.
+func (x *hashIndex) insert(h uint64, id uint32) {
+	mask := uint64(len(x.slots) - 1)
+	i := h & mask
+	for x.slots[i].Load() != 0 {
+		i = (i + 1) & mask
+	}
+	x.slots[i].Store(h>>32<<32 | uint64(id+1))
+}

@@ -1,0 +1,208 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"fmt"
+	"iter"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Object is the flat form of one object: immutable bytes without pointers, and the dictionary
+// that they refer to. The zero Object holds nothing. Copies share the bytes.
+//
+// The methods that return metadata read it from the bytes without materializing anything; they
+// return nothing for objects without metadata. The strings point into immutable memory.
+type Object struct {
+	data string
+	dict *Dictionary
+}
+
+// IsZero says whether o is the zero Object.
+func (o Object) IsZero() bool { return o.data == "" }
+
+// Size returns the number of bytes that o takes, its share of the dictionary apart.
+func (o Object) Size() int { return len(o.data) }
+
+// Dictionary returns the dictionary that o was encoded with; nil if none.
+func (o Object) Dictionary() *Dictionary { return o.dict }
+
+// The bits of the metadata that comes first, in the order of metadataOrder.
+const (
+	metaNamespace = iota
+	metaName
+	metaResourceVersion
+	metaUID
+	metaLabels
+	metaAnnotations
+)
+
+// Namespace returns metadata.namespace.
+func (o Object) Namespace() string { return o.text(metaNamespace) }
+
+// Name returns metadata.name.
+func (o Object) Name() string { return o.text(metaName) }
+
+// ResourceVersion returns metadata.resourceVersion.
+func (o Object) ResourceVersion() string { return o.text(metaResourceVersion) }
+
+// UID returns metadata.uid.
+func (o Object) UID() string { return o.text(metaUID) }
+
+// Label returns the label with that key.
+func (o Object) Label(key string) (string, bool) { return o.lookup(metaLabels, key) }
+
+// Annotation returns the annotation with that key.
+func (o Object) Annotation(key string) (string, bool) { return o.lookup(metaAnnotations, key) }
+
+// Labels walks the labels in the order of their keys.
+func (o Object) Labels() iter.Seq2[string, string] { return o.walk(metaLabels) }
+
+// Annotations walks the annotations in the order of their keys.
+func (o Object) Annotations() iter.Seq2[string, string] { return o.walk(metaAnnotations) }
+
+// seek moves d to metadata field number want and says whether o has it.
+func (d *decoder) seek(o Object, want int) bool {
+	if !d.open(o) || d.flags&flagMetadata == 0 {
+		return false
+	}
+	set := d.bitmap(&metadataPlan().groups[0])
+	if set&(1<<want) == 0 {
+		return false
+	}
+	d.skipMetadata(set, want)
+	return !d.bad
+}
+
+// skipHead moves d behind the metadata head of unstructured content.
+func (d *decoder) skipHead() {
+	d.skipMetadata(d.bitmap(&metadataPlan().groups[0]), metaAnnotations+1)
+}
+
+// skipMetadata moves d behind those of the first n metadata fields that are in set.
+func (d *decoder) skipMetadata(set uint64, n int) {
+	for i := range n {
+		switch {
+		case set&(1<<i) == 0:
+		case i < metaLabels:
+			d.string()
+		default:
+			d.skipStrings()
+		}
+	}
+}
+
+// skipStrings moves d behind a map of strings.
+func (d *decoder) skipStrings() {
+	h := d.uvarint()
+	if h&1 != 0 {
+		return
+	}
+	for i := uint64(0); i < h&^1 && !d.bad; i++ {
+		d.string()
+	}
+}
+
+// text returns the metadata string number want.
+func (o Object) text(want int) string {
+	var d decoder
+	if !d.seek(o, want) {
+		return ""
+	}
+	return d.string()
+}
+
+// pairs moves d to the pairs of the map of strings where it stands, and counts them.
+func (d *decoder) pairs() int {
+	h := d.uvarint()
+	if h&1 != 0 {
+		if _, ok := d.shared(h >> 1); !ok {
+			return 0
+		}
+		h = d.uvarint()
+	}
+	return int(min(h>>1, uint64(len(d.buf))))
+}
+
+// lookup returns the value of key in metadata map number want.
+func (o Object) lookup(want int, key string) (string, bool) {
+	var d decoder
+	if !d.seek(o, want) {
+		return "", false
+	}
+	for n := d.pairs(); n > 0 && !d.bad; n-- {
+		k, v := d.string(), d.string()
+		if k == key {
+			return v, !d.bad
+		}
+	}
+	return "", false
+}
+
+// walk walks metadata map number want.
+func (o Object) walk(want int) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		var d decoder
+		if !d.seek(o, want) {
+			return
+		}
+		for n := d.pairs(); n > 0; n-- {
+			k, v := d.string(), d.string()
+			if d.bad || !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// DecodeMetadata overwrites into with the metadata of o, whatever its type, without reading the
+// rest. As with Decode, into shares nothing that can be changed. Of an object without
+// ObjectMeta the result is empty. The error is ErrCorrupt, or says that the metadata of
+// unstructured content is not that of a Kubernetes object.
+func (o Object) DecodeMetadata(into *metav1.ObjectMeta) error {
+	*into = metav1.ObjectMeta{}
+	var d decoder
+	if !d.open(o) {
+		return ErrCorrupt
+	}
+	if d.flags&flagMetadata == 0 {
+		return nil
+	}
+	// The chunks that the encoder measured are for the whole object: take what is needed.
+	d.want, d.wantStr = 0, 0
+	if d.flags&flagContent != 0 {
+		return d.contentMetadata(into)
+	}
+	d.structure(metadataPlan(), unsafe.Pointer(into))
+	if d.bad {
+		return ErrCorrupt
+	}
+	return nil
+}
+
+// contentMetadata reads the metadata of unstructured content.
+func (d *decoder) contentMetadata(into *metav1.ObjectMeta) error {
+	d.skipHead()
+	if d.byte() != 2 || d.bad {
+		if d.bad {
+			return ErrCorrupt
+		}
+		return nil // no metadata
+	}
+	content := d.content()
+	if d.bad {
+		return ErrCorrupt
+	}
+	m, ok := content.(map[string]any)
+	if !ok {
+		return fmt.Errorf("flat: metadata is %T, not an object", content)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m, into); err != nil {
+		return fmt.Errorf("flat: metadata of unstructured content: %w", err)
+	}
+	return nil
+}

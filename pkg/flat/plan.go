@@ -1,0 +1,114 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"reflect"
+	"unsafe"
+)
+
+// kind says how a value is written and read.
+type kind uint8
+
+const (
+	kindBool kind = iota
+	kindInt8
+	kindInt16
+	kindInt32
+	kindInt64
+	kindUint8
+	kindUint16
+	kindUint32
+	kindUint64
+	kindFloat32
+	kindFloat64
+	kindString
+	kindBytes        // a slice whose elements are one byte wide, without pointers
+	kindPointer      // to elem
+	kindSlice        // of elem
+	kindArray        // of elem, count of them
+	kindStruct       // fields
+	kindStringMap    // map of a string kind to a string kind
+	kindQuantityMap  // map of a string kind to resource.Quantity
+	kindContentMap   // map[string]any: JSON-like content
+	kindMap          // any other map, by reflection
+	kindContent      // any: JSON-like content
+	kindTime         // time.Time
+	kindQuantity     // resource.Quantity
+	kindRawExtension // runtime.RawExtension
+	kindHandle       // unique.Handle[string]
+)
+
+// plan says how values of one Go type are written and read. It never changes once compiled.
+type plan struct {
+	kind   kind
+	size   uintptr
+	align  uintptr
+	count  int          // elements of an array
+	typ    reflect.Type // the type itself
+	elem   *plan        // of pointers, slices, arrays and maps
+	key    *plan        // of maps
+	fields *structPlan  // of structs
+
+	// noscan: the type holds no pointers, so that values of it can be carved from one chunk.
+	noscan bool
+	// shared: values of this struct type may stand in the dictionary as a whole.
+	shared bool
+	// slicePointer is the type word of *[]T, to let reflection allocate straight into a slice
+	// header. Only set for slices.
+	slicePointer unsafe.Pointer
+}
+
+// structPlan lists the fields of a struct, those of small structs inside it included, in
+// groups of up to 64. A group starts with a bitmap of its non-zero fields.
+type structPlan struct {
+	groups []fieldGroup
+}
+
+// fieldGroup is a run of fields behind one bitmap.
+type fieldGroup struct {
+	fields []field
+	width  int    // bytes of the bitmap
+	valid  uint64 // bits that may be set
+}
+
+// field is one field at its offset from the start of the struct that is being written or read.
+type field struct {
+	offset uintptr
+	kind   kind // of plan, here for locality
+	plan   *plan
+}
+
+// groupFields cuts fields into groups.
+func groupFields(fields []field) *structPlan {
+	s := &structPlan{}
+	for len(fields) > 0 {
+		n := min(len(fields), 64)
+		g := fieldGroup{fields: fields[:n:n], width: (n + 7) / 8, valid: ^uint64(0) >> (64 - n)}
+		s.groups = append(s.groups, g)
+		fields = fields[n:]
+	}
+	return s
+}
+
+// sliceHeader is the memory of a slice of any element type.
+type sliceHeader struct {
+	data unsafe.Pointer
+	len  int
+	cap  int
+}
+
+// interfaceHeader is the memory of an empty interface.
+type interfaceHeader struct {
+	typ  unsafe.Pointer
+	data unsafe.Pointer
+}
+
+// typeWord returns the type word that an interface holding a value of v's type carries.
+func typeWord(v any) unsafe.Pointer {
+	return (*interfaceHeader)(unsafe.Pointer(&v)).typ
+}
+
+// nothing is what empty, non-nil slices point to.
+var nothing struct{}

@@ -1,0 +1,127 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// Verify materializes o and compares it with obj, the object that it was made from. Equal is
+// what reflect.DeepEqual calls equal: nil and empty differ, so do time zones and the formats and
+// cached strings of quantities. (An object with a NaN in it is equal to nothing.) It also
+// compares the metadata that o gives without materializing. The error is a *MismatchError that
+// names the first difference, or that of Decode.
+func (c *Codec) Verify(obj any, o Object) error {
+	if _, err := c.memory(obj); err != nil {
+		return err
+	}
+	got := reflect.New(c.typ)
+	if err := c.Decode(o, got.Interface()); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(obj, got.Interface()) {
+		path, _ := difference(reflect.ValueOf(obj).Elem(), got.Elem(), c.typ.Name())
+		return &MismatchError{Type: c.typ, Path: path}
+	}
+	return c.verifyMetadata(obj, o)
+}
+
+// metadata is what verifyMetadata asks of an object.
+type metadata interface {
+	GetNamespace() string
+	GetName() string
+	GetResourceVersion() string
+	GetLabels() map[string]string
+	GetAnnotations() map[string]string
+}
+
+// verifyMetadata compares what o says of its metadata with obj.
+func (c *Codec) verifyMetadata(obj any, o Object) error {
+	m, ok := obj.(metadata)
+	if !ok || c.flags&flagMetadata == 0 {
+		return nil
+	}
+	if m.GetNamespace() != o.Namespace() || m.GetName() != o.Name() || m.GetResourceVersion() != o.ResourceVersion() {
+		return &MismatchError{Type: c.typ, Path: "name, namespace or resourceVersion read from the bytes"}
+	}
+	labels, annotations := map[string]string{}, map[string]string{}
+	for k, v := range o.Labels() {
+		labels[k] = v
+	}
+	for k, v := range o.Annotations() {
+		annotations[k] = v
+	}
+	if !sameStrings(labels, m.GetLabels()) || !sameStrings(annotations, m.GetAnnotations()) {
+		return &MismatchError{Type: c.typ, Path: "labels or annotations read from the bytes"}
+	}
+	return nil
+}
+
+// sameStrings compares two maps; nil and empty are the same.
+func sameStrings(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// difference returns where a and b, of one type and not deeply equal, first differ.
+func difference(a, b reflect.Value, path string) (string, bool) {
+	if !a.CanInterface() || a.Type() == reflect.TypeFor[time.Time]() {
+		return path, true
+	}
+	if reflect.DeepEqual(a.Interface(), b.Interface()) {
+		return "", false
+	}
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if f := a.Type().Field(i); f.IsExported() {
+				if p, ok := difference(a.Field(i), b.Field(i), path+"."+f.Name); ok {
+					return p, true
+				}
+			}
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !a.IsNil() && !b.IsNil() && a.Elem().Type() == b.Elem().Type() {
+			return difference(a.Elem(), b.Elem(), path)
+		}
+	case reflect.Slice:
+		if a.Len() == b.Len() && a.IsNil() == b.IsNil() {
+			for i := range a.Len() {
+				if p, ok := difference(a.Index(i), b.Index(i), fmt.Sprintf("%s[%d]", path, i)); ok {
+					return p, true
+				}
+			}
+		}
+	case reflect.Map:
+		return mapDifference(a, b, path)
+	}
+	return path, true
+}
+
+// mapDifference is difference for maps.
+func mapDifference(a, b reflect.Value, path string) (string, bool) {
+	if a.Len() != b.Len() || a.IsNil() != b.IsNil() {
+		return path, true
+	}
+	for _, k := range a.MapKeys() {
+		at := fmt.Sprintf("%s[%v]", path, k)
+		v, w := a.MapIndex(k), b.MapIndex(k)
+		if !w.IsValid() {
+			return at, true
+		}
+		if p, ok := difference(v, w, at); ok {
+			return p, true
+		}
+	}
+	return path, true
+}
