@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,8 +22,10 @@ import (
 )
 
 // TestPrintsWhatTheREADMESays runs the quickstart and compares its output with
-// the one in the README, but for times and resourceVersions.
+// the one in the README, but for times and resourceVersions. Nothing may be left
+// running: the output says so.
 func TestPrintsWhatTheREADMESays(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	got := quickstart(t, cluster.Flags{})
 
 	readme, err := os.ReadFile("../../README.md")
