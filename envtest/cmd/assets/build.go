@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -78,10 +79,12 @@ type source struct {
 func download(ctx context.Context, g goCommand, a *activity, r release) (source, error) {
 	out, err := g.output(ctx, a, networkHint, "mod", "download", "-json", kubernetesModule+"@"+r.kubernetes)
 	var s source
-	if jsonErr := json.Unmarshal(out, &s); jsonErr == nil && s.Error != "" {
-		return source{}, explain(err, []string{"mod download"}, s.Error, networkHint)
-	} else if err == nil {
+	if jsonErr := json.Unmarshal(out, &s); err == nil {
 		err = jsonErr
+	}
+	var failure *goError
+	if errors.As(err, &failure) && s.Error != "" {
+		failure.words = s.Error // with -json, the cause stands there
 	}
 	return s, err
 }

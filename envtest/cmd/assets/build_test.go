@@ -94,8 +94,8 @@ func TestRunSaysWhyABuildFailed(t *testing.T) {
 				t.Fatalf("error %v, stdout %q", err, &stdout)
 			}
 			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error lacks %q: %v", want, err)
+				if strings.Count(err.Error(), want) != 1 {
+					t.Errorf("error says %q not once: %v", want, err)
 				}
 			}
 			if got := list(t, root); len(got) != 1 || !strings.HasSuffix(got[0], ".lock") {
@@ -105,9 +105,9 @@ func TestRunSaysWhyABuildFailed(t *testing.T) {
 	}
 }
 
-func TestExplainKeepsTheCause(t *testing.T) {
+func TestGoErrorKeepsItsCause(t *testing.T) {
 	cause := errors.New("exit status 1")
-	if err := explain(cause, []string{"build"}, "", "hint"); !errors.Is(err, cause) {
+	if err := error(&goError{command: "build", err: cause}); !errors.Is(err, cause) {
 		t.Errorf("%v does not wrap its cause", err)
 	}
 }

@@ -50,7 +50,7 @@ func (g goCommand) run(ctx context.Context, stdout io.Writer, a *activity, hint 
 	if ctx.Err() != nil {
 		return errors.New("interrupted: nothing was published, the next run starts afresh")
 	}
-	return explain(err, args, a.lastLines(), hint)
+	return &goError{command: args[0], err: err, words: a.lastLines(), hint: hint}
 }
 
 // output is run for a command whose stdout is wanted.
@@ -60,10 +60,20 @@ func (g goCommand) output(ctx context.Context, a *activity, hint string, args ..
 	return stdout.Bytes(), err
 }
 
-// explain makes an error of a failed go command that says what failed, with which words, and what to do.
-func explain(err error, args []string, lastLines, hint string) error {
-	if strings.Contains(lastLines, "no space left on device") {
+// goError is a failed go command: what failed, with which words, and what to do.
+type goError struct {
+	command string
+	err     error
+	words   string
+	hint    string
+}
+
+func (e *goError) Error() string {
+	hint := e.hint
+	if strings.Contains(e.words, "no space left on device") {
 		hint = "free some disk: the build cache (go env GOCACHE) and the module cache (go env GOMODCACHE) need about 3 GB"
 	}
-	return fmt.Errorf("go %s: %w\n%s\n%s", args[0], err, lastLines, hint)
+	return fmt.Sprintf("go %s: %v\n%s\n%s", e.command, e.err, e.words, hint)
 }
+
+func (e *goError) Unwrap() error { return e.err }
