@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // defaultSyncPeriod is controller-runtime's: rare enough to cost nothing.
@@ -129,7 +131,7 @@ func identify(o *Options, obj client.Object) (gvk schema.GroupVersionKind, names
 		return gvk, false, err
 	}
 	if namespaced, err = apiutil.IsGVKNamespaced(gvk, o.Mapper); err != nil {
-		return gvk, false, fmt.Errorf("failed to determine if %T is namespaced: %w", obj, err)
+		return gvk, false, informers.MappingError(gvk, err)
 	}
 	return gvk, namespaced, nil
 }

@@ -81,7 +81,7 @@ func (c *informerCache) scopesOf(gvk schema.GroupVersionKind) (scopes, error) {
 	}
 	namespaced, err := c.isNamespaced(gvk)
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell whether %s is namespaced; if it is a custom resource, install its CRD first: %w", gvk, err)
+		return nil, informers.MappingError(gvk, err)
 	}
 	if !namespaced {
 		return c.cluster, nil

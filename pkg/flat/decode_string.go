@@ -9,8 +9,10 @@ import (
 )
 
 // string reads a string. It points into the object or the dictionary.
-func (d *decoder) string() string {
-	h := d.uvarint()
+func (d *decoder) string() string { return d.stringAfter(d.uvarint()) }
+
+// stringAfter reads the string that h announces.
+func (d *decoder) stringAfter(h uint64) string {
 	if h&1 != 0 {
 		if s := d.view.pointer(h >> 1); s != nil {
 			return *s
@@ -33,7 +35,7 @@ func (d *decoder) string() string {
 
 // earlier returns the string that stands inline at a position of the object.
 func (d *decoder) earlier(at uint64) string {
-	if at >= uint64(len(d.body)) {
+	if at == 0 || at >= uint64(len(d.body)) {
 		d.fail()
 		return ""
 	}
@@ -47,22 +49,45 @@ func (d *decoder) earlier(at uint64) string {
 	return there.buf[there.pos : there.pos+int(n)]
 }
 
-// bytes reads a string and returns a copy of its bytes, never nil.
+// bytes reads a byte slice, never nil. It is a copy.
 func (d *decoder) bytes() []byte {
-	s := d.string()
-	n := uintptr(len(s))
-	if n == 0 {
-		return []byte{}
+	h := d.uvarint()
+	if h == markPieces {
+		return d.pieces()
 	}
-	if !d.charge(len(s)) {
-		return nil
-	}
-	if n > carveLimit {
-		return []byte(s)
-	}
-	out := unsafe.Slice((*byte)(d.carve(n, 1)), n)
+	s := d.stringAfter(h)
+	out := d.room(uint64(len(s)))
 	copy(out, s)
 	return out
+}
+
+// pieces reads a byte slice that is made of strings.
+func (d *decoder) pieces() []byte {
+	out := d.room(d.uvarint())
+	for rest := out; len(rest) > 0; {
+		s := d.string()
+		if len(s) == 0 || len(s) > len(rest) {
+			d.fail()
+			break
+		}
+		rest = rest[copy(rest, s):]
+	}
+	return out
+}
+
+// room returns a new slice of n bytes, or an empty one if that is too many.
+func (d *decoder) room(n uint64) []byte {
+	switch {
+	case n == 0 || n > uint64(d.budget) || !d.charge(int(n)):
+		if n != 0 {
+			d.fail()
+		}
+		return []byte{}
+	case n > carveLimit:
+		return make([]byte, n)
+	default:
+		return unsafe.Slice((*byte)(d.carve(uintptr(n), 1)), n)
+	}
 }
 
 // handle reads the string behind a unique.Handle.

@@ -5,6 +5,7 @@ package flat
 
 import (
 	"hash/maphash"
+	"strings"
 	"unique"
 	"unsafe"
 
@@ -13,7 +14,15 @@ import (
 
 // A string is written as a number whose lowest bits say what follows: xxx1 is the number of a
 // dictionary entry, xx00 the length of the bytes that follow, xx10 the position in this object
-// where the same string stands inline.
+// where the same string stands inline. For byte slices position 0, where no string can stand,
+// announces pieces: the whole length and then strings that make it up.
+
+// markPieces announces pieces.
+const markPieces = 2
+
+// splitLength is the length from which a byte slice that is not in the dictionary is split into
+// pieces that may be.
+const splitLength = 128
 
 // string writes a string.
 func (e *encoder) string(s string) {
@@ -22,27 +31,35 @@ func (e *encoder) string(s string) {
 		return
 	}
 	h := maphash.String(e.seed, s)
-	if e.dict != nil {
-		if id, ok := e.dict.find(h, s); ok {
-			e.uvarint(uint64(id)<<1 | 1)
-			return
-		}
-	}
-	if at, ok := e.inlined.find(h, s, e.buf); ok {
-		e.private++
-		e.uvarint(uint64(at)<<2 | 2)
+	if e.reference(h, s) {
 		return
-	}
-	if e.dict != nil {
-		if id, ok := e.dict.sight(h, e.owner, s); ok {
-			e.uvarint(uint64(id)<<1 | 1)
-			return
-		}
 	}
 	e.private++
 	at := len(e.buf)
 	e.inline(s)
 	e.inlined.add(h, at, len(e.buf)-len(s), len(s))
+}
+
+// reference writes s, whose hash is h, as a reference, if there is something to refer to.
+func (e *encoder) reference(h uint64, s string) bool {
+	if e.dict != nil {
+		if id, ok := e.dict.find(h, s); ok {
+			e.uvarint(uint64(id)<<1 | 1)
+			return true
+		}
+	}
+	if at, ok := e.inlined.find(h, s, e.buf); ok {
+		e.private++
+		e.uvarint(uint64(at)<<2 | 2)
+		return true
+	}
+	if e.dict != nil {
+		if id, ok := e.dict.sight(h, e.owner, s); ok {
+			e.uvarint(uint64(id)<<1 | 1)
+			return true
+		}
+	}
+	return false
 }
 
 // inline writes a string with its bytes.
@@ -51,10 +68,42 @@ func (e *encoder) inline(s string) {
 	e.buf = append(e.buf, s...)
 }
 
-// bytes writes a byte slice that is not nil, like a string.
+// bytes writes a byte slice that is not nil: like a string, or in pieces.
 func (e *encoder) bytes(b []byte) {
 	e.carve(uintptr(len(b)), 1)
-	e.string(stringOf(b))
+	s := stringOf(b)
+	if e.dict == nil || len(s) < splitLength {
+		e.string(s)
+		return
+	}
+	if e.reference(maphash.String(e.seed, s), s) {
+		return
+	}
+	e.uvarint(markPieces)
+	e.uvarint(uint64(len(s)))
+	for len(s) > 0 {
+		n := pieceLength(s)
+		e.string(s[:n])
+		s = s[n:]
+	}
+}
+
+// pieceLength returns where to cut s next. The large byte slices of Kubernetes objects are the
+// FieldsV1 of managedFields: JSON that many objects have in common but for a few keys of list
+// items, like "k:{\"ip\":\"10.0.0.1\"}". So these keys become pieces. Whatever has none stays in
+// one piece.
+func pieceLength(s string) int {
+	const before, after = `"k:{`, `}":`
+	if strings.HasPrefix(s, before) {
+		if i := strings.Index(s, after); i >= 0 {
+			return i + len(after)
+		}
+		return len(s)
+	}
+	if i := strings.Index(s, before); i > 0 {
+		return i
+	}
+	return len(s)
 }
 
 // handle writes the string behind a unique.Handle.

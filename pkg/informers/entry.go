@@ -5,7 +5,6 @@ package informers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -129,9 +128,6 @@ func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 	return e.fields.Declare(e.Informer, field, extract)
 }
-
-// errRemoved is the reason why waiting for an entry is in vain.
-var errRemoved = errors.New("the informer was removed, or its cache stopped, before it had synced")
 
 // WaitForSync waits until the informer has synced. If ctx ends first, the error
 // is a Timeout API error that says what the informer is waiting for.

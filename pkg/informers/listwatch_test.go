@@ -6,6 +6,7 @@ package informers
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -79,12 +80,34 @@ func TestSelectorNamespace(t *testing.T) {
 func TestMetadataEventsGetTheirKindAndErrorsKeepTheirs(t *testing.T) {
 	g := NewWithT(t)
 	s := &partial{gvk: podKey.GroupVersionKind}
-	event, ok := s.withKind(watch.Event{Type: watch.Added, Object: &metav1.PartialObjectMetadata{}})
-	g.Expect(ok).To(BeTrue())
+	event := s.withKind(watch.Event{Type: watch.Added, Object: &metav1.PartialObjectMetadata{}})
 	g.Expect(event.Object.GetObjectKind().GroupVersionKind()).To(Equal(podKey.GroupVersionKind))
 
 	status := &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}}
-	event, ok = s.withKind(watch.Event{Type: watch.Error, Object: status})
-	g.Expect(ok).To(BeTrue())
+	event = s.withKind(watch.Event{Type: watch.Error, Object: status})
 	g.Expect(event.Object.GetObjectKind().GroupVersionKind().Kind).To(Equal("Status"))
+}
+
+func TestMappedWatchEndsWithItsSource(t *testing.T) {
+	g := NewWithT(t)
+	from := watch.NewFakeWithChanSize(2, false)
+	mapped := mapEvents(from, func(e watch.Event) watch.Event { e.Type = watch.Modified; return e })
+	from.Add(&corev1.Pod{})
+	g.Expect((<-mapped.ResultChan()).Type).To(Equal(watch.Modified))
+	from.Stop()
+	_, open := <-mapped.ResultChan()
+	g.Expect(open).To(BeFalse())
+	mapped.Stop()
+}
+
+func TestMappedWatchEndsWhenStoppedWithAnEventUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
+		from := watch.NewFakeWithChanSize(2, false)
+		mapped := mapEvents(from, func(e watch.Event) watch.Event { return e })
+		from.Add(&corev1.Pod{})
+		synctest.Wait()
+		mapped.Stop()
+		mapped.Stop()
+		synctest.Wait()
+	})
 }

@@ -34,9 +34,6 @@ func NewMap(o Options) *Map {
 	return &Map{options: o, entries: map[Key]*MapEntry{}, started: make(chan struct{})}
 }
 
-// errStopped is returned for what would need an informer that runs.
-var errStopped = errors.New("the cache has been stopped")
-
 // Start runs the informers, those there are and those to come, until ctx ends
 // and every goroutine of the map has returned. It can be called once.
 func (m *Map) Start(ctx context.Context) error {
@@ -139,11 +136,8 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 
 func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
 	mapping, err := m.options.Mapper.RESTMapping(key.GroupKind(), key.Version)
-	if meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("the API server does not serve %s; if it is a custom resource, install its CRD first: %w", key, err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot find the resource of %s: %w", key, err)
+		return nil, MappingError(key, err)
 	}
 	return mapping, nil
 }

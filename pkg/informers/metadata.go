@@ -55,14 +55,14 @@ func (s *partial) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	if err != nil {
 		return nil, err
 	}
-	return watch.Filter(watcher, s.withKind), nil
+	return mapEvents(watcher, s.withKind), nil
 }
 
-// withKind passes every event on; the object of an error event is a Status and
-// stays one.
-func (s *partial) withKind(event watch.Event) (watch.Event, bool) {
+// withKind gives the object of an event its kind; that of an error event is a
+// Status and stays one.
+func (s *partial) withKind(event watch.Event) watch.Event {
 	if m, ok := event.Object.(*metav1.PartialObjectMetadata); ok {
 		m.SetGroupVersionKind(s.gvk)
 	}
-	return event, true
+	return event
 }
