@@ -21,6 +21,8 @@
 //   - pkg/reader reads objects and lists out of an informer's store, as copies
 //     that belong to the caller.
 //   - pkg/index declares field indexes, and answers field selectors from them.
+//   - pkg/flat keeps an object as bytes that are cheap to copy out; the cache does
+//     not use it yet.
 //   - envtest runs an API server with its etcd in the test process.
 //   - envtest/cmd/apiserver runs such a server as a process of its own.
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
@@ -29,6 +31,6 @@
 //   - examples holds one small program for each use; begin with
 //     examples/quickstart.
 //
-// Imports point down: cache, informers, reader, index. Nothing in pkg imports
+// Imports point down: cache, informers, reader, index, flat. Nothing in pkg imports
 // envtest, except in tests.
 package tarn
