@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -47,7 +48,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("oracle", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	kubeconfig := flags.String("kubeconfig", "", "write the server's kubeconfig to this `file`")
+	kubeconfig := flags.String("kubeconfig", "", "write the server's kubeconfig to this `file`, which must not exist")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -82,19 +83,21 @@ func serve(ctx context.Context, kubeconfig string, stdout io.Writer) (err error)
 	return nil
 }
 
-// publish writes content to path in one step: whoever waits for the file never sees a part of it.
+// publish writes content to a new file at path in one step: whoever waits for the file never sees a part of it. It
+// never replaces a file, because what it wrote is removed at the end.
 func publish(path string, content []byte) (err error) {
 	unfinished, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, os.Remove(unfinished.Name())) }()
 	_, err = unfinished.Write(content)
-	err = errors.Join(err, unfinished.Close())
-	if err == nil {
-		err = os.Rename(unfinished.Name(), path)
+	if err := errors.Join(err, unfinished.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(unfinished.Name()))
+	err = os.Link(unfinished.Name(), path)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists: remove it or name another file with -kubeconfig", path)
 	}
-	return nil
+	return err
 }

@@ -84,14 +84,17 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-func TestPublishLeavesNothingOfAFailure(t *testing.T) {
+func TestPublishNeverReplacesAFile(t *testing.T) {
 	dir := t.TempDir()
-	taken := filepath.Join(dir, "taken")
-	if err := os.Mkdir(taken, 0o700); err != nil {
+	precious := filepath.Join(dir, "config")
+	if err := publish(precious, []byte("first")); err != nil {
 		t.Fatal(err)
 	}
-	if err := publish(taken, []byte("content")); err == nil {
-		t.Error("a folder was overwritten")
+	if err := publish(precious, []byte("second")); err == nil || !strings.Contains(err.Error(), precious+" exists") {
+		t.Errorf("error = %v", err)
+	}
+	if content, err := os.ReadFile(precious); err != nil || string(content) != "first" {
+		t.Errorf("the file holds %q, %v", content, err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
