@@ -20,9 +20,8 @@ type printer struct {
 
 func newPrinter(out io.Writer) *printer {
 	p := &printer{out: out}
-	p.line("rv is the resourceVersion: the revision of etcd in which an object was written,")
-	p.line("or up to which a list is complete. The time of an event counts from the start of")
-	p.line("the step that it belongs to.")
+	p.line("rv, the resourceVersion: etcd's revision of an object, or that a list is complete to.")
+	p.line("The time of an event counts from the start of its step.")
 	return p
 }
 
