@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// Connections that nobody uses are released soon: each holds buffers of many kilobytes.
-	idleTimeout = 30 * time.Second
-
 	readHeaderTimeout = 32 * time.Second // as in kube-apiserver: just below its limit for requests
 
 	// HTTP/2 windows as in kube-apiserver: most requests fit into one frame.
@@ -48,12 +45,12 @@ func listen() (*serving, error) {
 // address returns host and port.
 func (s *serving) address() string { return s.listener.Addr().String() }
 
-// serve answers requests until stop is called.
+// serve answers requests until stop is called. There is no time-out for idle connections: clients have their own, and a
+// connection that is closed in the middle of a watch would keep the whole server in memory until its time-out has passed.
 func (s *serving) serve(handler http.Handler, pair tls.Certificate) {
 	s.server = &http.Server{
 		Handler:           s.requests.track(handler),
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
-		IdleTimeout:       idleTimeout,
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    1 << 20,
 		HTTP2: &http.HTTP2Config{
