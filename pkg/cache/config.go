@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -106,7 +107,7 @@ func byObjectConfigs(o *Options) (map[schema.GroupVersionKind]scopeConfigs, erro
 			return nil, fmt.Errorf("cache option ByObject: %w", err)
 		}
 		if _, ok := byGVK[gvk]; ok {
-			return nil, fmt.Errorf("cache option ByObject: there are two entries for %s; merge them into one, which holds for all its representations", gvk)
+			return nil, fmt.Errorf("cache option ByObject: there are two entries for %s; merge them into one, which holds for all its representations", index.Describe(gvk))
 		}
 		if !namespaced && b.Namespaces != nil {
 			return nil, fmt.Errorf("cache option ByObject: type %T is not namespaced, but its ByObject.Namespaces setting is not nil; remove it", obj)
@@ -131,7 +132,7 @@ func identify(o *Options, obj client.Object) (gvk schema.GroupVersionKind, names
 		return gvk, false, err
 	}
 	if namespaced, err = apiutil.IsGVKNamespaced(gvk, o.Mapper); err != nil {
-		return gvk, false, informers.MappingError(gvk, err)
+		return gvk, false, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
 	}
 	return gvk, namespaced, nil
 }

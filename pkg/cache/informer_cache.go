@@ -81,7 +81,7 @@ func (c *informerCache) scopesOf(gvk schema.GroupVersionKind) (scopes, error) {
 	}
 	namespaced, err := c.isNamespaced(gvk)
 	if err != nil {
-		return nil, informers.MappingError(gvk, err)
+		return nil, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
 	}
 	if !namespaced {
 		return c.cluster, nil
@@ -102,7 +102,7 @@ func (c *informerCache) maps() []*informers.Map {
 func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
-		return fmt.Errorf("cannot get %s: %w", key, err)
+		return fmt.Errorf("cannot get %q: %w", key.String(), err)
 	}
 	s, err := c.scopesOf(gvk)
 	if err != nil {

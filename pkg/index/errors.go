@@ -21,9 +21,10 @@ type NotIndexedError struct {
 // Error implements error.
 func (e *NotIndexedError) Error() string {
 	return fmt.Sprintf("field %q of %s is not indexed: declare it with IndexField before listing by it",
-		e.Field, describe(e.GVK))
+		e.Field, Describe(e.GVK))
 }
 
-func describe(gvk schema.GroupVersionKind) string {
+// Describe names a kind in messages, as in "Pod (v1)".
+func Describe(gvk schema.GroupVersionKind) string {
 	return gvk.Kind + " (" + gvk.GroupVersion().String() + ")"
 }

@@ -47,9 +47,9 @@ type Informer interface {
 func (f *Fields) Declare(informer Informer, field string, extract client.IndexerFunc) error {
 	switch {
 	case field == "":
-		return fmt.Errorf("cannot index %s: the name of the field is empty", describe(f.gvk))
+		return fmt.Errorf("cannot index %s: the name of the field is empty", Describe(f.gvk))
 	case extract == nil:
-		return fmt.Errorf("cannot index field %q of %s: the function that extracts its values is nil", field, describe(f.gvk))
+		return fmt.Errorf("cannot index field %q of %s: the function that extracts its values is nil", field, Describe(f.gvk))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +59,7 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 	}
 	d := &declared{field: field, gvk: f.gvk, logger: f.logger, extract: extract}
 	if err := informer.AddIndexers(toolscache.Indexers{Name(field): indexFunc(d.values)}); err != nil {
-		return fmt.Errorf("cannot index field %q of %s: %w", field, describe(f.gvk), err)
+		return fmt.Errorf("cannot index field %q of %s: %w", field, Describe(f.gvk), err)
 	}
 	f.byName[field] = d
 	return nil

@@ -46,7 +46,7 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 		negated := r.Operator == selection.NotEquals
 		if !negated && r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
 			return Selection{}, fmt.Errorf("field selector %q on %s: operator %q is not supported, use =, == or !=",
-				selector, describe(f.gvk), r.Operator)
+				selector, Describe(f.gvk), r.Operator)
 		}
 		s.requirements = append(s.requirements, requirement{
 			field: r.Field, value: r.Value, negated: negated, indexed: indexed, extract: extract,

@@ -140,7 +140,7 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 	case <-synced:
 		return nil
 	case <-e.ctx.Done():
-		return fmt.Errorf("waiting for the cache of %s: %w", e, errRemoved)
+		return fmt.Errorf("waiting for the cache of %s: %w; %s", e, errRemoved, e.waitingFor())
 	case <-ctx.Done():
 		if e.Informer.HasSynced() {
 			return nil

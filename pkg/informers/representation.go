@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // Representation is the form in which the objects of a kind are cached.
@@ -59,7 +61,7 @@ func KeyOf(gvk schema.GroupVersionKind, obj runtime.Object) Key {
 
 // String names the kind and, unless it is the usual one, the representation.
 func (k Key) String() string {
-	name := k.Kind + " (" + k.GroupVersion().String() + ")"
+	name := index.Describe(k.GroupVersionKind)
 	if k.Representation != Structured {
 		name += " as " + k.Representation.String()
 	}
