@@ -1,5 +1,42 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package builtin is the built-in kinds of the API server in the test process.
+// Package builtin is the built-in kinds of the API server in the test process: core, apps, batch, autoscaling,
+// coordination, discovery, events, networking, policy, rbac, scheduling, storage and admissionregistration, in their v1
+// (autoscaling in its v2).
+//
+// # One table
+//
+// kinds returns a table with one row for each kind. A row names what is special about its kind; everything else is the
+// same code for all: the scheme (Scheme), the stores and their subresources (APIGroups), the strategy (strategy,
+// statusStrategy), field selectors (fieldSet), Tables (columns). To add a kind, add a row, its package to Scheme and to the
+// go:generate line of the package openapi, and a sample to the specs of envtest.
+//
+// The types are those of k8s.io/api. They are stored, admitted and served as they are: the scheme registers each as the
+// internal version of its group too. Only events have two forms, one in each of their API groups.
+//
+// # What is as on a kube-apiserver
+//
+// Metadata and names are checked; generation, status and their reset work as documented for each kind; defaults are filled
+// for the kinds' own fields; namespaces terminate and are finalized; Pods on a node are deleted gracefully; Services get
+// addresses and node ports, Jobs a selector; Secrets fold stringData; immutable content, selectors, role references, Pod
+// specs and claims stay what they are; scale, pods/binding, pods/eviction, pods/ephemeralcontainers and pods/resize are
+// served; new objects get what the admission plugins Priority, DefaultTolerationSeconds, TaintNodesByCondition and
+// StorageObjectInUseProtection give them. The specs of envtest check this for every row, and pass on a kube-apiserver too.
+//
+// # What is not
+//
+//   - Nothing acts by itself: as with a kube-apiserver alone, no controller finalizes namespaces, collects garbage, makes
+//     Pods of Deployments or removes the finalizers of volumes.
+//   - Validation is small. It has what keeps objects meaningful: required fields, names, selectors, enumerations, ranges,
+//     and what must not change. It does not look into volume sources, security contexts, affinity, probes, topology
+//     spread, node and quota contents, network policy peers, HPA metrics, Pod failure policies, resource names, or CEL
+//     expressions (a policy that does not compile is reported when it is used). Cron schedules are only counted.
+//     Where several things are wrong, fewer may be reported than by a kube-apiserver.
+//   - Events that are written through events.k8s.io are checked like core ones, which is less than that group asks for.
+//   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, RuntimeClass and DefaultStorageClass do nothing
+//     here, nor does a priority class that is the global default.
+//   - Services are IPv4 only and get the lowest free address; load balancers get no health check port.
+//   - serviceaccounts/token, pods/log, exec, attach, portforward and proxy are not served, nor autoscaling/v1.
+//   - Warnings about old or dubious fields are not sent.
 package builtin

@@ -5,6 +5,7 @@ package builtin
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,6 +18,8 @@ import (
 type fieldSet struct {
 	// values adds the selectable fields of obj to set.
 	values func(obj runtime.Object, set fields.Set)
+	// known are the labels that are accepted besides the metadata ones.
+	known []string
 	// convert checks one requirement of a request and translates its label to the one in values.
 	convert runtime.FieldLabelConversionFunc
 }
@@ -25,7 +28,8 @@ type fieldSet struct {
 func selectable[T runtime.Object](values func(obj T, set fields.Set), known ...string) fieldSet {
 	return fieldSet{
 		values:  func(obj runtime.Object, set fields.Set) { values(mustBe[T](obj), set) },
-		convert: accept(append(known, "metadata.name", "metadata.namespace")...),
+		known:   known,
+		convert: accept(slices.Concat(known, []string{"metadata.name", "metadata.namespace"})...),
 	}
 }
 

@@ -119,6 +119,7 @@ func storageKinds() []*kind {
 		{
 			gvk: storage("CSINode"), resource: "csinodes", cluster: true,
 			rules: rules{returnDeleted: true, needVersion: true},
+			hooks: hooks{prepare: typedPrepare(prepareCSINode)},
 			table: show("Drivers#,Age", csiNodeCells),
 		},
 		{

@@ -36,9 +36,6 @@ func appsKinds() []*kind {
 				func(o *appsv1.ReplicaSet) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.ReplicaSet) int32 { return o.Status.Replicas },
 				func(o *appsv1.ReplicaSet) *metav1.LabelSelector { return o.Spec.Selector }),
-			fields: selectable(func(rs *appsv1.ReplicaSet, set fields.Set) {
-				set["status.replicas"] = strconv.Itoa(int(rs.Status.Replicas))
-			}, "status.replicas"),
 			table: show("Desired#,Current#,Ready#,Age,+Containers,+Images,+Selector", replicaSetCells),
 		},
 		{

@@ -56,6 +56,11 @@ func prepareCSIDriver(_ context.Context, driver, old *storagev1.CSIDriver) {
 	}
 }
 
+// prepareCSINode drops the status: no kubelet writes it yet, and there is no subresource for it.
+func prepareCSINode(_ context.Context, node, _ *storagev1.CSINode) {
+	node.Status = storagev1.CSINodeStatus{}
+}
+
 // preparePriorityClass gives a class the only generation it will have.
 func preparePriorityClass(_ context.Context, class, old *schedulingv1.PriorityClass) {
 	if old == nil {

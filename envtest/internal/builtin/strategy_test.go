@@ -1,0 +1,197 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"context"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// kindOf finds the row of an object's type.
+func kindOf(t *testing.T, obj runtime.Object) *kind {
+	t.Helper()
+	gvks, _, err := Scheme().ObjectKinds(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds() {
+		if k.gvk == gvks[0] {
+			return k
+		}
+	}
+	t.Fatalf("no row for %T", obj)
+	return nil
+}
+
+func deployment(replicas, ready int32) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "ns"}}
+	d.Spec.Replicas = &replicas
+	d.Status.ReadyReplicas = ready
+	return d
+}
+
+func TestStrategyGuardsStatusAndGeneration(t *testing.T) {
+	ctx := context.Background()
+	s := newStrategy(kindOf(t, deployment(0, 0)))
+
+	created := deployment(1, 9)
+	created.Generation = 7
+	s.PrepareForCreate(ctx, created)
+	if created.Status.ReadyReplicas != 0 || created.Generation != 1 {
+		t.Errorf("create keeps status %v, generation %d", created.Status, created.Generation)
+	}
+	old := deployment(1, 5)
+	old.Generation = 3
+	for _, c := range []struct {
+		name       string
+		change     func(*appsv1.Deployment)
+		generation int64
+	}{
+		{"nothing", func(*appsv1.Deployment) {}, 3},
+		{"status", func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 8 }, 3},
+		{"labels", func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "b"} }, 3},
+		{"annotations, which a Deployment copies to its Pods' controllers", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"a": "b"} }, 4},
+		{"spec", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) }, 4},
+	} {
+		updated := old.DeepCopy()
+		c.change(updated)
+		s.PrepareForUpdate(ctx, updated, old)
+		if updated.Status.ReadyReplicas != 5 {
+			t.Errorf("a change of %s: status is %v", c.name, updated.Status)
+		}
+		if updated.Generation != c.generation {
+			t.Errorf("a change of %s: generation is %d, want %d", c.name, updated.Generation, c.generation)
+		}
+	}
+
+	status := deployment(9, 6)
+	status.Generation = 3
+	statusStrategy{s}.PrepareForUpdate(ctx, status, old)
+	if *status.Spec.Replicas != 1 || status.Status.ReadyReplicas != 6 || status.Generation != 3 {
+		t.Errorf("the status subresource makes %v", status)
+	}
+}
+
+func TestStrategyResetFields(t *testing.T) {
+	s := newStrategy(kindOf(t, deployment(0, 0)))
+	if set := s.GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("status")) {
+		t.Errorf("a write to the object may own %s", set)
+	}
+	if set := (statusStrategy{s}).GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("spec")) {
+		t.Errorf("a write to the status may own %s", set)
+	}
+	class := newStrategy(kindOf(t, &storagev1.StorageClass{}))
+	if set := class.GetResetFields(); set != nil {
+		t.Errorf("a kind without status resets %v", set)
+	}
+}
+
+func TestStrategyChecksNames(t *testing.T) {
+	for _, c := range []struct {
+		obj  metav1.Object
+		name string
+		ok   bool
+	}{
+		{&corev1.ConfigMap{}, "a.b", true},
+		{&corev1.ConfigMap{}, "A", false},
+		{&corev1.Namespace{}, "a-b", true},
+		{&corev1.Namespace{}, "a.b", false},
+		{&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}, "1a", false},
+	} {
+		obj := c.obj.(runtime.Object)
+		k := kindOf(t, obj)
+		c.obj.SetName(c.name)
+		if !k.cluster {
+			c.obj.SetNamespace("ns")
+		}
+		Scheme().Default(obj)
+		if errs := newStrategy(k).validateMeta(obj); (len(errs) == 0) != c.ok {
+			t.Errorf("%s named %q: %v", k.gvk.Kind, c.name, errs)
+		}
+	}
+}
+
+func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
+	for _, k := range kinds() {
+		obj := newFunc(k.gvk)()
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetName("one")
+		if !k.cluster {
+			m.SetNamespace("ns")
+		}
+		ctx := genericapirequest.WithNamespace(genericapirequest.NewContext(), m.GetNamespace())
+		Scheme().Default(obj)
+		rest.FillObjectMetaSystemFields(m)
+		s := newStrategy(k)
+		// An empty object is invalid for many kinds; it must be refused, never panic.
+		_ = rest.BeforeCreate(s, ctx, obj)
+		m.SetResourceVersion("1")
+		_ = rest.BeforeUpdate(s, ctx, obj.DeepCopyObject(), obj)
+		if k.rules.status {
+			if err := rest.BeforeUpdate(statusStrategy{s}, ctx, obj.DeepCopyObject(), obj); err != nil {
+				t.Errorf("%s: an unchanged status is refused: %v", k.gvk, err)
+			}
+		}
+	}
+}
+
+func TestPodGrace(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		pod       corev1.Pod
+		requested *int64
+		want      int64
+	}{
+		{"unscheduled", corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](30)}}, nil, 0},
+		{"on a node", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](30)}}, nil, 30},
+		{"on a node, forced", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}, ptr.To[int64](0), 0},
+		{"on a node, in a hurry", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](30)}}, ptr.To[int64](5), 5},
+		{"done", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](30)}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, nil, 0},
+	} {
+		options := &metav1.DeleteOptions{GracePeriodSeconds: c.requested}
+		if !podGrace(&c.pod, options) || *options.GracePeriodSeconds != c.want {
+			t.Errorf("%s: grace period is %d, want %d", c.name, *options.GracePeriodSeconds, c.want)
+		}
+	}
+}
+
+func TestJobSelector(t *testing.T) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}}
+	prepareJob(context.Background(), job, nil)
+	if job.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] != "u" || job.Spec.Template.Labels[batchv1.JobNameLabel] != "j" {
+		t.Errorf("selector %v, labels %v", job.Spec.Selector, job.Spec.Template.Labels)
+	}
+	manual := &batchv1.Job{Spec: batchv1.JobSpec{ManualSelector: ptr.To(true)}}
+	prepareJob(context.Background(), manual, nil)
+	if manual.Spec.Selector != nil {
+		t.Errorf("a manual selector became %v", manual.Spec.Selector)
+	}
+}
+
+func TestOrphans(t *testing.T) {
+	for obj, want := range map[runtime.Object]rest.GarbageCollectionPolicy{
+		&batchv1.Job{}:       rest.OrphanDependents,
+		&appsv1.Deployment{}: rest.DeleteDependents,
+		&corev1.Event{}:      rest.Unsupported,
+	} {
+		if got := newStrategy(kindOf(t, obj)).DefaultGarbageCollectionPolicy(context.Background()); got != want {
+			t.Errorf("%T: %s, want %s", obj, got, want)
+		}
+	}
+}
