@@ -43,7 +43,10 @@ func For(t reflect.Type) (*Codec, error) {
 
 // compile makes the codec of t.
 func compile(t reflect.Type) (*Codec, error) {
-	c := &compiler{root: t, plans: map[reflect.Type]*plan{}}
+	c := newCompiler(t)
+	if _, err := compiledMetadata(); err != nil {
+		return nil, err
+	}
 	if t.Kind() != reflect.Struct || isSpecial(t) {
 		return nil, c.refuse("", "not an API object: it must be a struct")
 	}
@@ -64,6 +67,9 @@ func compile(t reflect.Type) (*Codec, error) {
 		fields, err = c.rootFields(t, "", 0, codec.meta)
 	} else {
 		fields, err = c.fields(t, "")
+	}
+	if err == nil {
+		err = c.finish()
 	}
 	if err != nil {
 		return nil, err
@@ -90,15 +96,21 @@ func embeddedOffset(t reflect.Type, index []int) (uintptr, bool) {
 // seed is the seed of hashes that outlive no process.
 var seed = sync.OnceValue(maphash.MakeSeed)
 
-// metadataPlan is how ObjectMeta is written in every Object.
-var metadataPlan = sync.OnceValue(func() *structPlan {
-	c := &compiler{root: typeObjectMeta, plans: map[reflect.Type]*plan{}}
-	p, err := c.plan(typeObjectMeta, "")
-	if err != nil {
-		return nil
+// compiledMetadata makes the plan of ObjectMeta.
+var compiledMetadata = sync.OnceValues(func() (*structPlan, error) {
+	c := newCompiler(typeObjectMeta)
+	fields, err := c.fields(typeObjectMeta, "")
+	if err == nil {
+		err = c.finish()
 	}
-	return p.fields
+	return groupFields(fields), err
 })
+
+// metadataPlan is how ObjectMeta is written in every Object. Without it there is no codec.
+func metadataPlan() *structPlan {
+	p, _ := compiledMetadata()
+	return p
+}
 
 // Type returns the struct type whose objects this codec writes and reads.
 func (c *Codec) Type() reflect.Type { return c.typ }

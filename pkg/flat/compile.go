@@ -39,11 +39,45 @@ var metadataOrder = map[string]int{
 	"Namespace": -6, "Name": -5, "ResourceVersion": -4, "UID": -3, "Labels": -2, "Annotations": -1,
 }
 
-// compiler makes the plans of one root type. A plan is entered before it is complete, so that
-// recursive types find themselves.
+// compiler makes the plans of one root type. A struct needs the complete plans of what it holds
+// by value, which cannot be recursive. What it refers to can be, and waits until that is done.
 type compiler struct {
-	root  reflect.Type
-	plans map[reflect.Type]*plan
+	root    reflect.Type
+	plans   map[reflect.Type]*plan
+	waiting []waitingPlan
+}
+
+// waitingPlan is a plan that is referred to, found at path.
+type waitingPlan struct {
+	plan *plan
+	path string
+}
+
+// newCompiler returns a compiler for root.
+func newCompiler(root reflect.Type) *compiler {
+	return &compiler{root: root, plans: map[reflect.Type]*plan{}}
+}
+
+// finish completes the plans that wait, and those that they refer to.
+func (c *compiler) finish() error {
+	for len(c.waiting) > 0 {
+		w := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		if err := c.complete(w.plan, w.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shell returns the plan of t, which may be incomplete.
+func (c *compiler) shell(t reflect.Type) *plan {
+	p, ok := c.plans[t]
+	if !ok {
+		p = &plan{typ: t, kind: kindUnknown, size: t.Size(), align: uintptr(t.Align())}
+		c.plans[t] = p
+	}
+	return p
 }
 
 // refuse makes the error for the field at path.
@@ -54,46 +88,46 @@ func (c *compiler) refuse(path, format string, args ...any) error {
 	return &UnsupportedError{Type: c.root, Path: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// plan returns the plan of t, which is found at path.
+// plan returns the complete plan of t, which is found at path.
 func (c *compiler) plan(t reflect.Type, path string) (*plan, error) {
-	if p, ok := c.plans[t]; ok {
-		return p, nil
+	p := c.shell(t)
+	return p, c.complete(p, path)
+}
+
+// complete fills in p unless that is done.
+func (c *compiler) complete(p *plan, path string) error {
+	if p.kind != kindUnknown {
+		return nil
 	}
-	p := &plan{typ: t, size: t.Size(), align: uintptr(t.Align())}
-	c.plans[t] = p
+	t := p.typ
 	if known, err := c.special(p, t, path); known || err != nil {
-		return p, err
+		return err
 	}
 	if k, ok := scalarKind(t); ok {
 		p.kind, p.noscan = k, k != kindString
-		return p, nil
+		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return p, c.element(p, kindPointer, t.Elem(), path)
+		c.refer(p, kindPointer, path)
+		return nil
 	case reflect.Slice:
-		return p, c.slice(p, t, path)
+		return c.slice(p, t, path)
 	case reflect.Array:
-		p.count = t.Len()
-		err := c.element(p, kindArray, t.Elem(), path)
-		p.noscan = err == nil && p.elem.noscan
-		return p, err
+		elem, err := c.plan(t.Elem(), path)
+		p.kind, p.elem, p.count, p.noscan = kindArray, elem, t.Len(), elem.noscan
+		return err
 	case reflect.Map:
-		return p, c.mapping(p, t, path)
+		return c.mapping(p, t, path)
 	case reflect.Struct:
-		p.kind = kindStruct
-		p.shared = t.Size() >= sharedSize
 		fields, err := c.fields(t, path)
-		if err != nil {
-			return nil, err
-		}
-		p.fields = groupFields(fields)
-		p.noscan = allNoscan(fields)
-		return p, nil
+		p.kind, p.fields = kindStruct, groupFields(fields)
+		p.shared, p.noscan = t.Size() >= sharedSize, allNoscan(fields)
+		return err
 	case reflect.Interface:
-		return nil, c.refuse(path, "%v is an interface: what it holds is unknown", t)
+		return c.refuse(path, "%v is an interface: what it holds is unknown", t)
 	default:
-		return nil, c.refuse(path, "values of kind %v cannot be copied", t.Kind())
+		return c.refuse(path, "values of kind %v cannot be copied", t.Kind())
 	}
 }
 
@@ -166,14 +200,10 @@ func scalarKind(t reflect.Type) (kind, bool) {
 	}
 }
 
-// element makes p a container of t.
-//
-// The kind stands before the element is looked at: a recursive type meets its own plan there.
-func (c *compiler) element(p *plan, k kind, t reflect.Type, path string) error {
-	p.kind = k
-	elem, err := c.plan(t, path)
-	p.elem = elem
-	return err
+// refer makes p refer to the elements of its type.
+func (c *compiler) refer(p *plan, k kind, path string) {
+	p.kind, p.elem = k, c.shell(p.typ.Elem())
+	c.waiting = append(c.waiting, waitingPlan{p.elem, path})
 }
 
 // slice fills in p for a slice type.
@@ -186,7 +216,8 @@ func (c *compiler) slice(p *plan, t reflect.Type, path string) error {
 		return c.refuse(path, "elements without size cannot be counted in bytes")
 	}
 	p.slicePointer = typeWord(reflect.Zero(reflect.PointerTo(t)).Interface())
-	return c.element(p, kindSlice, t.Elem(), path)
+	c.refer(p, kindSlice, path)
+	return nil
 }
 
 // mapping fills in p for a map type.
@@ -199,19 +230,16 @@ func (c *compiler) mapping(p *plan, t reflect.Type, path string) error {
 	switch {
 	case key.kind > kindUint64 && key.kind != kindString:
 		return c.refuse(path, "map keys of type %v have no order", t.Key())
-	case key.kind != kindString:
-		return c.element(p, kindMap, t.Elem(), path)
-	case t.Elem().Kind() == reflect.String:
+	case key.kind == kindString && t.Elem().Kind() == reflect.String:
 		p.kind = kindStringMap
-		return nil
-	case t.Elem() == typeQuantity:
-		return c.element(p, kindQuantityMap, t.Elem(), path)
-	case t.Elem() == typeAny:
+	case key.kind == kindString && t.Elem() == typeQuantity:
+		c.refer(p, kindQuantityMap, path)
+	case key.kind == kindString && t.Elem() == typeAny:
 		p.kind = kindContentMap
-		return nil
 	default:
-		return c.element(p, kindMap, t.Elem(), path)
+		c.refer(p, kindMap, path)
 	}
+	return nil
 }
 
 // fields lists the fields of a struct; small structs inside it are spread out.

@@ -38,6 +38,7 @@ const (
 	kindQuantity     // resource.Quantity
 	kindRawExtension // runtime.RawExtension
 	kindHandle       // unique.Handle[string]
+	kindUnknown      // not yet compiled
 )
 
 // plan says how values of one Go type are written and read. It never changes once compiled.

@@ -1,0 +1,115 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/tarn-dev/tarn/pkg/flat"
+)
+
+// corpus returns codecs and an Object of each, with dictionaries in use.
+func corpus(t testing.TB) ([]*flat.Codec, []flat.Object) {
+	d, cl := flat.NewDictionary(flat.Limits{}), newCluster(1)
+	codecs := []*flat.Codec{podCodec(t), codecFor(t, reflect.TypeFor[unstructured.Unstructured]()), codecFor(t, reflect.TypeFor[everything]())}
+	objects := make([]flat.Object, len(codecs))
+	fill := newFiller(1)
+	fill.MaxDepth(8)
+	for range 20 {
+		pod, e := cl.pod(1), &everything{}
+		fill.Fill(e)
+		for i, obj := range []any{pod, content(pod), e} {
+			objects[i] = mustEncode(t, codecs[i], obj, d)
+		}
+	}
+	return codecs, objects
+}
+
+// readAll reads everything that can be read of a damaged Object and uses it; nothing of this may
+// panic or take unbounded memory.
+func readAll(t testing.TB, c *flat.Codec, o flat.Object) {
+	into := reflect.New(c.Type())
+	if err := c.Decode(o, into.Interface()); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
+		t.Fatal(err)
+	}
+	mutate(into.Elem())
+	var m metav1.ObjectMeta
+	_ = o.DecodeMetadata(&m)
+	mutate(reflect.ValueOf(&m).Elem())
+	_, _, _, _ = o.Name(), o.Namespace(), o.ResourceVersion(), o.UID()
+	n := 0
+	for k, v := range o.Labels() {
+		n += len(k) + len(v)
+	}
+	_, _ = o.Annotation("absent")
+}
+
+func FuzzDecode(f *testing.F) {
+	codecs, objects := corpus(f)
+	for i, o := range objects {
+		f.Add(i, flat.Bytes(o))
+	}
+	f.Fuzz(func(t *testing.T, i int, data []byte) {
+		i = int(uint(i) % uint(len(codecs)))
+		if len(data) >= 2 {
+			copy(data, flat.Bytes(objects[i])[:2]) // or nothing but the refusal is tested
+		}
+		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary()))
+	})
+}
+
+func TestDamagedObjects(t *testing.T) {
+	codecs, objects := corpus(t)
+	for i, o := range objects {
+		data := flat.Bytes(o)
+		for n := range data {
+			cut := flat.FromBytes(data[:n], o.Dictionary())
+			readAll(t, codecs[i], cut)
+			if err := codecs[i].Decode(cut, reflect.New(codecs[i].Type()).Interface()); err == nil {
+				t.Fatalf("%v: the first %d of %d bytes were accepted", codecs[i].Type(), n, len(data))
+			}
+			for _, with := range []byte{0xff, data[n] ^ 1} {
+				bad := append([]byte(nil), data...)
+				bad[n] = with
+				readAll(t, codecs[i], flat.FromBytes(bad, o.Dictionary()))
+			}
+		}
+		readAll(t, codecs[i], flat.FromBytes(data, nil))
+		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary()))
+	}
+}
+
+func FuzzRoundTrip(f *testing.F) {
+	for _, s := range []string{
+		`{}`, `null`, `{"metadata":{"name":"n","labels":{"a":"b"}},"x":[1,2.5,-1e99,true,null,"text",{"a":{}}]}`,
+		`{"a":[[],[[]],{}],"b":{"c":{"d":{"e":"text"}}},"f":"text"}`, `{"metadata":[],"n":9223372036854775807}`,
+	} {
+		f.Add([]byte(s))
+	}
+	c := codecFor(f, reflect.TypeFor[unstructured.Unstructured]())
+	d := flat.NewDictionary(flat.Limits{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var u unstructured.Unstructured
+		if json.Unmarshal(data, &u.Object) != nil {
+			return
+		}
+		for _, d := range []*flat.Dictionary{nil, d} {
+			o, err := c.Encode(&u, d)
+			var value *flat.ValueError
+			if errors.As(err, &value) {
+				continue // nested too deep
+			}
+			var got unstructured.Unstructured
+			if err := c.Decode(o, &got); err != nil || !reflect.DeepEqual(got, u) {
+				t.Fatalf("%v became %v, %v", u, got, err)
+			}
+		}
+	})
+}
