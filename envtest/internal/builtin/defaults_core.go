@@ -60,7 +60,9 @@ func defaultService(svc *corev1.Service) {
 	}
 }
 
+//lint:ignore SA1019 Endpoints are served as long as a kube-apiserver serves them.
 func defaultEndpoints(endpoints *corev1.Endpoints) {
+	//lint:ignore SA1019 Endpoints are served as long as a kube-apiserver serves them.
 	each(endpoints.Subsets, func(s *corev1.EndpointSubset) {
 		each(s.Ports, func(p *corev1.EndpointPort) { unset(&p.Protocol, corev1.ProtocolTCP) })
 	})

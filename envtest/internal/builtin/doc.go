@@ -10,7 +10,7 @@
 // kinds returns a table with one row for each kind. A row names what is special about its kind; everything else is the
 // same code for all: the scheme (Scheme), the stores and their subresources (APIGroups), the strategy (strategy,
 // statusStrategy), field selectors (fieldSet), Tables (columns). To add a kind, add a row, its package to Scheme and to the
-// go:generate line of the package openapi, and a sample to the specs of envtest.
+// inputs of the generator in the package openapi, and a sample to the specs of envtest.
 //
 // The types are those of k8s.io/api. They are stored, admitted and served as they are: the scheme registers each as the
 // internal version of its group too. Only events have two forms, one in each of their API groups.

@@ -13,7 +13,7 @@ func kinds() []*kind { return table() }
 
 var table = sync.OnceValue(func() []*kind {
 	return slices.Concat(
-		coreKinds(), appsKinds(), batchKinds(), autoscalingKinds(), coordinationKinds(), discoveryKinds(), networkingKinds(),
+		coreKinds(), coreResourceKinds(), appsKinds(), batchKinds(), autoscalingKinds(), coordinationKinds(), discoveryKinds(), networkingKinds(),
 		policyKinds(), rbacKinds(), schedulingKinds(), storageKinds(), admissionKinds(),
 	)
 })

@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -67,9 +67,17 @@ func policyKinds() []*kind {
 	}}
 }
 
+// pathSegment is the rule for names that may have any character that does not end a segment of a URL path.
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}
+
 func rbacKinds() []*kind {
 	rbac := func(kind string) schema.GroupVersionKind { return rbacv1.SchemeGroupVersion.WithKind(kind) }
-	common := rules{putCreates: true, names: pathvalidation.ValidatePathSegmentName}
+	common := rules{putCreates: true, names: pathSegment}
 	return []*kind{
 		{
 			gvk: rbac("Role"), resource: "roles", rules: common,

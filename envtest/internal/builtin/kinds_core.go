@@ -87,6 +87,11 @@ func coreKinds() []*kind {
 			hooks: hooks{defaults: typed1(defaultEndpoints), validate: typedCheck(validateEndpoints)},
 			table: show("Endpoints,Age", endpointsCells),
 		},
+	}
+}
+
+func coreResourceKinds() []*kind {
+	return []*kind{
 		{
 			gvk: core("ReplicationController"), resource: "replicationcontrollers", short: []string{"rc"}, categories: inAll,
 			rules: rules{status: true, generation: true, orphans: true},

@@ -192,11 +192,11 @@ func pinTo(ns *corev1.Namespace, options *metav1.DeleteOptions) error {
 	resource := corev1.Resource("namespaces")
 	if *wanted.UID != ns.UID {
 		return apierrors.NewConflict(resource, ns.Name,
-			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *wanted.UID, ns.UID))
+			fmt.Errorf("precondition failed: UID in precondition: %v, UID in object meta: %v", *wanted.UID, ns.UID))
 	}
 	if wanted.ResourceVersion != nil && *wanted.ResourceVersion != ns.ResourceVersion {
 		return apierrors.NewConflict(resource, ns.Name,
-			fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+			fmt.Errorf("precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
 				*wanted.ResourceVersion, ns.ResourceVersion))
 	}
 	return nil

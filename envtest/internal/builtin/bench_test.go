@@ -1,0 +1,24 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import "testing"
+
+// Both are part of the start of every server; the scheme of the first one only.
+
+func BenchmarkScheme(b *testing.B) {
+	for b.Loop() {
+		buildScheme()
+	}
+}
+
+func BenchmarkAPIGroups(b *testing.B) {
+	Scheme()
+	getter := noStorage()
+	for b.Loop() {
+		if _, err := APIGroups(getter); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
