@@ -21,11 +21,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tarn-dev/tarn/envtest"
@@ -82,6 +87,12 @@ var _ = Describe("an environment", func() {
 		bad := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}
 		err := envtest.New(envtest.Options{DataDirectory: folder, CRDs: []*apiextensionsv1.CustomResourceDefinition{bad}}).Start(ctx)
 		Expect(err).To(MatchError(ContainSubstring("install CRD bad")))
+
+		By("a storage decorator that fails for one resource")
+		for _, resource := range []string{"pods", "leases", "customresourcedefinitions"} {
+			err = envtest.New(envtest.Options{DataDirectory: folder, StorageDecorator: failingFor(resource)}).Start(ctx)
+			Expect(err).To(MatchError(ContainSubstring("no store for " + resource)))
+		}
 		Expect(os.ReadDir(folder)).To(BeEmpty())
 		Expect(goleak.Find(before)).To(Succeed())
 	}, SpecTimeout(patience))
@@ -121,6 +132,21 @@ var _ = Describe("an environment", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(patience))
 })
+
+// failingFor is the default decorator, except for one resource.
+func failingFor(name string) envtest.StorageDecorator {
+	return func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+		if resource.Resource != name {
+			return envtest.UpstreamCacher(resource, store)
+		}
+		return func(
+			*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
+			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
+		) (storage.Interface, factory.DestroyFunc, error) {
+			return nil, nil, errors.New("no store for " + name)
+		}
+	}
+}
 
 var _ = Describe("Options", func() {
 	BeforeEach(onlyOurs)

@@ -67,7 +67,7 @@ func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, u
 	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer func() {
 		if err != nil {
-			s.cancel()
+			s.abandon()
 		}
 	}()
 	s.loopback, err = newLoopback(restConfig(listener, cert, users.issue(serverUser, adminGroup)))
@@ -84,6 +84,15 @@ func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, u
 		return nil, err
 	}
 	return s, nil
+}
+
+// abandon ends what newServer began when it fails. Plugins may already wait for an answer from the server that will not be:
+// they get none when the listener is closed, and must not ask again.
+func (s *server) abandon() {
+	s.cancel()
+	if s.loopback != nil {
+		s.loopback.requests.refuse()
+	}
 }
 
 // learnProgress tells apiserver's storage about etcd once per process; see progressClient.
@@ -122,9 +131,10 @@ func (s *server) config(opts Options, stores *stores, users *tokens) (*genericap
 	return config, nil
 }
 
-// chain is the default handler chain. It makes requests for the OpenAPI documents wait until there are some: a plugin that
-// asks when it starts would ask again only five seconds later. And it counts handlers at its inner end too: the outer end gives up on a request that
-// its client has left, and Stop must not pull the storage away from the handler that still works on it.
+// chain is the default handler chain, with two additions. Requests for the OpenAPI documents wait until there are some: a
+// plugin that asks when it starts would ask again only five seconds later. And handlers are counted at the inner end too:
+// the outer end gives up on a request that its client has left, and Stop must not pull the storage away from the handler
+// that still works on it.
 func (s *server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
 	return s.awaitOpenAPI(genericapiserver.DefaultBuildHandlerChain(s.handlers.track(handler), config))
 }
@@ -143,8 +153,15 @@ func (s *server) awaitOpenAPI(next http.Handler) http.Handler {
 	})
 }
 
-// build makes the CRD server and installs the built-in kinds on it.
-func (s *server) build(config *genericapiserver.RecommendedConfig, stores *stores, opts Options) (*crdserver.CustomResourceDefinitions, error) {
+// build makes the CRD server and installs the built-in kinds on it. Their stores are made first: a decorator that fails
+// must do so before the CRD server makes controllers, which end only if they ran.
+func (s *server) build(
+	config *genericapiserver.RecommendedConfig, stores *stores, opts Options,
+) (*crdserver.CustomResourceDefinitions, error) {
+	groups, err := builtin.APIGroups(builtinOptions{stores})
+	if err != nil {
+		return nil, fmt.Errorf("create the built-in kinds: %w", err)
+	}
 	crdConfig := crdserver.Config{
 		GenericConfig: config,
 		ExtraConfig: crdserver.ExtraConfig{
@@ -156,24 +173,33 @@ func (s *server) build(config *genericapiserver.RecommendedConfig, stores *store
 	}
 	crds, err := crdConfig.Complete().New(genericapiserver.NewEmptyDelegate())
 	if err != nil {
+		destroyStores(groups)
 		return nil, fmt.Errorf("create the server for custom resources: %w", err)
 	}
 	generic := crds.GenericAPIServer
 	generic.AggregatedLegacyDiscoveryGroupManager = catalogSource{newCatalog(crdserver.Codecs), aggregated.BuiltinSource}
 	installDiscovery(generic, s.catalog)
-	if err := installBuiltin(generic, stores); err != nil {
+	if err := installBuiltin(generic, groups); err != nil {
 		generic.Destroy()
+		destroyStores(groups)
 		return nil, err
 	}
 	return crds, nil
 }
 
-// installBuiltin installs the built-in kinds: the core group under /api, all others under /apis.
-func installBuiltin(generic *genericapiserver.GenericAPIServer, stores *stores) error {
-	groups, err := builtin.APIGroups(builtinOptions{stores})
-	if err != nil {
-		return fmt.Errorf("create the built-in kinds: %w", err)
+// destroyStores closes the stores of groups that no server owns; closing one twice is harmless.
+func destroyStores(groups []*genericapiserver.APIGroupInfo) {
+	for _, group := range groups {
+		for _, version := range group.VersionedResourcesStorageMap {
+			for _, store := range version {
+				store.Destroy()
+			}
+		}
 	}
+}
+
+// installBuiltin installs the built-in kinds: the core group under /api, all others under /apis.
+func installBuiltin(generic *genericapiserver.GenericAPIServer, groups []*genericapiserver.APIGroupInfo) error {
 	var named []*genericapiserver.APIGroupInfo
 	for _, group := range groups {
 		if group.PrioritizedVersions[0].Group != "" {

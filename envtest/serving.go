@@ -107,11 +107,16 @@ func (r *requests) enter() bool {
 
 func (r *requests) leave() { r.running.Done() }
 
+// refuse lets no further request begin.
+func (r *requests) refuse() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
 // close refuses further requests and waits for those that began.
 func (r *requests) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
+	r.refuse()
 	r.running.Wait()
 }
 
