@@ -46,6 +46,9 @@ func newLoopback(config *rest.Config) (*loopback, error) {
 // and would complain and retry for seconds after the server is gone.
 func (l *loopback) close() { l.requests.close() }
 
+// errStopping is what the server's own clients get when it stops. They do not retry a request that was cancelled.
+var errStopping = fmt.Errorf("the server is stopping: %w", context.Canceled)
+
 // countedTransport knows the requests whose answer has not arrived. Watches count until they begin to stream.
 type countedTransport struct {
 	next     http.RoundTripper
@@ -55,9 +58,12 @@ type countedTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t countedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !t.requests.enter() {
-		return nil, fmt.Errorf("the server is stopping: %w", context.Canceled) // clients do not retry this one
+		return nil, errStopping
 	}
 	resp, err := t.next.RoundTrip(req)
+	if err != nil && t.requests.refusing() {
+		err = errStopping
+	}
 	if err != nil || req.URL.Query().Has("watch") {
 		t.requests.leave()
 		return resp, err

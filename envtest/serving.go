@@ -114,6 +114,13 @@ func (r *requests) refuse() {
 	r.closed = true
 }
 
+// refusing reports whether further requests are refused.
+func (r *requests) refusing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
 // close refuses further requests and waits for those that began.
 func (r *requests) close() {
 	r.refuse()
