@@ -20,6 +20,8 @@
 //     (structured, unstructured, metadata only), and lists and watches for it.
 //   - pkg/reader reads objects and lists out of an informer's store, as copies
 //     that belong to the caller.
+//   - pkg/watchcache is the engine of the next informer: ordered state with
+//     snapshots, a window of events, subscribers; the cache does not use it yet.
 //   - pkg/index declares field indexes, and answers field selectors from them.
 //   - pkg/flat keeps an object as bytes that are cheap to copy out; the cache does
 //     not use it yet.
@@ -31,6 +33,6 @@
 //   - examples holds one small program for each use; begin with
 //     examples/quickstart.
 //
-// Imports point down: cache, informers, reader, index, flat. Nothing in pkg imports
+// Imports point down: cache, informers, reader, watchcache, index, flat. Nothing in pkg imports
 // envtest, except in tests.
 package tarn

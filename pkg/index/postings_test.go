@@ -1,0 +1,68 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package index_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// TestPostingsAgreeWithAMap compares postings, and their clones, with a map that is
+// written in the same way.
+func TestPostingsAgreeWithAMap(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	g := NewWithT(t)
+
+	type pairs map[[2]string]bool
+	agree := func(p *index.Postings, want pairs) {
+		g.Expect(p.Len()).To(Equal(len(want)))
+		values := map[string]bool{}
+		for pair := range want {
+			values[pair[0]] = true
+		}
+		g.Expect(slices.Collect(p.Values())).To(Equal(slices.Sorted(maps.Keys(values))))
+		for v := range 6 {
+			value := fmt.Sprint("v", v)
+			for _, prefix := range []string{"", "a/", "b/", "none/"} {
+				var keys []string
+				for pair := range want {
+					if pair[0] == value && strings.HasPrefix(pair[1], prefix) {
+						keys = append(keys, pair[1])
+					}
+				}
+				slices.Sort(keys)
+				g.Expect(slices.Collect(p.Keys(value, prefix))).To(Equal(keys))
+				g.Expect(p.Count(value, prefix, 1000)).To(Equal(len(keys)))
+				g.Expect(p.Count(value, prefix, 2)).To(Equal(min(len(keys), 2)))
+			}
+		}
+	}
+
+	p, want := index.NewPostings(), pairs{}
+	for range 20 {
+		clone, cloned := p.Clone(), maps.Clone(want)
+		for range 100 {
+			value, key := fmt.Sprint("v", random.IntN(5)), fmt.Sprint([]string{"a/", "b/"}[random.IntN(2)], random.IntN(20))
+			if random.IntN(3) == 0 {
+				p.Remove(value, key)
+				delete(want, [2]string{value, key})
+			} else {
+				p.Add(value, key)
+				want[[2]string{value, key}] = true
+			}
+		}
+		agree(p, want)
+		agree(clone, cloned)
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Check compares the indexes with the objects and the window with itself, and
+// returns the first contradiction. It is for tests: it takes as long as to build
+// every index anew, and holds the lock meanwhile.
+func (e *Engine[V]) Check() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, postings := range e.indexes {
+		want := e.indexedLocked(name)
+		for _, value := range slices.Sorted(want.Values()) {
+			if has, had := slices.Collect(postings.Keys(value, "")), slices.Collect(want.Keys(value, "")); !slices.Equal(has, had) {
+				return fmt.Errorf("index %q has %q under %q, the objects say %q", name, has, value, had)
+			}
+		}
+		if postings.Len() != want.Len() {
+			return fmt.Errorf("index %q has %d entries, the objects say %d", name, postings.Len(), want.Len())
+		}
+	}
+	return e.checkWindowLocked()
+}
+
+// checkWindowLocked undoes and redoes the events of the window on the keys that
+// they touch.
+func (e *Engine[V]) checkWindowLocked() error {
+	w := &e.window
+	if w.next-w.first > uint64(w.capacity) {
+		return fmt.Errorf("the window spans %d events, its capacity is %d", w.next-w.first, w.capacity)
+	}
+	last := map[string]Event[V]{}
+	for p := w.first; p < w.next; p++ {
+		event := w.at(p).event
+		before, seen := last[event.Item.Key]
+		there := seen && before.Type != Deleted
+		if seen && (there == (event.Type == Added) || there && before.Item.Revision != event.Previous.Revision) {
+			return fmt.Errorf("events of %q at revisions %d and %d do not follow one another", event.Item.Key, before.Item.Revision, event.Item.Revision)
+		}
+		last[event.Item.Key] = event
+	}
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		item, ok := e.items.Get(Item[V]{Key: key})
+		if event := last[key]; ok == (event.Type == Deleted) || ok && item.Revision != event.Item.Revision {
+			return fmt.Errorf("the newest event of %q is not its state", key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import "iter"
+
+// Diff leads from one state to another.
+type Diff[V any] struct {
+	// From is what the subscriber has seen, To what it will have seen then.
+	From, To *Snapshot[V]
+}
+
+// Initial reports that the subscriber has seen nothing before.
+func (d *Diff[V]) Initial() bool { return d.From.Len() == 0 }
+
+// Events walks the changes, one for each key that differs, in the order of the keys.
+// An object that is there in both states at the same revision has not changed. The
+// events are made while they are walked, and may be walked more than once.
+func (d *Diff[V]) Events() iter.Seq[Event[V]] {
+	return func(yield func(Event[V]) bool) {
+		from, to := d.From.items.Iter(), d.To.items.Iter()
+		hasFrom, hasTo := from.First(), to.First()
+		for hasFrom || hasTo {
+			var event Event[V]
+			switch {
+			case !hasTo || hasFrom && from.Item().Key < to.Item().Key:
+				gone := from.Item()
+				event = Event[V]{Type: Deleted, Item: Item[V]{Key: gone.Key, Revision: d.To.revision}, Previous: gone}
+				hasFrom = from.Next()
+			case !hasFrom || to.Item().Key < from.Item().Key:
+				event = Event[V]{Type: Added, Item: to.Item()}
+				hasTo = to.Next()
+			default:
+				event = Event[V]{Type: Updated, Item: to.Item(), Previous: from.Item()}
+				hasFrom, hasTo = from.Next(), to.Next()
+				if event.Item.Revision == event.Previous.Revision {
+					continue
+				}
+			}
+			if !yield(event) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,42 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package watchcache is the engine of both halves of the pipeline: something
+// lists and watches a source and writes into it; it keeps the newest state and a
+// window of recent events; readers take snapshots of the state, and subscribers
+// follow the events. An informer stands on it, and so can a server's Cacher.
+//
+// It knows nothing of Kubernetes but that objects have a key and a revision. What
+// it keeps of an object is a value of the type V, which it never changes.
+//
+// # The contract
+//
+// Writes are atomic and totally ordered. Apply makes each of its changes one
+// event; Replace is one step, in which the new state takes the place of the old.
+//
+// The revision of the engine never goes back. State at revision R holds every
+// change up to R that was written; WaitUntilFresh(R) returns when that is so.
+//
+// A [Snapshot] never changes and is taken in constant time. Its items are in the
+// order of their keys, and its indexes are of the same moment.
+//
+// A subscriber sees the changes of each key in their order, and never a state that
+// is older than one it has seen. After it has consumed everything that Next
+// returned, it has seen exactly the state of a moment. Nothing is promised of the
+// order between different subscribers, and nothing about when they see an event.
+//
+// A subscriber reads at its own pace and delays nobody: neither writers nor other
+// subscribers. As long as what it has not read is in the window it is active, and
+// sees every event. If it falls out of the window, it is lagging: the engine then
+// keeps, in place of the events, the state that the subscriber has seen, and its
+// next batch is a [Diff] from that to the state of now, with one change for each
+// key that differs. So no subscriber makes the engine grow without bound: the
+// most that it holds back is one old state. The first batch of every subscriber
+// is a Diff too, from the empty state, and so is the one after a Replace.
+//
+// # Concurrency
+//
+// All methods of Engine and Snapshot are safe for concurrent use; a Subscription
+// belongs to one goroutine, except for Close. The engine has one lock and no
+// goroutines. It publishes a new state first and wakes waiters afterwards.
+package watchcache

@@ -1,0 +1,188 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import (
+	"sync"
+
+	"github.com/tidwall/btree"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// Item is one object: its key, the revision at which it was written last, and
+// what is kept of it.
+type Item[V any] struct {
+	Key      string
+	Revision uint64
+	Value    V
+}
+
+func less[V any](a, b Item[V]) bool { return a.Key < b.Key }
+
+// Options configure an [Engine].
+type Options[V any] struct {
+	// Window is the number of events that are kept for subscribers; at least 1. The
+	// zero value means DefaultWindow.
+	Window int
+	// Values passes to yield what an object has under the name of an index. It must
+	// always give the same for the same value. An engine without indexes needs none.
+	Values func(value V, index string, yield func(string))
+}
+
+// DefaultWindow is long enough for the bursts that a subscriber meets while it
+// works on one batch, and short enough to weigh little beside the state.
+const DefaultWindow = 1024
+
+// Engine keeps the state of a watched source. Make one with New.
+type Engine[V any] struct {
+	values func(V, string, func(string))
+
+	mu       sync.RWMutex // guards what follows
+	items    *btree.BTreeG[Item[V]]
+	indexes  map[string]*index.Postings
+	revision uint64
+	complete bool         // Replace was called
+	snapshot *Snapshot[V] // of the state; nil after a change
+	window   window[V]
+	subs     map[*Subscription[V]]struct{}
+	changed  chan struct{} // closed and replaced when anything changes; nil if nobody waits
+}
+
+// New returns an empty engine at revision 0.
+func New[V any](o Options[V]) *Engine[V] {
+	if o.Window <= 0 {
+		o.Window = DefaultWindow
+	}
+	return &Engine[V]{
+		values:  o.Values,
+		items:   newTree[V](),
+		indexes: map[string]*index.Postings{},
+		window:  window[V]{capacity: o.Window},
+		subs:    map[*Subscription[V]]struct{}{},
+	}
+}
+
+func newTree[V any]() *btree.BTreeG[Item[V]] {
+	return btree.NewBTreeGOptions(less[V], btree.Options{NoLocks: true})
+}
+
+// Change is what a writer says happened: an object was written, or deleted.
+type Change[V any] struct {
+	// Item is the object. Of a deleted one only Key and Revision are read.
+	Item    Item[V]
+	Deleted bool
+	// Attached is passed on with the event until every active subscriber has read
+	// it, and then dropped: for what is too large to be kept in the window.
+	Attached any
+}
+
+// Apply writes changes in their order. The deletion of an object that is not there
+// changes nothing but the revision.
+func (e *Engine[V]) Apply(changes ...Change[V]) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range changes {
+		e.applyLocked(&changes[i])
+	}
+	e.wakeLocked()
+}
+
+func (e *Engine[V]) applyLocked(c *Change[V]) {
+	e.makeRoomLocked() // while the state is still the one that the window leads to
+	e.snapshot = nil
+	e.revision = max(e.revision, c.Item.Revision)
+	event := Event[V]{Item: c.Item, Attached: c.Attached}
+	if c.Deleted {
+		previous, ok := e.items.Delete(Item[V]{Key: c.Item.Key})
+		if !ok {
+			return
+		}
+		event.Type, event.Previous = Deleted, previous
+		event.Item.Value = *new(V)
+		e.reindexLocked(&previous, nil)
+	} else {
+		previous, ok := e.items.Set(c.Item)
+		if ok {
+			event.Type, event.Previous = Updated, previous
+			e.reindexLocked(&previous, &c.Item)
+		} else {
+			event.Type = Added
+			e.reindexLocked(nil, &c.Item)
+		}
+	}
+	e.publishLocked(event)
+}
+
+// makeRoomLocked makes room for an event in the window. Subscribers that have not
+// read what must go for it become lagging.
+func (e *Engine[V]) makeRoomLocked() {
+	if e.window.full() {
+		e.outrunLocked()
+		e.window.dropFirst()
+	}
+}
+
+// publishLocked puts event into the window.
+func (e *Engine[V]) publishLocked(event Event[V]) {
+	readers := 0
+	for s := range e.subs {
+		if s.base == nil {
+			readers++
+		}
+	}
+	e.window.append(event, readers)
+}
+
+// Replace makes items, in any order, the whole state. The items whose revision is
+// that of the object there before count as unchanged.
+func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
+	fresh := newTree[V]()
+	for _, item := range items {
+		fresh.Set(item)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for s := range e.subs {
+		e.lagLocked(s)
+	}
+	e.window.clear()
+	e.snapshot = nil
+	e.items = fresh
+	e.complete = true
+	e.revision = max(e.revision, revision)
+	for name := range e.indexes {
+		e.indexes[name] = e.indexedLocked(name)
+	}
+	e.wakeLocked()
+}
+
+// Rewrite replaces every value by what f makes of it, without an event: for a
+// change of the form in which objects are kept. f must not call the engine.
+func (e *Engine[V]) Rewrite(f func(Item[V]) V) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rewritten := newTree[V]()
+	e.items.Scan(func(item Item[V]) bool {
+		item.Value = f(item)
+		rewritten.Load(item)
+		return true
+	})
+	e.snapshot = nil
+	e.items = rewritten
+}
+
+// Get returns the object with the given key.
+func (e *Engine[V]) Get(key string) (Item[V], bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.items.Get(Item[V]{Key: key})
+}
+
+// Len returns the number of objects.
+func (e *Engine[V]) Len() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.items.Len()
+}

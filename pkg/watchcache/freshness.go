@@ -1,0 +1,59 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import "context"
+
+// Revision returns the revision up to which the state is complete.
+func (e *Engine[V]) Revision() uint64 {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.revision
+}
+
+// Bookmark says that the state is complete up to revision, though nothing was
+// written.
+func (e *Engine[V]) Bookmark(revision uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if revision <= e.revision {
+		return
+	}
+	e.revision = revision
+	e.snapshot = nil
+	e.wakeLocked()
+}
+
+// WaitUntilFresh waits until the state is complete up to revision. The error is
+// the cause for which ctx ended.
+func (e *Engine[V]) WaitUntilFresh(ctx context.Context, revision uint64) error {
+	for {
+		e.mu.Lock()
+		fresh, changed := e.revision >= revision, e.changedLocked()
+		e.mu.Unlock()
+		if fresh {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// changedLocked returns a channel that is closed at the next change.
+func (e *Engine[V]) changedLocked() <-chan struct{} {
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed
+}
+
+func (e *Engine[V]) wakeLocked() {
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}

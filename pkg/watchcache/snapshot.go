@@ -1,0 +1,80 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// Snapshot is the state of one moment. It never changes; it keeps what it holds
+// from being collected.
+type Snapshot[V any] struct {
+	items    *btree.BTreeG[Item[V]]
+	indexes  map[string]*index.Postings
+	revision uint64
+	complete bool
+	position uint64 // in the sequence of events
+}
+
+// Snapshot returns the state of now.
+func (e *Engine[V]) Snapshot() *Snapshot[V] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.snapshotLocked()
+}
+
+func (e *Engine[V]) snapshotLocked() *Snapshot[V] {
+	if e.snapshot == nil {
+		e.snapshot = &Snapshot[V]{
+			items:    e.items.Copy(),
+			indexes:  make(map[string]*index.Postings, len(e.indexes)),
+			revision: e.revision,
+			complete: e.complete,
+			position: e.window.next,
+		}
+		for name, postings := range e.indexes {
+			e.snapshot.indexes[name] = postings.Clone()
+		}
+	}
+	return e.snapshot
+}
+
+// Revision returns the revision up to which the snapshot is complete.
+func (s *Snapshot[V]) Revision() uint64 { return s.revision }
+
+// Complete reports that the state is that of the source: it was replaced at least
+// once.
+func (s *Snapshot[V]) Complete() bool { return s.complete }
+
+// Len returns the number of objects.
+func (s *Snapshot[V]) Len() int { return s.items.Len() }
+
+// Get returns the object with the given key.
+func (s *Snapshot[V]) Get(key string) (Item[V], bool) {
+	return s.items.Get(Item[V]{Key: key})
+}
+
+// Items walks the objects whose keys have the given prefix, in the order of their
+// keys, beginning behind the key after; an empty one is before all.
+func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
+	return func(yield func(Item[V]) bool) {
+		s.items.Ascend(Item[V]{Key: max(prefix, after)}, func(item Item[V]) bool {
+			if !strings.HasPrefix(item.Key, prefix) {
+				return false
+			}
+			if after != "" && item.Key <= after {
+				return true
+			}
+			return yield(item)
+		})
+	}
+}
+
+// Index returns an index as of the snapshot; nil if there was none.
+func (s *Snapshot[V]) Index(name string) *index.Postings { return s.indexes[name] }

@@ -1,0 +1,159 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrClosed is returned by Next of a subscription that was closed.
+var ErrClosed = errors.New("watchcache: the subscription is closed")
+
+// maxBatch bounds how many events a subscriber is given at once, so that what is
+// attached to them can be dropped bit by bit.
+const maxBatch = 64
+
+// Subscription follows the state of an engine.
+type Subscription[V any] struct {
+	engine *Engine[V]
+
+	// Guarded by the engine's lock.
+	position uint64       // of the first event that was not acknowledged
+	given    uint64       // of the first event that was not given to the subscriber
+	base     *Snapshot[V] // what a lagging subscriber has seen; nil if it is active
+	lagged   uint64
+	closed   chan struct{}
+}
+
+// Subscribe returns a subscription that starts from the empty state, or, if from
+// is not nil, from a snapshot of this engine that the subscriber has seen.
+func (e *Engine[V]) Subscribe(from *Snapshot[V]) *Subscription[V] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if from == nil {
+		from = &Snapshot[V]{items: newTree[V]()}
+	}
+	s := &Subscription[V]{engine: e, base: from, closed: make(chan struct{})}
+	e.subs[s] = struct{}{}
+	return s
+}
+
+// Close ends the subscription: Next returns ErrClosed. It may be called more than
+// once and by any goroutine.
+func (s *Subscription[V]) Close() {
+	e := s.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, ok := e.subs[s]; !ok {
+		return
+	}
+	e.acknowledgeLocked(s, e.window.next)
+	delete(e.subs, s)
+	s.base = nil
+	close(s.closed)
+}
+
+// Lagged returns how often the subscriber fell out of the window.
+func (s *Subscription[V]) Lagged() uint64 {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	return s.lagged
+}
+
+// Batch is what has changed since the batch before. Either Diff is set or Events is
+// not empty.
+type Batch[V any] struct {
+	// Events are the changes, each in its order. They are the subscriber's until it
+	// calls Next again.
+	Events []Event[V]
+	// Diff leads to the state of now in place of events that are not there any more.
+	Diff *Diff[V]
+}
+
+// Next waits for a change and returns all there is, within a bound. To call it is to
+// say that the batch before was consumed. The error is ErrClosed, or the cause for
+// which ctx ended.
+func (s *Subscription[V]) Next(ctx context.Context) (Batch[V], error) {
+	for {
+		batch, changed, ok := s.poll()
+		if ok {
+			return batch, nil
+		}
+		select {
+		case <-changed:
+		case <-s.closed:
+			return Batch[V]{}, ErrClosed
+		case <-ctx.Done():
+			return Batch[V]{}, context.Cause(ctx)
+		}
+	}
+}
+
+// poll returns the next batch, or else a channel that is closed at the next change.
+func (s *Subscription[V]) poll() (_ Batch[V], changed <-chan struct{}, ok bool) {
+	e := s.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, open := e.subs[s]; !open {
+		return Batch[V]{}, nil, false
+	}
+	if s.base != nil {
+		to := e.snapshotLocked()
+		from := s.base
+		s.base, s.position, s.given = nil, to.position, to.position
+		return Batch[V]{Diff: &Diff[V]{From: from, To: to}}, nil, true
+	}
+	e.acknowledgeLocked(s, s.given)
+	if s.position == e.window.next {
+		return Batch[V]{}, e.changedLocked(), false
+	}
+	s.given = min(e.window.next, s.position+maxBatch)
+	events := make([]Event[V], 0, s.given-s.position)
+	for p := s.position; p < s.given; p++ {
+		events = append(events, e.window.at(p).event)
+	}
+	return Batch[V]{Events: events}, nil, true
+}
+
+// acknowledgeLocked says that an active subscriber has read all events up to, and
+// without, position.
+func (e *Engine[V]) acknowledgeLocked(s *Subscription[V], position uint64) {
+	if s.base == nil {
+		e.window.read(s.position, position)
+		s.position = position
+	}
+}
+
+// outrunLocked makes those subscribers lagging that were not given the event at the
+// beginning of the window yet.
+func (e *Engine[V]) outrunLocked() {
+	for s := range e.subs {
+		if s.base == nil && s.given <= e.window.first {
+			e.lagLocked(s)
+			s.lagged++
+		}
+	}
+}
+
+// lagLocked makes an active subscriber lagging: it keeps the state after the events
+// that it was given. That is the state of now without the events that it was not
+// given, all of which are in the window.
+func (e *Engine[V]) lagLocked(s *Subscription[V]) {
+	if s.base != nil {
+		return
+	}
+	given := s.given
+	base := &Snapshot[V]{items: e.items.Copy(), position: given}
+	for p := e.window.next; p > given; p-- {
+		event := &e.window.at(p - 1).event
+		if event.Type == Added {
+			base.items.Delete(Item[V]{Key: event.Item.Key})
+		} else {
+			base.items.Set(event.Previous)
+		}
+	}
+	e.acknowledgeLocked(s, e.window.next)
+	s.base = base
+}
