@@ -292,8 +292,7 @@ func (c *compiler) rootFields(t reflect.Type, path string, base, skip uintptr) (
 				return nil, err
 			}
 			for _, g := range fields {
-				g.offset += base
-				out = append(out, g)
+				out = append(out, g.shift(base))
 			}
 		}
 	}
@@ -308,18 +307,17 @@ func isSpecial(t reflect.Type) bool {
 // spread returns the fields that stand for one field of plan p at offset.
 func spread(p *plan, offset uintptr) []field {
 	if p.kind != kindStruct {
-		return []field{{offset: offset, kind: p.kind, plan: p}}
+		return []field{newField(p, offset)}
 	}
 	if len(p.fields.groups) == 0 {
 		return nil
 	}
 	if len(p.fields.groups) > 1 || len(p.fields.groups[0].fields) > inlineFields {
-		return []field{{offset: offset, kind: kindStruct, plan: p}}
+		return []field{newField(p, offset)}
 	}
 	var out []field
 	for _, f := range p.fields.groups[0].fields {
-		f.offset += offset
-		out = append(out, f)
+		out = append(out, f.shift(offset))
 	}
 	return out
 }

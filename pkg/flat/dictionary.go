@@ -108,7 +108,24 @@ func (d *Dictionary) find(h uint64, s string) (uint32, bool) {
 	if x == nil {
 		return 0, false
 	}
-	return x.find(h, s, d)
+	chunks := *d.chunks.Load()
+	mask := uint64(len(x.slots) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		slot := x.slots[i&uint64(len(x.slots)-1)].Load()
+		if slot == 0 {
+			return 0, false
+		}
+		if uint32(slot>>32) != uint32(h>>32) {
+			continue
+		}
+		id := uint32(slot) - 1
+		if int(id/chunkEntries) >= len(chunks) { // entered since chunks was read
+			chunks = *d.chunks.Load()
+		}
+		if chunks[id/chunkEntries][id%chunkEntries] == s {
+			return id, true
+		}
+	}
 }
 
 // intern returns the number of s, entering it if an object other than owner brought it before.

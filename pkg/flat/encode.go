@@ -169,46 +169,42 @@ var zeros [8]byte
 func (e *encoder) group(g *fieldGroup, p unsafe.Pointer) (bits uint64) {
 	for i := range g.fields {
 		f := &g.fields[i]
+		if f.wide && *(*uint64)(unsafe.Add(p, f.probe)) == 0 {
+			continue
+		}
 		fp := unsafe.Add(p, f.offset)
-		switch f.kind {
-		case kindString:
-			s := *(*string)(fp)
-			if len(s) == 0 {
-				continue
-			}
-			e.string(s)
-		case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap:
-			// The first word of each of these is nil exactly when the value is.
-			if *(*unsafe.Pointer)(fp) == nil {
-				continue
-			}
-			e.body(f.plan, fp)
-		case kindBool:
-			if !*(*bool)(fp) {
-				continue
-			}
-		case kindStruct:
+		switch {
+		case f.kind == kindString && f.wide:
+			e.string(*(*string)(fp))
+		case f.kind == kindStruct:
 			at := len(e.buf)
 			if !e.structure(f.plan.fields, fp) {
 				e.buf = e.buf[:at]
 				continue
 			}
+		case f.wide:
+			e.body(f.plan, fp)
 		default:
 			if zero(f.plan, fp) {
 				continue
 			}
-			e.body(f.plan, fp)
+			if f.kind != kindBool { // the bit says it all
+				e.body(f.plan, fp)
+			}
 		}
 		bits |= 1 << i
 	}
 	return bits
 }
 
-// zero says whether the value at p is the zero value of its type, for the kinds that group does
-// not look at itself.
+// zero says whether the value at p is the zero value of its type.
 func zero(t *plan, p unsafe.Pointer) bool {
 	switch t.kind {
-	case kindInt8, kindUint8:
+	case kindString:
+		return len(*(*string)(p)) == 0
+	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
+		return *(*unsafe.Pointer)(p) == nil
+	case kindInt8, kindUint8, kindBool:
 		return *(*uint8)(p) == 0
 	case kindInt16, kindUint16:
 		return *(*uint16)(p) == 0
@@ -225,8 +221,6 @@ func zero(t *plan, p unsafe.Pointer) bool {
 		return r.Raw == nil && r.Object == nil
 	case kindContent:
 		return *(*any)(p) == nil
-	case kindHandle:
-		return *(*unsafe.Pointer)(p) == nil
 	default:
 		return false
 	}

@@ -31,6 +31,12 @@ func (e *encoder) string(s string) {
 		return
 	}
 	h := maphash.String(e.seed, s)
+	if e.dict != nil {
+		if id, ok := e.dict.find(h, s); ok {
+			e.uvarint(uint64(id)<<1 | 1)
+			return
+		}
+	}
 	if e.reference(h, s) {
 		return
 	}
@@ -40,14 +46,9 @@ func (e *encoder) string(s string) {
 	e.inlined.add(h, at, len(e.buf)-len(s), len(s))
 }
 
-// reference writes s, whose hash is h, as a reference, if there is something to refer to.
+// reference writes s, whose hash is h and which is not in the dictionary, as a reference: to the
+// same string earlier in the object, or to the entry that it becomes now.
 func (e *encoder) reference(h uint64, s string) bool {
-	if e.dict != nil {
-		if id, ok := e.dict.find(h, s); ok {
-			e.uvarint(uint64(id)<<1 | 1)
-			return true
-		}
-	}
 	if at, ok := e.inlined.find(h, s, e.buf); ok {
 		e.private++
 		e.uvarint(uint64(at)<<2 | 2)
@@ -76,7 +77,12 @@ func (e *encoder) bytes(b []byte) {
 		e.string(s)
 		return
 	}
-	if e.reference(maphash.String(e.seed, s), s) {
+	h := maphash.String(e.seed, s)
+	if id, ok := e.dict.find(h, s); ok {
+		e.uvarint(uint64(id)<<1 | 1)
+		return
+	}
+	if e.reference(h, s) {
 		return
 	}
 	e.uvarint(markPieces)

@@ -59,7 +59,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i int, data []byte) {
 		i = int(uint(i) % uint(len(codecs)))
 		if len(data) >= 2 {
-			copy(data, flat.Bytes(objects[i])[:2]) // or nothing but the refusal is tested
+			// Of the right type, or nothing but the refusal is tested.
+			data = append(flat.Bytes(objects[i])[:2], data[2:]...)
 		}
 		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary()))
 	})

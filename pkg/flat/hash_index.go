@@ -17,24 +17,6 @@ func newHashIndex(size int) *hashIndex {
 	return &hashIndex{slots: make([]atomic.Uint64, size)}
 }
 
-// find returns the number of s among the entries of d.
-func (x *hashIndex) find(h uint64, s string, d *Dictionary) (uint32, bool) {
-	mask := uint64(len(x.slots) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		slot := x.slots[i].Load()
-		if slot == 0 {
-			return 0, false
-		}
-		if slot>>32 != h>>32 {
-			continue
-		}
-		id := uint32(slot) - 1
-		if v := (*d.chunks.Load())[id/chunkEntries]; v[id%chunkEntries] == s {
-			return id, true
-		}
-	}
-}
-
 // insert adds entry id. The caller sees to it that a slot is free.
 func (x *hashIndex) insert(h uint64, id uint32) {
 	mask := uint64(len(x.slots) - 1)

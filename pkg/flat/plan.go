@@ -77,8 +77,28 @@ type fieldGroup struct {
 // field is one field at its offset from the start of the struct that is being written or read.
 type field struct {
 	offset uintptr
-	kind   kind // of plan, here for locality
-	plan   *plan
+	// probe is the offset of the eight bytes that are zero exactly when the field is, if wide
+	// is set. Most fields of most objects are zero: this way it takes one look to skip them.
+	probe uintptr
+	wide  bool
+	kind  kind // of plan, here for locality
+	plan  *plan
+}
+
+// newField returns the field of plan p at offset.
+func newField(p *plan, offset uintptr) field {
+	f := field{offset: offset, probe: offset, kind: p.kind, plan: p}
+	switch p.kind {
+	case kindString:
+		f.probe += unsafe.Offsetof(stringHeader{}.len)
+		f.wide = true
+	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindContent, kindHandle:
+		f.wide = true // the first word is nil exactly when the value is
+	case kindInt64, kindUint64, kindFloat64:
+		f.wide = true // a float by its bits, so that a negative zero stays
+	}
+	f.wide = f.wide && unsafe.Sizeof(uintptr(0)) == 8
+	return f
 }
 
 // groupFields cuts fields into groups.
@@ -98,6 +118,19 @@ type sliceHeader struct {
 	data unsafe.Pointer
 	len  int
 	cap  int
+}
+
+// shift returns the field with its offsets moved by as many bytes.
+func (f field) shift(by uintptr) field {
+	f.offset += by
+	f.probe += by
+	return f
+}
+
+// stringHeader is the memory of a string.
+type stringHeader struct {
+	data unsafe.Pointer
+	len  int
 }
 
 // interfaceHeader is the memory of an empty interface.
