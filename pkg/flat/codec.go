@@ -44,7 +44,8 @@ func For(t reflect.Type) (*Codec, error) {
 // compile makes the codec of t.
 func compile(t reflect.Type) (*Codec, error) {
 	c := newCompiler(t)
-	if _, err := compiledMetadata(); err != nil {
+	metadata, err := compiledMetadata()
+	if err != nil {
 		return nil, err
 	}
 	if t.Kind() != reflect.Struct || isSpecial(t) {
@@ -62,7 +63,6 @@ func compile(t reflect.Type) (*Codec, error) {
 		}
 	}
 	var fields []field
-	var err error
 	if codec.flags&flagMetadata != 0 {
 		fields, err = c.rootFields(t, "", 0, codec.meta)
 	} else {
@@ -74,6 +74,7 @@ func compile(t reflect.Type) (*Codec, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.number(metadata.slabs)
 	codec.fields = groupFields(fields)
 	return codec, nil
 }
@@ -97,19 +98,25 @@ func embeddedOffset(t reflect.Type, index []int) (uintptr, bool) {
 var seed = sync.OnceValue(maphash.MakeSeed)
 
 // compiledMetadata makes the plan of ObjectMeta.
-var compiledMetadata = sync.OnceValues(func() (*structPlan, error) {
+var compiledMetadata = sync.OnceValues(func() (metadataPlans, error) {
 	c := newCompiler(typeObjectMeta)
 	fields, err := c.fields(typeObjectMeta, "")
 	if err == nil {
 		err = c.finish()
 	}
-	return groupFields(fields), err
+	return metadataPlans{groupFields(fields), c.number(0)}, err
 })
+
+// metadataPlans is the plan of ObjectMeta, and the last number of a slab in it.
+type metadataPlans struct {
+	fields *structPlan
+	slabs  int
+}
 
 // metadataPlan is how ObjectMeta is written in every Object. Without it there is no codec.
 func metadataPlan() *structPlan {
 	p, _ := compiledMetadata()
-	return p
+	return p.fields
 }
 
 // Type returns the struct type whose objects this codec writes and reads.
@@ -157,6 +164,9 @@ func (c *Codec) decode(o Object, p unsafe.Pointer, into any) error {
 		d.document(&u.Object)
 		return d.finish()
 	}
+	var slabs slabTable
+	slabs.fill(d.counts)
+	d.slabs = &slabs
 	reflect.ValueOf(into).Elem().SetZero()
 	if c.flags&flagMetadata != 0 {
 		d.structure(metadataPlan(), unsafe.Add(p, c.meta))

@@ -45,6 +45,8 @@ type compiler struct {
 	root    reflect.Type
 	plans   map[reflect.Type]*plan
 	waiting []waitingPlan
+	// pointees are the plans that pointers lead to, in the order in which they were found.
+	pointees []*plan
 }
 
 // waitingPlan is a plan that is referred to, found at path.
@@ -204,6 +206,9 @@ func scalarKind(t reflect.Type) (kind, bool) {
 func (c *compiler) refer(p *plan, k kind, path string) {
 	p.kind, p.elem = k, c.shell(p.typ.Elem())
 	c.waiting = append(c.waiting, waitingPlan{p.elem, path})
+	if k == kindPointer {
+		c.pointees = append(c.pointees, p.elem)
+	}
 }
 
 // slice fills in p for a slice type.

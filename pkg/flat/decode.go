@@ -28,6 +28,8 @@ type decoder struct {
 	want    uintptr        // size of that chunk when it is first needed
 	wantStr int            // number of those headers when they are first needed
 
+	counts string     // of slabs, from the header
+	slabs  *slabTable // nil to allocate singly
 	depth  int
 	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
 	bad    bool
@@ -56,14 +58,15 @@ func (d *decoder) open(o Object) bool {
 	}
 	d.flags, d.fingerprint = o.data[0], o.data[1]
 	d.buf, d.pos = o.data, headerSize
+	d.dict, d.view = o.dict, o.dict.view()
 	noscan, strs := d.uvarint(), d.uvarint()
+	d.skipSlabs()
 	if d.bad {
 		return false
 	}
 	d.budget = leastBudget + budgetFactor*len(o.data)
 	d.body = o.data[d.pos:]
 	d.buf, d.pos = d.body, 0
-	d.dict, d.view = o.dict, o.dict.view()
 	if noscan > uint64(d.budget)/4 || strs > uint64(d.budget)/64 {
 		return false
 	}
@@ -337,7 +340,11 @@ func (d *decoder) pointee(t *plan, p unsafe.Pointer) {
 		return
 	}
 	var to unsafe.Pointer
+	if t.slab != 0 && d.slabs != nil {
+		to = d.slabs.take(t)
+	}
 	switch {
+	case to != nil:
 	case t.noscan && t.size <= carveLimit:
 		to = d.carve(t.size, t.align)
 	case t.kind == kindString:

@@ -34,7 +34,7 @@ type encoder struct {
 	dict  *Dictionary
 	owner uint32 // hash of the object's identity
 	buf   []byte
-	head  [headerSize + 2*binary.MaxVarintLen64]byte
+	head  [headerSize + 2*binary.MaxVarintLen64 + 2*slabKinds + 1]byte
 
 	// private counts what only this object can hold: strings that are not in the dictionary,
 	// and references to them. A value that has none may enter the dictionary as a whole.
@@ -44,6 +44,7 @@ type encoder struct {
 	depth   int
 	err     error
 	seed    maphash.Seed
+	slabs   slabCounts
 	inlined inlined
 	pairs   pairStack
 	scratch resource.Quantity // a map value, to have an address
@@ -68,6 +69,7 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 		}
 		e.structure(e.codec.fields, p)
 	}
+	data := e.result()
 	e.dict = nil
 	if e.err != nil {
 		return Object{}, e.err
@@ -75,7 +77,7 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 	if dict != nil {
 		dict.encode()
 	}
-	return Object{data: e.result(), dict: dict}, nil
+	return Object{data: data, dict: dict}, nil
 }
 
 // reset prepares for the next object.
@@ -88,18 +90,24 @@ func (e *encoder) reset(dict *Dictionary) {
 		e.seed = dict.seed
 	}
 	e.inlined.reset()
+	e.slabs.reset()
 	e.pairs.reset()
 }
 
 // result puts the header before what was written and returns both as immutable bytes.
 func (e *encoder) result() string {
+	if e.err != nil {
+		return ""
+	}
+	end := e.slabBlock()
 	head := append(e.head[:0], e.codec.flags, e.codec.fingerprint)
 	head = binary.AppendUvarint(head, uint64(e.noscan))
 	head = binary.AppendUvarint(head, uint64(e.strings))
+	head = append(head, e.buf[end:]...)
 	var b strings.Builder
-	b.Grow(len(head) + len(e.buf))
+	b.Grow(len(head) + end)
 	b.Write(head)
-	b.Write(e.buf)
+	b.Write(e.buf[:end])
 	if cap(e.buf) > 1<<20 {
 		e.buf = nil // one huge object must not make a pooled buffer huge
 	}
@@ -327,6 +335,8 @@ func (e *encoder) pointee(t *plan, p unsafe.Pointer) {
 	switch {
 	case t.noscan:
 		e.carve(t.size, t.align)
+	case t.slab != 0:
+		e.slabs.add(t)
 	case t.kind == kindString:
 		e.strings++
 	}

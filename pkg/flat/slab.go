@@ -1,0 +1,148 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"reflect"
+	"sync/atomic"
+	"unsafe"
+)
+
+// What several pointers of an object point to, when it is of one type, is allocated together:
+// the encoder counts, and the counts stand in the header as pairs of bytes, a number for the
+// type and how many. Like any recurring value they may be one number into the dictionary.
+
+const (
+	slabTypes = 255     // numbers for types; what comes after them is allocated singly
+	slabKinds = 24      // types in one object
+	slabSize  = 16      // values in one slab: each size is a Go type of its own
+	slabLimit = 1 << 10 // bytes of a value, so that a slab stays small
+)
+
+// slabArrays holds the array types of the sizes used so far.
+type slabArrays [slabSize + 1]atomic.Pointer[reflect.Type]
+
+// number gives the types that pointers lead to numbers for their slabs, from after on, and
+// returns the last one. Pointer-free values are carved from a chunk and need none.
+func (c *compiler) number(after int) int {
+	for _, p := range c.pointees {
+		if p.slab == 0 && p.kind == kindStruct && !p.noscan && p.size <= slabLimit && after < slabTypes {
+			after++
+			p.slab, p.arrays = uint8(after), new(slabArrays)
+		}
+	}
+	return after
+}
+
+// slabCounts counts what pointers of one object point to.
+type slabCounts struct {
+	counts [slabTypes + 1]uint8
+	seen   []uint8 // numbers whose count is not zero, in order
+}
+
+// add counts one more value of plan t.
+func (s *slabCounts) add(t *plan) {
+	switch s.counts[t.slab] {
+	case 0:
+		s.seen = append(s.seen, t.slab)
+		s.counts[t.slab] = 1
+	case slabSize:
+	default:
+		s.counts[t.slab]++
+	}
+}
+
+// reset forgets the counts.
+func (s *slabCounts) reset() {
+	for _, n := range s.seen {
+		s.counts[n] = 0
+	}
+	s.seen = s.seen[:0]
+}
+
+// slabBlock writes the counts worth a slab behind the object and returns where they start.
+func (e *encoder) slabBlock() int {
+	at := len(e.buf)
+	e.buf = append(e.buf, 0)
+	for _, n := range e.slabs.seen {
+		if count := e.slabs.counts[n]; count > 1 && len(e.buf)-at < 2*slabKinds {
+			e.buf = append(e.buf, n, count)
+			e.buf[at] += 2 << 1
+		}
+	}
+	e.share(at, e.private)
+	return at
+}
+
+// slabTable hands out memory while one object is read.
+type slabTable struct {
+	kinds [slabTypes + 1]uint8 // for each number, the slab plus one
+	slabs [slabKinds]slab
+}
+
+// slab is the rest of what was allocated for values of one type.
+type slab struct {
+	next unsafe.Pointer // nil until the first is needed
+	left int
+}
+
+// skipSlabs reads the block of counts.
+func (d *decoder) skipSlabs() {
+	h := d.uvarint()
+	block := d.buf[d.pos:]
+	if h&1 != 0 {
+		s, ok := d.view.entry(h >> 1)
+		if !ok || len(s) == 0 || s[0]&1 != 0 {
+			d.fail()
+			return
+		}
+		h, block = uint64(s[0]), s[1:]
+	} else {
+		d.pos += int(min(h>>1, uint64(len(block))))
+	}
+	if h>>1 > uint64(len(block)) {
+		d.fail()
+		return
+	}
+	d.counts = block[:h>>1]
+}
+
+// fill enters the counts.
+func (s *slabTable) fill(counts string) {
+	for i := 0; i+1 < len(counts) && i/2 < slabKinds; i += 2 {
+		s.kinds[counts[i]] = uint8(i/2 + 1)
+		s.slabs[i/2].left = int(min(counts[i+1], slabSize))
+	}
+}
+
+// take returns zeroed memory for a value of plan t, or nil if the slab for it is used up.
+func (s *slabTable) take(t *plan) unsafe.Pointer {
+	k := s.kinds[t.slab]
+	if k == 0 {
+		return nil
+	}
+	from := &s.slabs[k-1]
+	if from.left == 0 {
+		return nil
+	}
+	if from.next == nil {
+		from.next = t.array(from.left)
+	}
+	p := from.next
+	if from.left--; from.left > 0 {
+		from.next = unsafe.Add(p, t.size)
+	}
+	return p
+}
+
+// array allocates n values, at most slabSize.
+func (t *plan) array(n int) unsafe.Pointer {
+	typ := t.arrays[n].Load()
+	if typ == nil {
+		array := reflect.ArrayOf(n, t.typ)
+		typ = &array
+		t.arrays[n].Store(typ)
+	}
+	return reflect.New(*typ).UnsafePointer()
+}
