@@ -45,7 +45,7 @@ type compiler struct {
 	root    reflect.Type
 	plans   map[reflect.Type]*plan
 	waiting []waitingPlan
-	// pointees are the plans that pointers lead to, in the order in which they were found.
+	// pointees are the plans that pointers and slices lead to, in the order of their discovery.
 	pointees []*plan
 }
 
@@ -206,7 +206,7 @@ func scalarKind(t reflect.Type) (kind, bool) {
 func (c *compiler) refer(p *plan, k kind, path string) {
 	p.kind, p.elem = k, c.shell(p.typ.Elem())
 	c.waiting = append(c.waiting, waitingPlan{p.elem, path})
-	if k == kindPointer {
+	if k != kindMap && k != kindQuantityMap {
 		c.pointees = append(c.pointees, p.elem)
 	}
 }

@@ -169,8 +169,14 @@ func (d *decoder) bitmap(g *fieldGroup) uint64 {
 		return 0
 	}
 	var v uint64
-	for i := range g.width {
-		v |= uint64(d.buf[d.pos+i]) << (8 * i)
+	if s := d.buf[d.pos:]; len(s) >= 8 {
+		v = uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		v &= g.bytes
+	} else {
+		for i := range g.width {
+			v |= uint64(s[i]) << (8 * i)
+		}
 	}
 	d.pos += g.width
 	if v&^g.valid != 0 {
@@ -341,7 +347,7 @@ func (d *decoder) pointee(t *plan, p unsafe.Pointer) {
 	}
 	var to unsafe.Pointer
 	if t.slab != 0 && d.slabs != nil {
-		to = d.slabs.take(t)
+		to = d.slabs.take(t, 1)
 	}
 	switch {
 	case to != nil:
@@ -391,6 +397,11 @@ func (d *decoder) allocate(t *plan, s *sliceHeader, n int) {
 	case t.elem.noscan && size <= carveLimit:
 		s.data = d.carve(size, t.elem.align)
 	default:
+		if t.elem.slab != 0 && d.slabs != nil {
+			if s.data = d.slabs.take(t.elem, n); s.data != nil {
+				break
+			}
+		}
 		// Growing an empty slice through reflection writes its memory and capacity into s.
 		i := interfaceHeader{typ: t.slicePointer, data: unsafe.Pointer(s)}
 		reflect.ValueOf(*(*any)(unsafe.Pointer(&i))).Elem().Grow(n)

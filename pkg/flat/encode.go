@@ -336,7 +336,7 @@ func (e *encoder) pointee(t *plan, p unsafe.Pointer) {
 	case t.noscan:
 		e.carve(t.size, t.align)
 	case t.slab != 0:
-		e.slabs.add(t)
+		e.slabs.add(t, 1)
 	case t.kind == kindString:
 		e.strings++
 	}
@@ -356,6 +356,8 @@ func (e *encoder) slice(t *plan, s *sliceHeader) {
 		e.strings += s.len
 	case t.noscan && s.len > 0:
 		e.carve(t.size*uintptr(s.len), t.align)
+	case t.slab != 0:
+		e.slabs.add(t, s.len)
 	}
 	for i := range s.len {
 		e.element(t, unsafe.Add(s.data, uintptr(i)*t.size))

@@ -75,6 +75,7 @@ type fieldGroup struct {
 	fields []field
 	width  int    // bytes of the bitmap
 	valid  uint64 // bits that may be set
+	bytes  uint64 // bits of those bytes
 }
 
 // field is one field at its offset from the start of the struct that is being written or read.
@@ -110,6 +111,7 @@ func groupFields(fields []field) *structPlan {
 	for len(fields) > 0 {
 		n := min(len(fields), 64)
 		g := fieldGroup{fields: fields[:n:n], width: (n + 7) / 8, valid: ^uint64(0) >> (64 - n)}
+		g.bytes = ^uint64(0) >> (64 - 8*g.width)
 		s.groups = append(s.groups, g)
 		fields = fields[n:]
 	}

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// What several pointers of an object point to, when it is of one type, is allocated together:
-// the encoder counts, and the counts stand in the header as pairs of bytes, a number for the
-// type and how many. Like any recurring value they may be one number into the dictionary.
+// What several pointers and slices of an object hold, when it is of one type, is allocated
+// together: the encoder counts, and the counts stand in the header as pairs of bytes, a number
+// for the type and how many. Like any recurring value they may be one number into the dictionary.
 
 const (
 	slabTypes = 255     // numbers for types; what comes after them is allocated singly
@@ -37,26 +37,27 @@ func (c *compiler) number(after int) int {
 
 // slabCounts counts what pointers of one object point to.
 type slabCounts struct {
-	counts [slabTypes + 1]uint8
+	counts [slabTypes + 1]struct{ values, takes uint8 }
 	seen   []uint8 // numbers whose count is not zero, in order
 }
 
-// add counts one more value of plan t.
-func (s *slabCounts) add(t *plan) {
-	switch s.counts[t.slab] {
-	case 0:
-		s.seen = append(s.seen, t.slab)
-		s.counts[t.slab] = 1
-	case slabSize:
-	default:
-		s.counts[t.slab]++
+// add counts n values of plan t that are taken at once. What does not fit is allocated apart.
+func (s *slabCounts) add(t *plan, n int) {
+	c := &s.counts[t.slab]
+	if n == 0 || n > slabSize-int(c.values) {
+		return
 	}
+	if c.takes == 0 {
+		s.seen = append(s.seen, t.slab)
+	}
+	c.values += uint8(n)
+	c.takes++
 }
 
 // reset forgets the counts.
 func (s *slabCounts) reset() {
 	for _, n := range s.seen {
-		s.counts[n] = 0
+		s.counts[n].values, s.counts[n].takes = 0, 0
 	}
 	s.seen = s.seen[:0]
 }
@@ -66,8 +67,8 @@ func (e *encoder) slabBlock() int {
 	at := len(e.buf)
 	e.buf = append(e.buf, 0)
 	for _, n := range e.slabs.seen {
-		if count := e.slabs.counts[n]; count > 1 && len(e.buf)-at < 2*slabKinds {
-			e.buf = append(e.buf, n, count)
+		if c := e.slabs.counts[n]; c.takes > 1 && len(e.buf)-at < 2*slabKinds {
+			e.buf = append(e.buf, n, c.values)
 			e.buf[at] += 2 << 1
 		}
 	}
@@ -116,22 +117,22 @@ func (s *slabTable) fill(counts string) {
 	}
 }
 
-// take returns zeroed memory for a value of plan t, or nil if the slab for it is used up.
-func (s *slabTable) take(t *plan) unsafe.Pointer {
+// take returns zeroed memory for n values of plan t, or nil if the slab does not have so many.
+func (s *slabTable) take(t *plan, n int) unsafe.Pointer {
 	k := s.kinds[t.slab]
 	if k == 0 {
 		return nil
 	}
 	from := &s.slabs[k-1]
-	if from.left == 0 {
+	if from.left < n {
 		return nil
 	}
 	if from.next == nil {
 		from.next = t.array(from.left)
 	}
 	p := from.next
-	if from.left--; from.left > 0 {
-		from.next = unsafe.Add(p, t.size)
+	if from.left -= n; from.left > 0 {
+		from.next = unsafe.Add(p, uintptr(n)*t.size)
 	}
 	return p
 }
