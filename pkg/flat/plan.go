@@ -94,7 +94,7 @@ func newField(p *plan, offset uintptr) field {
 	f := field{offset: offset, probe: offset, kind: p.kind, plan: p}
 	switch p.kind {
 	case kindString:
-		f.probe += unsafe.Offsetof(stringHeader{}.len)
+		f.probe += unsafe.Sizeof(uintptr(0)) // the length, behind the pointer
 		f.wide = true
 	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindContent, kindHandle:
 		f.wide = true // the first word is nil exactly when the value is
@@ -130,12 +130,6 @@ func (f field) shift(by uintptr) field {
 	f.offset += by
 	f.probe += by
 	return f
-}
-
-// stringHeader is the memory of a string.
-type stringHeader struct {
-	data unsafe.Pointer
-	len  int
 }
 
 // interfaceHeader is the memory of an empty interface.

@@ -88,29 +88,29 @@ func (c *cluster) podMeta(i, app int, name, hash string, at metav1.Time) metav1.
 			UID: types.UID(fixed("owner", app, 36)), Controller: &yes, BlockOwnerDeletion: &yes,
 		}},
 		ManagedFields: []metav1.ManagedFieldsEntry{
-			{Manager: "kube-controller-manager", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: specFields(hash)}},
+			{Manager: "kube-controller-manager", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(specFields(hash))},
 			{Manager: "kube-scheduler", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", Subresource: "status",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"PodScheduled\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}}}}`)}},
-			{Manager: "kubelet", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: c.statusFields()}},
+				FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"PodScheduled\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}}}}`)},
+			{Manager: "kubelet", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", Subresource: "status", FieldsV1: metav1.NewFieldsV1(c.statusFields())},
 		},
 	}
 }
 
 // specFields is what the controller owns; it mentions the ReplicaSet.
-func specFields(hash string) []byte {
+func specFields(hash string) string {
 	container := func(name string) string {
 		return `"k:{\"name\":\"` + name + `\"}":{".":{},"f:args":{},"f:env":{".":{},"k:{\"name\":\"LOG_LEVEL\"}":{".":{},"f:name":{},"f:value":{}},"k:{\"name\":\"POD_NAME\"}":{".":{},"f:name":{},"f:valueFrom":{".":{},"f:fieldRef":{}}}},"f:image":{},"f:imagePullPolicy":{},"f:livenessProbe":{".":{},"f:failureThreshold":{},"f:httpGet":{".":{},"f:path":{},"f:port":{},"f:scheme":{}}},"f:name":{},"f:ports":{".":{},"k:{\"containerPort\":8080,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},"f:resources":{".":{},"f:limits":{".":{},"f:memory":{}},"f:requests":{".":{},"f:cpu":{}}},"f:securityContext":{},"f:volumeMounts":{".":{},"k:{\"mountPath\":\"/etc/config\"}":{".":{},"f:mountPath":{},"f:name":{}}}}`
 	}
-	return []byte(`{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{}},"f:generateName":{},"f:labels":{".":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"` + hash + `\"}":{}}},"f:spec":{"f:containers":{` + container("main") + `},"f:dnsPolicy":{},"f:restartPolicy":{},"f:serviceAccountName":{},"f:volumes":{".":{},"k:{\"name\":\"config\"}":{".":{},"f:configMap":{},"f:name":{}}}}}`)
+	return `{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{}},"f:generateName":{},"f:labels":{".":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"` + hash + `\"}":{}}},"f:spec":{"f:containers":{` + container("main") + `},"f:dnsPolicy":{},"f:restartPolicy":{},"f:serviceAccountName":{},"f:volumes":{".":{},"k:{\"name\":\"config\"}":{".":{},"f:configMap":{},"f:name":{}}}}}`
 }
 
 // statusFields is what the kubelet owns; it mentions the address of the Pod.
-func (c *cluster) statusFields() []byte {
+func (c *cluster) statusFields() string {
 	condition := func(t string) string {
 		return `"k:{\"type\":\"` + t + `\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}`
 	}
-	return []byte(`{"f:status":{"f:conditions":{` + condition("ContainersReady") + `,` + condition("Initialized") + `,` + condition("Ready") +
-		`},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:podIPs":{".":{},"k:{\"ip\":\"` + c.address() + `\"}":{".":{},"f:ip":{}}},"f:startTime":{}}}`)
+	return `{"f:status":{"f:conditions":{` + condition("ContainersReady") + `,` + condition("Initialized") + `,` + condition("Ready") +
+		`},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:podIPs":{".":{},"k:{\"ip\":\"` + c.address() + `\"}":{".":{},"f:ip":{}}},"f:startTime":{}}}`
 }
 
 func (c *cluster) address() string {

@@ -29,6 +29,8 @@ type withState struct {
 
 type hidden struct{ Exported, hiddenToo string }
 
+var _ = hidden{}.hiddenToo
+
 type deep struct {
 	Items []map[string]*struct{ Hook func() }
 }

@@ -175,7 +175,8 @@ func TestNilAndEmptyStayApart(t *testing.T) {
 	e.Maps.S, e.Maps.B, e.Maps.I = map[string]string{}, map[string][]byte{"nil": nil, "empty": {}}, map[int8]string{}
 	e.Maps.T, e.Maps.E = map[bool]uint64{false: 0, true: 1}, map[string]struct{}{"": {}}
 	e.Maps.P, e.Maps.M = map[string]*everything{"nil": nil, "empty": {}}, map[string]map[string]string{"nil": nil, "empty": {}}
-	e.Raw.Raw, e.Unknown.Raw, e.Fields.Raw, e.JSON.Raw = []byte{}, []byte{}, []byte{}, []byte{}
+	e.Raw.Raw, e.Unknown.Raw, e.JSON.Raw = []byte{}, []byte{}, []byte{}
+	e.Fields.SetRawBytes([]byte{})
 	e.Any, e.Content = []any(nil), map[string]any{}
 	e.Contents = map[string]map[string]any{"nil": nil, "empty": {}, "typed": {"nil": map[string]any(nil), "none": nil}}
 	out := copyOf(t, e, d)
@@ -239,7 +240,7 @@ func TestLargeByteSlices(t *testing.T) {
 			for i := range 3 {
 				m := &metav1.PartialObjectMetadata{}
 				m.Name = string(rune('a' + i))
-				m.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: raw[:n]}}}
+				m.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(string(raw[:n]))}}
 				copyOf(t, m, d)
 			}
 		}
