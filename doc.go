@@ -20,11 +20,12 @@
 //     (structured, unstructured, metadata only), and lists and watches for it.
 //   - pkg/reader reads objects and lists out of an informer's store, as copies
 //     that belong to the caller.
-//   - pkg/watchcache is the engine of the next informer: ordered state with
-//     snapshots, a window of events, subscribers; the cache does not use it yet.
-//   - pkg/index declares field indexes, and answers field selectors from them.
-//   - pkg/flat keeps an object as bytes that are cheap to copy out; the cache does
-//     not use it yet.
+//   - pkg/watchcache is the engine of the informer: ordered state with snapshots,
+//     a window of events, and subscribers that may lag.
+//   - pkg/index keeps posting lists of labels and declared fields, and plans how a
+//     selector is answered from them.
+//   - pkg/object is what the cache keeps of an object: flat, or decoded.
+//   - pkg/flat keeps an object as bytes that are cheap to copy out.
 //   - envtest runs an API server with its etcd in the test process.
 //   - envtest/cmd/apiserver runs such a server as a process of its own.
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
@@ -33,6 +34,6 @@
 //   - examples holds one small program for each use; begin with
 //     examples/quickstart.
 //
-// Imports point down: cache, informers, reader, watchcache, index, flat. Nothing in pkg imports
+// Imports point down: cache, informers, reader, watchcache, index, object, flat. Nothing in pkg imports
 // envtest, except in tests.
 package tarn

@@ -289,7 +289,7 @@ var _ = Describe("Bad input", func() {
 		})
 
 		It("a continue token", func(ctx SpecContext) {
-			Expect(c.List(ctx, &corev1.PodList{}, client.Continue("token"))).To(MatchError(ContainSubstring("continue list option is not supported")))
+			Expect(c.List(ctx, &corev1.PodList{}, client.Continue("token"))).To(MatchError(ContainSubstring("continue key is not valid")))
 		})
 
 		It("an untyped list without a kind", func(ctx SpecContext) {

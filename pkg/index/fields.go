@@ -37,6 +37,14 @@ type Informer interface {
 	AddIndexers(toolscache.Indexers) error
 }
 
+// FieldInformer is an informer that keeps the values of a field by itself, and
+// needs no keys made of them.
+type FieldInformer interface {
+	// AddField makes the informer keep an index, called name, of the values that
+	// extract returns.
+	AddField(name string, extract client.IndexerFunc) error
+}
+
 // Declare adds an index over the values that extract returns to informer; it
 // works before and after the informer has started.
 //
@@ -58,34 +66,47 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 		return nil
 	}
 	d := &declared{field: field, gvk: f.gvk, logger: f.logger, extract: extract}
-	if err := informer.AddIndexers(toolscache.Indexers{Name(field): indexFunc(d.values)}); err != nil {
+	if err := add(informer, Name(field), d.values); err != nil {
 		return fmt.Errorf("cannot index field %q of %s: %w", field, Describe(f.gvk), err)
 	}
 	f.byName[field] = d
 	return nil
 }
 
-// extractor returns the function behind field and whether an index serves it.
-func (f *Fields) extractor(field string) (extract client.IndexerFunc, indexed bool, err error) {
+func add(informer Informer, name string, extract client.IndexerFunc) error {
+	if own, ok := informer.(FieldInformer); ok {
+		return own.AddField(name, extract)
+	}
+	return informer.AddIndexers(toolscache.Indexers{name: indexFunc(extract)})
+}
+
+// Fields that every object has, so that they need not be declared. A declaration
+// takes precedence.
+const (
+	fieldName      = "metadata.name"
+	fieldNamespace = "metadata.namespace"
+)
+
+// indexed reports whether an index serves field; a field that none serves and that
+// not every object has is an error.
+func (f *Fields) indexed(field string) (bool, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if _, ok := f.byName[field]; ok {
+		return true, nil
+	}
+	if field == fieldName || field == fieldNamespace {
+		return false, nil
+	}
+	return false, &NotIndexedError{GVK: f.gvk, Field: field}
+}
+
+// Values returns the values of a declared field of obj; none of others.
+func (f *Fields) Values(obj client.Object, field string) []string {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if d, ok := f.byName[field]; ok {
-		return d.extract, true, nil
-	}
-	if extract := builtin(field); extract != nil {
-		return extract, false, nil
-	}
-	return nil, false, &NotIndexedError{GVK: f.gvk, Field: field}
-}
-
-// builtin returns the extractor of a field that every object has, so that it
-// need not be declared; nil for others. A declaration takes precedence.
-func builtin(field string) client.IndexerFunc {
-	switch field {
-	case "metadata.name":
-		return func(obj client.Object) []string { return []string{obj.GetName()} }
-	case "metadata.namespace":
-		return func(obj client.Object) []string { return []string{obj.GetNamespace()} }
+		return d.extract(obj)
 	}
 	return nil
 }

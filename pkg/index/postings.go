@@ -64,10 +64,12 @@ func (p *Postings) Len() int { return p.pairs.Len() }
 // much as reading the longest.
 func (p *Postings) Count(value, prefix string, limit int) int {
 	count := 0
-	p.Keys(value, prefix)(func(string) bool {
+	for range p.Keys(value, prefix) {
+		if count == limit {
+			break
+		}
 		count++
-		return count < limit
-	})
+	}
 	return count
 }
 

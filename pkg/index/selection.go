@@ -5,11 +5,10 @@ package index
 
 import (
 	"fmt"
-	"slices"
+	"iter"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Selection is a field selector, resolved against the declared fields of a kind.
@@ -22,8 +21,7 @@ type Selection struct {
 type requirement struct {
 	field, value string
 	negated      bool
-	indexed      bool
-	extract      client.IndexerFunc
+	indexed      bool // by a declared field; otherwise it is one that every object has
 }
 
 // Select resolves selector; nil selects everything. It understands =, == and !=
@@ -39,7 +37,7 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	}
 	s := Selection{requirements: make([]requirement, 0, len(required))}
 	for _, r := range required {
-		extract, indexed, err := f.extractor(r.Field)
+		indexed, err := f.indexed(r.Field)
 		if err != nil {
 			return Selection{}, err
 		}
@@ -49,7 +47,7 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 				selector, Describe(f.gvk), r.Operator)
 		}
 		s.requirements = append(s.requirements, requirement{
-			field: r.Field, value: r.Value, negated: negated, indexed: indexed, extract: extract,
+			field: r.Field, value: r.Value, negated: negated, indexed: indexed,
 		})
 	}
 	return s, nil
@@ -58,34 +56,53 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 // Nothing reports that no object can match.
 func (s Selection) Nothing() bool { return s.nothing }
 
-// Index names an index, and the key in it, whose objects include all that match
-// in namespace (empty: in all namespaces). ok is false if no requirement can be
-// answered from an index. The objects must still be passed through Matches.
-func (s Selection) Index(namespace string) (name, key string, ok bool) {
-	for _, r := range s.requirements {
-		if r.indexed && !r.negated {
-			return Name(r.field), Key(namespace, r.value), true
-		}
-	}
-	return "", "", false
-}
-
 // Name returns the object name that every match must have, if there is one.
 func (s Selection) Name() (name string, ok bool) {
 	for _, r := range s.requirements {
-		if r.field == "metadata.name" && !r.indexed && !r.negated {
+		if r.field == fieldName && !r.indexed && !r.negated {
 			return r.value, true
 		}
 	}
 	return "", false
 }
 
+// Equals walks the names of the declared fields that every match must have a value
+// of, and the values.
+func (s Selection) Equals() iter.Seq2[string, string] {
+	return func(yield func(field, value string) bool) {
+		for _, r := range s.requirements {
+			if r.indexed && !r.negated && !yield(r.field, r.value) {
+				return
+			}
+		}
+	}
+}
+
+// Object is what a selection is matched against.
+type Object interface {
+	GetName() string
+	GetNamespace() string
+	// HasFieldValue reports whether the object has a value of a declared field.
+	HasFieldValue(field, value string) bool
+}
+
 // Matches reports whether obj meets every requirement.
-func (s Selection) Matches(obj client.Object) bool {
+func (s Selection) Matches(obj Object) bool {
 	for _, r := range s.requirements {
-		if slices.Contains(r.extract(obj), r.value) == r.negated {
+		if r.met(obj) == r.negated {
 			return false
 		}
 	}
 	return !s.nothing
+}
+
+func (r *requirement) met(obj Object) bool {
+	switch {
+	case r.indexed:
+		return obj.HasFieldValue(r.field, r.value)
+	case r.field == fieldName:
+		return obj.GetName() == r.value
+	default:
+		return obj.GetNamespace() == r.value
+	}
 }

@@ -48,32 +48,50 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source) (*MapE
 
 	lw := newListWatch(src, o.Selector, o.EnableWatchBookmarks)
 	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+	var (
+		store reader.Store
+		err   error
+	)
 	if o.NewInformer != nil {
 		e.Informer = o.NewInformer(lw, src.example(), jitter(o.ResyncPeriod), indexers)
-	} else {
-		identifier, err := e.identify(o.Name, mapping)
-		if err != nil {
-			return nil, err
-		}
-		e.Informer = toolscache.NewSharedIndexInformerWithOptions(lw, src.example(), toolscache.SharedIndexInformerOptions{
-			ResyncPeriod:      jitter(o.ResyncPeriod),
-			Indexers:          indexers,
-			ObjectDescription: key.String(),
-			Identifier:        identifier,
-		})
+		store = reader.NewIndexer(e.Informer.GetIndexer(), e.fields)
+	} else if store, err = e.newInformer(o, mapping, lw, src, indexers); err != nil {
+		return nil, err
 	}
 	if err := e.configure(o); err != nil {
 		e.release()
 		return nil, fmt.Errorf("setting up the informer of %s: %w", key, err)
 	}
 	e.Reader = reader.New(reader.Options{
-		Indexer:         e.Informer.GetIndexer(),
+		Store:           store,
 		GVK:             key.GroupVersionKind,
 		Scope:           mapping.Scope.Name(),
 		Fields:          e.fields,
 		DisableDeepCopy: o.UnsafeDisableDeepCopy,
 	})
 	return e, nil
+}
+
+// newInformer makes an informer of our own, and returns its store.
+func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolscache.ListerWatcher, src source, indexers toolscache.Indexers) (reader.Store, error) {
+	identifier, err := e.identify(o.Name, mapping)
+	if err != nil {
+		return nil, err
+	}
+	informer, err := NewInformer(lw, InformerOptions{
+		Example:      src.example(),
+		Description:  e.key.String(),
+		ResyncPeriod: jitter(o.ResyncPeriod),
+		Indexers:     indexers,
+		Decoded:      o.UnsafeDisableDeepCopy, // what is shared must be there to be shared
+		Identifier:   identifier,
+	})
+	if err != nil {
+		e.release()
+		return nil, err
+	}
+	e.Informer = informer
+	return informer.Store(), nil
 }
 
 // identify registers the informer's name, under which client-go publishes its

@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/object"
 )
 
 // fill replaces the items of out by those given.
-func fill(out client.ObjectList, items []item, disableDeepCopy *bool) error {
+func fill(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
 	target, err := meta.GetItemsPtr(out)
 	if err != nil {
 		return fmt.Errorf("cannot list into %T: %w", out, err)
@@ -25,19 +27,19 @@ func fill(out client.ObjectList, items []item, disableDeepCopy *bool) error {
 	}
 
 	filled := reflect.MakeSlice(slice.Type(), len(items), len(items))
-	want := reflect.PointerTo(elem)
-	copier := copierFor(want)
 	for i, it := range items {
-		if have := reflect.TypeOf(it.obj); have != want {
-			return fmt.Errorf("cannot list %s into %T: its items are %s, the cache holds %s", it.from.gvk.Kind, out, elem, have)
+		slot, ok := filled.Index(i).Addr().Interface().(runtime.Object)
+		if !ok {
+			return fmt.Errorf("cannot list %s into %T: its items are %s, which are no objects", it.from.gvk.Kind, out, elem)
 		}
-		slot := filled.Index(i)
 		if it.from.shares(disableDeepCopy) {
-			slot.Set(reflect.ValueOf(it.obj).Elem())
-			continue
+			err = it.from.store.form().ShareInto(it.obj, slot)
+		} else if err = it.from.store.form().CopyInto(it.obj, slot); err == nil {
+			slot.GetObjectKind().SetGroupVersionKind(it.from.gvk)
 		}
-		copier.copyInto(it.obj, slot.Addr())
-		slot.Addr().Interface().(client.Object).GetObjectKind().SetGroupVersionKind(it.from.gvk)
+		if err != nil {
+			return fmt.Errorf("cannot list %s into %T: %w", it.from.gvk.Kind, out, err)
+		}
 	}
 	slice.Set(filled)
 	return nil
@@ -48,18 +50,35 @@ var rawExtension = reflect.TypeFor[runtime.RawExtension]()
 
 // fillAny serves lists whose items are not plain structs: pointers, interfaces
 // and raw extensions.
-func fillAny(out client.ObjectList, items []item, disableDeepCopy *bool) error {
+func fillAny(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
 	objs := make([]runtime.Object, len(items))
 	for i, it := range items {
-		if it.from.shares(disableDeepCopy) {
-			objs[i] = it.obj
-			continue
+		shared := it.from.shares(disableDeepCopy)
+		obj, err := it.from.object(it.obj, shared)
+		if err != nil {
+			return fmt.Errorf("cannot list %s into %T: %w", it.from.gvk.Kind, out, err)
 		}
-		objs[i] = it.obj.DeepCopyObject()
-		objs[i].GetObjectKind().SetGroupVersionKind(it.from.gvk)
+		objs[i] = obj
 	}
 	if err := meta.SetList(out, objs); err != nil {
 		return fmt.Errorf("cannot list into %T: %w", out, err)
 	}
 	return nil
+}
+
+// object returns an object of its own, or one that is shared.
+func (r *CacheReader) object(o object.Object, shared bool) (runtime.Object, error) {
+	raw, err := r.store.form().Shared(o)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := raw.(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("the cache holds a %T, which is no object; check the transform of this kind", raw)
+	}
+	if !shared {
+		obj = obj.DeepCopyObject()
+		obj.GetObjectKind().SetGroupVersionKind(r.gvk)
+	}
+	return obj, nil
 }

@@ -6,12 +6,10 @@ package reader
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -19,9 +17,8 @@ import (
 
 // Options say what a CacheReader reads. All but DisableDeepCopy must be set.
 type Options struct {
-	// Indexer is the store; it has a namespace index (toolscache.NamespaceIndex)
-	// unless the kind is cluster-scoped.
-	Indexer toolscache.Indexer
+	// Store holds the objects.
+	Store Store
 	// GVK is the kind of the objects in the store.
 	GVK schema.GroupVersionKind
 	// Scope is the scope of the kind.
@@ -35,7 +32,7 @@ type Options struct {
 // CacheReader implements client.Reader for one kind in one scope. It is safe for
 // concurrent use.
 type CacheReader struct {
-	indexer         toolscache.Indexer
+	store           Store
 	gvk             schema.GroupVersionKind
 	scope           meta.RESTScopeName
 	fields          *index.Fields
@@ -47,7 +44,7 @@ var _ client.Reader = (*CacheReader)(nil)
 // New returns a reader.
 func New(o Options) *CacheReader {
 	return &CacheReader{
-		indexer:         o.Indexer,
+		store:           o.Store,
 		gvk:             o.GVK,
 		scope:           o.Scope,
 		fields:          o.Fields,
@@ -65,7 +62,7 @@ func (r *CacheReader) Get(_ context.Context, key client.ObjectKey, out client.Ob
 		key.Namespace = ""
 	}
 
-	found, exists, err := r.indexer.GetByKey(storeKey(key))
+	obj, exists, err := r.store.get(key)
 	if err != nil {
 		return fmt.Errorf("reading %s %s from the cache: %w", r.gvk.Kind, key, err)
 	}
@@ -73,19 +70,12 @@ func (r *CacheReader) Get(_ context.Context, key client.ObjectKey, out client.Ob
 		// The API server names the resource here; a cache knows the kind.
 		return apierrors.NewNotFound(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name)
 	}
-	obj, ok := found.(client.Object)
-	if !ok {
-		return fmt.Errorf("the cache of %s holds a %T for %s, which is no client.Object; check the transform of this kind", r.gvk.Kind, found, key)
-	}
-	if have, want := reflect.TypeOf(obj), reflect.TypeOf(out); have != want {
-		return fmt.Errorf("cache had type %s, but %s was asked for", have, want)
-	}
-
 	if r.shares(o.UnsafeDisableDeepCopy) {
-		reflect.ValueOf(out).Elem().Set(reflect.ValueOf(obj).Elem())
-		return nil
+		return r.store.form().ShareInto(obj, out)
 	}
-	copierFor(reflect.TypeOf(obj)).copyInto(obj, reflect.ValueOf(out))
+	if err := r.store.form().CopyInto(obj, out); err != nil {
+		return err
+	}
 	out.GetObjectKind().SetGroupVersionKind(r.gvk)
 	return nil
 }
@@ -101,12 +91,4 @@ func (r *CacheReader) List(ctx context.Context, out client.ObjectList, opts ...c
 // option of the call.
 func (r *CacheReader) shares(call *bool) bool {
 	return r.disableDeepCopy || call != nil && *call
-}
-
-// storeKey is client-go's MetaNamespaceKeyFunc for a key.
-func storeKey(key client.ObjectKey) string {
-	if key.Namespace == "" {
-		return key.Name
-	}
-	return key.Namespace + "/" + key.Name
 }

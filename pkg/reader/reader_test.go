@@ -50,7 +50,7 @@ func newFixture(t *testing.T, gvk schema.GroupVersionKind, scope meta.RESTScopeN
 		toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
 	})
 	f.CacheReader = reader.New(reader.Options{
-		Indexer: f.store, GVK: gvk, Scope: scope, Fields: f.fields, DisableDeepCopy: share,
+		Store: reader.NewIndexer(f.store, f.fields), GVK: gvk, Scope: scope, Fields: f.fields, DisableDeepCopy: share,
 	})
 	for _, obj := range objects {
 		f.Expect(f.store.Add(obj)).To(Succeed())
@@ -168,24 +168,32 @@ func TestListOfNothingIsEmptyAndNotNil(t *testing.T) {
 	f.Expect(list.Continue).To(BeEmpty())
 }
 
-func TestListLimit(t *testing.T) {
+func TestListLimitAndContinue(t *testing.T) {
 	f := pods(t, pod("a", "3", 1), pod("a", "1", 2), pod("a", "2", 3))
 	list := &corev1.PodList{}
 	f.Expect(f.List(t.Context(), list, client.Limit(2))).To(Succeed())
 	f.Expect(names(list)).To(Equal([]string{"a/1", "a/2"}))
-	f.Expect(list.Continue).NotTo(BeEmpty(), "the list was cut short")
+	f.Expect(list.RemainingItemCount).To(HaveValue(Equal(int64(1))))
+	f.Expect(f.List(t.Context(), list, client.Limit(2), client.Continue(list.Continue))).To(Succeed())
+	f.Expect(names(list)).To(Equal([]string{"a/3"}))
+	f.Expect(list.Continue).To(BeEmpty())
+	f.Expect(list.RemainingItemCount).To(BeNil())
 	f.Expect(f.List(t.Context(), list, client.Limit(3))).To(Succeed())
 	f.Expect(names(list)).To(HaveLen(3))
 	f.Expect(list.Continue).To(BeEmpty())
 }
 
-func TestListContinue(t *testing.T) {
+func TestListContinueErrors(t *testing.T) {
 	f := pods(t, pod("a", "1", 1))
 	list := &corev1.PodList{}
 	f.Expect(f.List(t.Context(), list)).To(Succeed())
 	f.Expect(list.Continue).To(Equal("continue-not-supported"), "as controller-runtime's suite asserts")
 	f.Expect(f.List(t.Context(), list, client.Continue(list.Continue))).To(MatchError("continue list option is not supported by the cache"))
-	f.Expect(f.List(t.Context(), list, client.Continue("token"))).To(MatchError(ContainSubstring("list without Continue")))
+	for _, bad := range []string{"token", "e30"} {
+		err := f.List(t.Context(), list, client.Continue(bad))
+		f.Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "%v", err)
+		f.Expect(err).To(MatchError(ContainSubstring("continue key is not valid")))
+	}
 }
 
 func TestListRefusesANamespaceForAClusterScopedKind(t *testing.T) {

@@ -29,6 +29,9 @@ type Options[V any] struct {
 	// Values passes to yield what an object has under the name of an index. It must
 	// always give the same for the same value. An engine without indexes needs none.
 	Values func(value V, index string, yield func(string))
+	// Dropped is told of every value that is no longer part of the state. It is
+	// called with the lock held and must not call the engine.
+	Dropped func(value V)
 }
 
 // DefaultWindow is long enough for the bursts that a subscriber meets while it
@@ -37,7 +40,8 @@ const DefaultWindow = 1024
 
 // Engine keeps the state of a watched source. Make one with New.
 type Engine[V any] struct {
-	values func(V, string, func(string))
+	values  func(V, string, func(string))
+	dropped func(V)
 
 	mu       sync.RWMutex // guards what follows
 	items    *btree.BTreeG[Item[V]]
@@ -55,8 +59,12 @@ func New[V any](o Options[V]) *Engine[V] {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
 	}
+	if o.Dropped == nil {
+		o.Dropped = func(V) {}
+	}
 	return &Engine[V]{
 		values:  o.Values,
+		dropped: o.Dropped,
 		items:   newTree[V](),
 		indexes: map[string]*index.Postings{},
 		window:  window[V]{capacity: o.Window},
@@ -102,11 +110,13 @@ func (e *Engine[V]) applyLocked(c *Change[V]) {
 		event.Type, event.Previous = Deleted, previous
 		event.Item.Value = *new(V)
 		e.reindexLocked(&previous, nil)
+		e.dropped(previous.Value)
 	} else {
 		previous, ok := e.items.Set(c.Item)
 		if ok {
 			event.Type, event.Previous = Updated, previous
 			e.reindexLocked(&previous, &c.Item)
+			e.dropped(previous.Value)
 		} else {
 			event.Type = Added
 			e.reindexLocked(nil, &c.Item)
@@ -149,6 +159,10 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	}
 	e.window.clear()
 	e.snapshot = nil
+	e.items.Scan(func(item Item[V]) bool {
+		e.dropped(item.Value)
+		return true
+	})
 	e.items = fresh
 	e.complete = true
 	e.revision = max(e.revision, revision)

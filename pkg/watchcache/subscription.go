@@ -91,6 +91,18 @@ func (s *Subscription[V]) Next(ctx context.Context) (Batch[V], error) {
 	}
 }
 
+// State returns the state of now if it is what the subscriber has seen: if it has
+// consumed everything that there is.
+func (s *Subscription[V]) State() (*Snapshot[V], bool) {
+	e := s.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.base != nil || s.given != e.window.next {
+		return nil, false
+	}
+	return e.snapshotLocked(), true
+}
+
 // poll returns the next batch, or else a channel that is closed at the next change.
 func (s *Subscription[V]) poll() (_ Batch[V], changed <-chan struct{}, ok bool) {
 	e := s.engine

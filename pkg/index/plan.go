@@ -1,0 +1,109 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package index
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// LabelName is the name of the index over the values of a label.
+func LabelName(key string) string { return "label:" + key }
+
+// Plan is where to look for the objects that match a selector: in the posting
+// lists of some values of one index. They hold every match, and maybe others.
+type Plan struct {
+	postings *Postings
+	prefix   string
+	values   []string // nil stands for all
+}
+
+// Keys returns the keys to look at, in order and each once.
+func (p Plan) Keys() []string {
+	var keys []string
+	if p.values == nil {
+		for value := range p.postings.Values() {
+			keys = slices.AppendSeq(keys, p.postings.Keys(value, p.prefix))
+		}
+	}
+	for _, value := range p.values {
+		keys = slices.AppendSeq(keys, p.postings.Keys(value, p.prefix))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// count returns how many keys there are to look at, or limit if there are as many.
+func (p Plan) count(limit int) int {
+	if p.values == nil {
+		return min(p.postings.Len(), limit)
+	}
+	count := 0
+	for _, value := range p.values {
+		if count += p.postings.Count(value, p.prefix, limit-count); count >= limit {
+			return limit
+		}
+	}
+	return count
+}
+
+// LabelKeys returns the labels whose indexes could answer selector. A requirement
+// that an object meets without the label is answered by no index.
+func LabelKeys(selector labels.Selector) []string {
+	var keys []string
+	for _, r := range requirements(selector) {
+		if _, ok := wanted(r); ok {
+			keys = append(keys, r.Key())
+		}
+	}
+	return keys
+}
+
+func requirements(selector labels.Selector) labels.Requirements {
+	if selector == nil {
+		return nil
+	}
+	all, _ := selector.Requirements()
+	return all
+}
+
+// wanted returns the values of the label that meet r, nil for all of them; ok is
+// false if others do too.
+func wanted(r labels.Requirement) (values []string, ok bool) {
+	switch r.Operator() {
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return r.Values().UnsortedList(), true
+	case selection.Exists:
+		return nil, true
+	}
+	return nil, false
+}
+
+// NewPlan chooses the shortest posting lists that hold every match. open returns an
+// index by its name, nil if there is none; prefix is that of the keys that count.
+// The plan must be shorter than limit to be worth more than looking at all objects;
+// ok is false if there is none.
+func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) *Postings, prefix string, limit int) (plan Plan, ok bool) {
+	consider := func(name string, values []string) {
+		postings := open(name)
+		if postings == nil {
+			return
+		}
+		candidate := Plan{postings: postings, prefix: prefix, values: values}
+		if count := candidate.count(limit); count < limit {
+			plan, limit, ok = candidate, count, true
+		}
+	}
+	for field, value := range byField.Equals() {
+		consider(Name(field), []string{value})
+	}
+	for _, r := range requirements(byLabel) {
+		if values, usable := wanted(r); usable {
+			consider(LabelName(r.Key()), values)
+		}
+	}
+	return plan, ok
+}

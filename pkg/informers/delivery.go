@@ -1,0 +1,31 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"sync"
+
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// delivery is an event as the handlers get it. They share it, so that nothing is
+// made twice.
+type delivery struct {
+	form     *object.Form
+	current  any // of a deletion: the last state
+	once     sync.Once
+	previous any
+	err      error
+}
+
+func newDelivery(form *object.Form, current any) *delivery {
+	return &delivery{form: form, current: current}
+}
+
+// before returns the object as it was before the event.
+func (d *delivery) before(event *watchcache.Event[object.Object]) (any, error) {
+	d.once.Do(func() { d.previous, d.err = d.form.Materialize(event.Previous.Value) })
+	return d.previous, d.err
+}

@@ -1,0 +1,253 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// registration is an event handler that follows the engine.
+type registration struct {
+	informer     *Informer
+	handler      toolscache.ResourceEventHandler
+	logger       klog.Logger
+	subscription *watchcache.Subscription[object.Object]
+	resync       time.Duration // zero is never
+	removed      atomic.Bool
+	synced       chan struct{} // closed when the handler has returned from the initial state
+	ended        chan struct{} // closed when no more events come
+}
+
+var _ toolscache.ResourceEventHandlerRegistration = (*registration)(nil)
+
+// minimumResync is client-go's: handlers must not be kept busy by resyncs.
+const minimumResync = time.Second
+
+// AddEventHandler implements SharedInformer.
+func (i *Informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod implements SharedInformer.
+func (i *Informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
+}
+
+// AddEventHandlerWithOptions implements SharedInformer. The handler gets the state
+// of now first, and then what follows.
+func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase == stopped {
+		return nil, fmt.Errorf("handler %v was not added: %w", handler, errInformerStopped)
+	}
+	r := &registration{
+		informer:     i,
+		handler:      handler,
+		logger:       klog.Background(),
+		subscription: i.engine.Subscribe(nil),
+		synced:       make(chan struct{}),
+		ended:        make(chan struct{}),
+	}
+	if options.Logger != nil {
+		r.logger = *options.Logger
+	}
+	wanted := i.resyncPeriod
+	if options.ResyncPeriod != nil {
+		wanted = *options.ResyncPeriod
+	}
+	r.resync = i.resyncPeriodLocked(wanted, r.logger)
+	i.handlers[r] = struct{}{}
+	if i.phase == started {
+		ctx := i.ctx
+		i.running.Go(func() { r.run(ctx) })
+	}
+	return r, nil
+}
+
+// resyncPeriodLocked returns the period at which a handler is resynced that wants to
+// be at another. The rules are client-go's: a second at least; before the start the
+// shortest period decides how often is checked, afterwards that is fixed.
+func (i *Informer) resyncPeriodLocked(wanted time.Duration, logger klog.Logger) time.Duration {
+	if wanted <= 0 {
+		return 0
+	}
+	if i.checkPeriod == 0 {
+		logger.Info("Warning: the handler asks for resyncs, the informer has none", "type", i.description, "period", wanted)
+		return 0
+	}
+	period := max(wanted, minimumResync)
+	if period < i.checkPeriod {
+		if i.phase == created {
+			i.checkPeriod = period
+		} else {
+			period = i.checkPeriod
+		}
+	}
+	if period != wanted {
+		logger.Info("Warning: the handler's resync period is too short", "type", i.description, "wanted", wanted, "period", period)
+	}
+	return period
+}
+
+// RemoveEventHandler implements SharedInformer. It is idempotent, and does not wait
+// for the handler to return from the event that it may be working on.
+func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
+	r, ok := handle.(*registration)
+	if !ok || r.informer != i {
+		return fmt.Errorf("invalid key type %T, or of another informer", handle)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, ok := i.handlers[r]; !ok {
+		return nil
+	}
+	delete(i.handlers, r)
+	r.removed.Store(true)
+	r.subscription.Close()
+	if i.phase == created {
+		close(r.ended)
+	}
+	return nil
+}
+
+// HasSynced implements ResourceEventHandlerRegistration.
+func (r *registration) HasSynced() bool { return toolscache.IsDone(r.HasSyncedChecker()) }
+
+// HasSyncedChecker implements ResourceEventHandlerRegistration.
+func (r *registration) HasSyncedChecker() toolscache.DoneChecker {
+	name := fmt.Sprintf("%T", r.handler)
+	return doneChecker{name: "SharedIndexInformer " + r.informer.description + " + event handler " + name, done: r.synced}
+}
+
+// ShutdownChan is closed when the handler has returned from its last event; client-go's
+// ShutDownEventHandler waits for it.
+func (r *registration) ShutdownChan() <-chan struct{} { return r.ended }
+
+// run passes events to the handler until ctx ends or the handler is removed.
+func (r *registration) run(ctx context.Context) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	defer close(r.ended)
+	defer r.subscription.Close()
+	nextResync := r.informer.clock.Now().Add(r.resync)
+	for {
+		batch, err := r.next(ctx, nextResync)
+		switch {
+		case errors.Is(err, errResync):
+			if state, ok := r.subscription.State(); ok {
+				r.resyncTo(ctx, state)
+				nextResync = nextResync.Add(r.resync)
+			}
+			continue
+		case err != nil:
+			return
+		}
+		if batch.Diff != nil {
+			r.catchUp(ctx, batch.Diff)
+		}
+		for n := range batch.Events {
+			if ctx.Err() != nil || r.removed.Load() {
+				return
+			}
+			r.deliver(ctx, &batch.Events[n])
+		}
+	}
+}
+
+// errResync is the cause for which waiting for events ends when a resync is due.
+var errResync = errors.New("resync")
+
+// next waits for events, or for a resync to be due once all events were seen.
+func (r *registration) next(ctx context.Context, resync time.Time) (watchcache.Batch[object.Object], error) {
+	if r.resync == 0 {
+		return r.subscription.Next(ctx)
+	}
+	until, cancel := context.WithDeadlineCause(ctx, resync, errResync)
+	defer cancel()
+	return r.subscription.Next(until)
+}
+
+// catchUp passes on what leads from the state that the handler has seen to another.
+func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object]) {
+	for event := range diff.Events() {
+		if ctx.Err() != nil || r.removed.Load() {
+			return
+		}
+		r.deliver(ctx, &event)
+	}
+	if diff.To.Complete() && !r.HasSynced() {
+		close(r.synced)
+	}
+}
+
+// deliver passes one event on.
+func (r *registration) deliver(ctx context.Context, event *watchcache.Event[object.Object]) {
+	if err := r.tryDeliver(event); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Cannot read an object out of the cache", "type", r.informer.description, "key", reader.StoreKey(event.Item.Key))
+	}
+}
+
+func (r *registration) tryDeliver(event *watchcache.Event[object.Object]) error {
+	shared, _ := event.Attached.(*delivery)
+	if shared == nil {
+		shared = newDelivery(r.informer.form, nil)
+		if event.Type != watchcache.Deleted {
+			current, err := r.informer.form.Materialize(event.Item.Value)
+			if err != nil {
+				return err
+			}
+			shared.current = current
+		}
+	}
+	switch event.Type {
+	case watchcache.Added:
+		r.handler.OnAdd(shared.current, !r.HasSynced())
+	case watchcache.Updated:
+		previous, err := shared.before(event)
+		if err != nil {
+			return err
+		}
+		if event.Item.Revision != event.Previous.Revision || event.Item.Revision == 0 {
+			r.handler.OnUpdate(previous, shared.current)
+		}
+	case watchcache.Deleted:
+		if shared.current != nil {
+			r.handler.OnDelete(shared.current)
+			return nil
+		}
+		previous, err := shared.before(event)
+		if err != nil {
+			return err
+		}
+		r.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: reader.StoreKey(event.Item.Key), Obj: previous})
+	}
+	return nil
+}
+
+// resyncTo tells the handler of every object again.
+func (r *registration) resyncTo(ctx context.Context, state *watchcache.Snapshot[object.Object]) {
+	for item := range state.Items("", "") {
+		if ctx.Err() != nil || r.removed.Load() {
+			return
+		}
+		obj, err := r.informer.form.Materialize(item.Value)
+		if err != nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "Cannot read an object out of the cache", "type", r.informer.description, "key", reader.StoreKey(item.Key))
+			continue
+		}
+		r.handler.OnUpdate(obj, obj)
+	}
+}

@@ -1,0 +1,312 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// Informer is client-go's SharedIndexInformer on the engine of package watchcache.
+//
+// client-go's Reflector lists and watches, and writes into the engine; each event
+// handler follows the engine in a goroutine of its own. What differs from
+// client-go's informer:
+//
+//   - A handler that is slower than the stream delays nobody and makes nothing
+//     grow. Once it is more than the window behind, it gets one event for each
+//     object that has changed, which leads from the state that it has seen to that
+//     of now. An object that has gone meanwhile is a DeletedFinalStateUnknown.
+//   - Objects may be kept flat, see package object. The store then makes objects of
+//     them when it is read, and handlers get objects that are made for the event;
+//     like client-go's, they are shared between the handlers and must not be
+//     changed.
+//
+// All methods are safe for concurrent use. The goroutine that runs the informer
+// owns those of the handlers, and returns when they have ended.
+type Informer struct {
+	lw          toolscache.ListerWatcher
+	example     runtime.Object
+	description string
+	clock       clock.WithTicker
+	engine      *watchcache.Engine[object.Object]
+	form        *object.Form
+	intake      *intake
+	synced      chan struct{} // closed when the first list is in the engine
+
+	mu           sync.Mutex // guards what follows
+	phase        phase
+	ctx          context.Context // of the run
+	reflector    *toolscache.Reflector
+	onWatchError toolscache.WatchErrorHandlerWithContext
+	checkPeriod  time.Duration // resyncs happen no more often
+	resyncPeriod time.Duration // of a handler that asks for none
+	handlers     map[*registration]struct{}
+	indexers     toolscache.Indexers
+
+	running sync.WaitGroup // the goroutines of the handlers
+}
+
+var _ toolscache.SharedIndexInformer = (*Informer)(nil)
+
+// phase is where an informer is in its life.
+type phase int
+
+const (
+	created phase = iota
+	started
+	stopped
+)
+
+// InformerOptions configure an [Informer]. Example must be set.
+type InformerOptions struct {
+	// Example is an empty object of the kind.
+	Example runtime.Object
+	// Description names the kind in logs.
+	Description string
+	// ResyncPeriod is how often a handler is told of every object again, unless it
+	// says otherwise; zero is never.
+	ResyncPeriod time.Duration
+	// Indexers are as in client-go.
+	Indexers toolscache.Indexers
+	// Decoded keeps the objects decoded.
+	Decoded bool
+	// Verify compares each object that is kept flat with its source, for tests.
+	Verify bool
+	// Window is the number of events that are kept for handlers; zero means
+	// watchcache.DefaultWindow.
+	Window int
+	// Identifier is the name under which client-go publishes the version of the store.
+	Identifier toolscache.InformerNameAndResource
+}
+
+// NewInformer returns an informer of what lw lists and watches.
+func NewInformer(lw toolscache.ListerWatcher, o InformerOptions) (*Informer, error) {
+	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
+	i := &Informer{
+		lw:          lw,
+		example:     o.Example,
+		description: o.Description,
+		clock:       clock.RealClock{},
+		form:        form,
+		engine: watchcache.New(watchcache.Options[object.Object]{
+			Window: o.Window, Values: reader.ValuesOf(form), Dropped: form.Release,
+		}),
+		synced:       make(chan struct{}),
+		onWatchError: toolscache.DefaultWatchErrorHandler,
+		checkPeriod:  o.ResyncPeriod,
+		resyncPeriod: o.ResyncPeriod,
+		handlers:     map[*registration]struct{}{},
+		indexers:     toolscache.Indexers{},
+	}
+	i.intake = newIntake(i, o.Identifier)
+	return i, i.AddIndexers(o.Indexers)
+}
+
+// Store is what readers read.
+func (i *Informer) Store() *reader.Engine { return reader.NewEngine(i.engine, i.form) }
+
+// Run implements SharedInformer.
+func (i *Informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext implements SharedInformer: it returns when ctx has ended and every
+// handler has returned from its last event.
+func (i *Informer) RunWithContext(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	reflector, ok := i.start(ctx)
+	if !ok {
+		cancel()
+		klog.FromContext(ctx).Info("Warning: the informer has started before, to run it again does nothing", "type", i.description)
+		return
+	}
+	i.listAndWatch(ctx, reflector)
+	i.mu.Lock()
+	i.phase = stopped
+	i.mu.Unlock()
+	cancel()
+	i.running.Wait()
+}
+
+// listAndWatch is Reflector.RunWithContext with the error handler of the informer: a
+// Reflector takes one in client-go's own informers alone. The times are client-go's.
+func (i *Informer) listAndWatch(ctx context.Context, reflector *toolscache.Reflector) {
+	i.mu.Lock()
+	handle := i.onWatchError
+	i.mu.Unlock()
+	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
+	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
+			handle(ctx, reflector, err)
+		}
+		return false, nil
+	})
+}
+
+// start begins the run and that of the handlers there are.
+func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != created {
+		return nil, false
+	}
+	i.phase, i.ctx = started, ctx
+	logger := klog.FromContext(ctx)
+	i.reflector = toolscache.NewReflectorWithOptions(i.lw, i.example, i.intake, toolscache.ReflectorOptions{
+		TypeDescription: i.description,
+		Clock:           i.clock,
+		Logger:          &logger,
+	})
+	for r := range i.handlers {
+		i.running.Go(func() { r.run(ctx) })
+	}
+	return i.reflector, true
+}
+
+var (
+	errStarted         = errors.New("informer has already started")
+	errInformerStopped = errors.New("the informer has stopped already")
+)
+
+// SetWatchErrorHandler implements SharedInformer.
+func (i *Informer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) error {
+	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext implements SharedInformer.
+func (i *Informer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != created {
+		return errStarted
+	}
+	i.onWatchError = handler
+	return nil
+}
+
+// SetTransform implements SharedInformer.
+func (i *Informer) SetTransform(transform toolscache.TransformFunc) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != created {
+		return errStarted
+	}
+	i.intake.transform = transform
+	return nil
+}
+
+// HasSynced implements SharedInformer.
+func (i *Informer) HasSynced() bool { return toolscache.IsDone(i.HasSyncedChecker()) }
+
+// HasSyncedChecker implements SharedInformer.
+func (i *Informer) HasSyncedChecker() toolscache.DoneChecker {
+	return doneChecker{name: fmt.Sprintf("SharedIndexInformer %T", i.example), done: i.synced}
+}
+
+type doneChecker struct {
+	name string
+	done <-chan struct{}
+}
+
+func (d doneChecker) Name() string          { return d.name }
+func (d doneChecker) Done() <-chan struct{} { return d.done }
+
+// LastSyncResourceVersion implements SharedInformer.
+func (i *Informer) LastSyncResourceVersion() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.reflector == nil {
+		return ""
+	}
+	return i.reflector.LastSyncResourceVersion()
+}
+
+// IsStopped implements SharedInformer.
+func (i *Informer) IsStopped() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.phase == stopped
+}
+
+// AddIndexers implements SharedIndexInformer.
+func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase == stopped {
+		return fmt.Errorf("indexer was not added: %w", errInformerStopped)
+	}
+	for name := range indexers {
+		if _, taken := i.indexers[name]; taken {
+			return fmt.Errorf("indexer conflict: there is an index called %q", name)
+		}
+	}
+	for name, f := range indexers {
+		i.indexers[name] = f
+		if name != toolscache.NamespaceIndex { // the order of the keys serves that one
+			i.addFieldLocked(name, func(obj client.Object) []string { return mustIndex(f, name, obj) })
+		}
+	}
+	return nil
+}
+
+// AddField implements index.FieldInformer.
+func (i *Informer) AddField(name string, extract client.IndexerFunc) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase == stopped {
+		return errInformerStopped
+	}
+	if _, taken := i.indexers[name]; taken {
+		return fmt.Errorf("indexer conflict: there is an index called %q", name)
+	}
+	i.indexers[name] = func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }
+	i.addFieldLocked(name, extract)
+	return nil
+}
+
+func (i *Informer) addFieldLocked(name string, extract func(client.Object) []string) {
+	i.form.Declare(name, extract)
+	i.engine.Rewrite(func(item watchcache.Item[object.Object]) object.Object { return i.form.Retell(item.Value) })
+	i.engine.AddIndex(name)
+}
+
+// mustIndex panics on an error of f, as client-go's store does: the index would be
+// wrong from then on.
+func mustIndex(f toolscache.IndexFunc, name string, obj client.Object) []string {
+	values, err := f(obj)
+	if err != nil {
+		panic(fmt.Errorf("unable to calculate an index entry for %s on index %q: %w", client.ObjectKeyFromObject(obj), name, err))
+	}
+	return values
+}
+
+// GetStore implements SharedInformer.
+func (i *Informer) GetStore() toolscache.Store { return i.GetIndexer() }
+
+// GetIndexer implements SharedIndexInformer. The Indexer is a view of the engine.
+func (i *Informer) GetIndexer() toolscache.Indexer { return &view{informer: i} }
+
+// GetController implements SharedInformer.
+func (i *Informer) GetController() toolscache.Controller { return controller{i} }
+
+// controller is the part of an informer that the interface asks for under this
+// name; to run it does nothing.
+type controller struct{ *Informer }
+
+func (controller) Run(<-chan struct{})            {}
+func (controller) RunWithContext(context.Context) {}

@@ -1,0 +1,169 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// intake is what the Reflector writes into: it transforms what was received, once,
+// keeps it in the form of the store, and passes it to the engine.
+type intake struct {
+	informer  *Informer
+	transform toolscache.TransformFunc // set before the informer starts
+	published toolscache.Store         // of client-go's, which publishes the version as a metric
+
+	writes int // since the dictionary was last looked at; of the Reflector's goroutine
+	sync   sync.Once
+}
+
+var (
+	_ toolscache.TransformingStore      = (*intake)(nil)
+	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
+)
+
+func newIntake(i *Informer, identifier toolscache.InformerNameAndResource) *intake {
+	return &intake{
+		informer:  i,
+		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(identifier, nil)),
+	}
+}
+
+// receive returns what the transform makes of obj, and its metadata.
+func (in *intake) receive(obj any) (any, metav1.Object, error) {
+	if in.transform != nil {
+		transformed, err := in.transform(obj)
+		if err != nil {
+			return nil, nil, fmt.Errorf("transforming: %w", err)
+		}
+		obj = transformed
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the transform of %s made a %T of an object, which has no metadata: %w", in.informer.description, obj, err)
+	}
+	return obj, m, nil
+}
+
+// Transformer implements TransformingStore: what the Reflector collects of a
+// streaming list is kept in the form of the store from the first.
+func (in *intake) Transformer() toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		obj, _, err := in.receive(obj)
+		if err != nil {
+			return nil, err
+		}
+		return in.informer.form.Keep(obj), nil
+	}
+}
+
+func item(o object.Object) watchcache.Item[object.Object] {
+	return watchcache.Item[object.Object]{
+		Key: reader.Key(o.Namespace(), o.Name()), Revision: revision(o.ResourceVersion()), Value: o,
+	}
+}
+
+// revision is the number in a resource version. One that is none, which no API
+// server sends, becomes a number that tells it from others.
+func revision(resourceVersion string) uint64 {
+	if n, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil || resourceVersion == "" {
+		return n
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(resourceVersion))
+	return uint64(h.Sum32())
+}
+
+// Add implements ReflectorStore.
+func (in *intake) Add(obj any) error { return in.Update(obj) }
+
+// Update implements ReflectorStore.
+func (in *intake) Update(obj any) error {
+	obj, m, err := in.receive(obj)
+	if err != nil {
+		return err
+	}
+	in.apply(m, watchcache.Change[object.Object]{
+		Item: item(in.informer.form.Keep(obj)), Attached: newDelivery(in.informer.form, obj),
+	})
+	return nil
+}
+
+// Delete implements ReflectorStore.
+func (in *intake) Delete(obj any) error {
+	obj, m, err := in.receive(obj)
+	if err != nil {
+		return err
+	}
+	in.apply(m, watchcache.Change[object.Object]{
+		Item: watchcache.Item[object.Object]{
+			Key: reader.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
+		},
+		Deleted: true, Attached: newDelivery(in.informer.form, obj),
+	})
+	return nil
+}
+
+func (in *intake) apply(m metav1.Object, change watchcache.Change[object.Object]) {
+	in.informer.engine.Apply(change)
+	in.published.Bookmark(m.GetResourceVersion())
+	in.renew()
+}
+
+// renewCheck is how many writes there are between two looks at the dictionary.
+const renewCheck = 1000
+
+// renew moves the objects to a new dictionary when most of the old one is dead.
+func (in *intake) renew() {
+	if in.writes++; in.writes < renewCheck {
+		return
+	}
+	in.writes = 0
+	if form := in.informer.form; form.Stale() {
+		move := form.Renew()
+		in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return move(i.Value) })
+	}
+}
+
+// Replace implements ReflectorStore.
+func (in *intake) Replace(list []any, resourceVersion string) error {
+	items := make([]watchcache.Item[object.Object], 0, len(list))
+	for n, obj := range list {
+		list[n] = nil // a decoded object can be collected as soon as it is kept flat
+		kept, ok := obj.(object.Object)
+		if !ok {
+			obj, _, err := in.receive(obj)
+			if err != nil {
+				return err
+			}
+			kept = in.informer.form.Keep(obj)
+		}
+		items = append(items, item(kept))
+	}
+	in.informer.engine.Replace(items, revision(resourceVersion))
+	in.published.Bookmark(resourceVersion)
+	in.sync.Do(func() { close(in.informer.synced) })
+	return nil
+}
+
+// Bookmark implements ReflectorBookmarkStore.
+func (in *intake) Bookmark(resourceVersion string) error {
+	in.informer.engine.Bookmark(revision(resourceVersion))
+	in.published.Bookmark(resourceVersion)
+	return nil
+}
+
+// Resync implements ReflectorStore. Handlers resync by themselves.
+func (in *intake) Resync() error { return nil }

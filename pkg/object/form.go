@@ -1,0 +1,200 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object
+
+import (
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/flat"
+)
+
+// Options configure a [Form].
+type Options struct {
+	// Type is the Go type of the objects, a pointer to a struct.
+	Type reflect.Type
+	// Decoded keeps them decoded even if they could be flat.
+	Decoded bool
+	// Verify compares each flat object with its source, and panics if they differ:
+	// for tests.
+	Verify bool
+}
+
+// Form keeps the objects of one store, and gives them back. It is safe for
+// concurrent use, except as said at Declare.
+type Form struct {
+	typ    reflect.Type
+	codec  *flat.Codec // nil if the objects are kept decoded
+	reason error       // why a type that could have been flat is not
+	verify bool
+	dict   atomic.Pointer[flat.Dictionary]
+	fields atomic.Pointer[[]declared] // in the order in which they were declared
+}
+
+// NewForm returns the form for one store.
+func NewForm(o Options) *Form {
+	f := &Form{typ: o.Type, verify: o.Verify}
+	f.fields.Store(&[]declared{})
+	if o.Decoded {
+		return f
+	}
+	if f.codec, f.reason = flat.For(o.Type); f.reason == nil {
+		f.dict.Store(flat.NewDictionary(flat.Limits{}))
+	}
+	return f
+}
+
+// Reason returns why the objects of the store are decoded although they were to be
+// flat; nil if they are flat, or were not to be.
+func (f *Form) Reason() error { return f.reason }
+
+// Keep returns what is kept of obj, which must not be changed any more.
+func (f *Form) Keep(obj any) Object {
+	kept := Object{terms: f.termsOf(obj)}
+	if f.codec == nil || reflect.TypeOf(obj) != f.typ {
+		kept.decoded = obj
+		return kept
+	}
+	encoded, err := f.codec.Encode(obj, f.dict.Load())
+	if err != nil { // this one holds what cannot be kept without loss
+		kept.decoded = obj
+		return kept
+	}
+	if f.verify {
+		if err := f.codec.Verify(obj, encoded); err != nil {
+			panic(fmt.Sprintf("%s is not kept without loss: %v", f.typ, err))
+		}
+	}
+	kept.flat = encoded
+	kept.shared = &atomic.Pointer[runtime.Object]{}
+	return kept
+}
+
+// CopyInto overwrites into with a copy that is the caller's own.
+func (f *Form) CopyInto(o Object, into runtime.Object) error {
+	if !o.IsFlat() {
+		return copyDecoded(o.decoded, into)
+	}
+	if have := f.typ; have != reflect.TypeOf(into) {
+		return typeError(have, into)
+	}
+	return f.codec.Decode(o.flat, into)
+}
+
+// ShareInto overwrites into with the object that all such reads share; what it
+// refers to must not be changed.
+func (f *Form) ShareInto(o Object, into runtime.Object) error {
+	shared, err := f.Shared(o)
+	if err != nil {
+		return err
+	}
+	if reflect.TypeOf(shared) != reflect.TypeOf(into) {
+		return typeError(reflect.TypeOf(shared), into)
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(shared).Elem())
+	return nil
+}
+
+// Shared returns the object that all reads without a copy share.
+func (f *Form) Shared(o Object) (any, error) {
+	if !o.IsFlat() {
+		return o.decoded, nil
+	}
+	if shared := o.shared.Load(); shared != nil {
+		return *shared, nil
+	}
+	made, err := f.Materialize(o)
+	if err != nil {
+		return nil, err
+	}
+	shared := made.(runtime.Object)
+	if !o.shared.CompareAndSwap(nil, &shared) {
+		return *o.shared.Load(), nil
+	}
+	return shared, nil
+}
+
+// Materialize returns an object of which nothing else is made: for a decoded one
+// that is the object itself, which must not be changed.
+func (f *Form) Materialize(o Object) (any, error) {
+	if !o.IsFlat() {
+		return o.decoded, nil
+	}
+	made := reflect.New(f.typ.Elem()).Interface()
+	return made, f.codec.Decode(o.flat, made)
+}
+
+// MetadataInto overwrites into with a copy of the object's metadata, which is the
+// caller's own.
+func (f *Form) MetadataInto(o Object, into *metav1.ObjectMeta) error {
+	if o.IsFlat() {
+		return o.flat.DecodeMetadata(into)
+	}
+	m, err := meta.Accessor(o.decoded)
+	if err != nil {
+		return err
+	}
+	meta.AsPartialObjectMetadata(m).ObjectMeta.DeepCopyInto(into)
+	return nil
+}
+
+// Release says that an object has left the store, so that its share of the
+// dictionary can be estimated.
+func (f *Form) Release(o Object) {
+	if dict := f.dict.Load(); dict != nil && o.IsFlat() {
+		dict.Release(o.flat)
+	}
+}
+
+// Stale reports that most of the dictionary serves objects that are gone, so that
+// Renew pays.
+func (f *Form) Stale() bool {
+	dict := f.dict.Load()
+	return dict != nil && dict.Stale()
+}
+
+// Renew begins a new dictionary, and returns a function that moves an object to it.
+// Objects that are not moved stay readable.
+func (f *Form) Renew() func(Object) Object {
+	fresh := f.dict.Load().Successor()
+	f.dict.Store(fresh)
+	return func(o Object) Object {
+		if !o.IsFlat() {
+			return o
+		}
+		if moved, err := f.codec.Reencode(o.flat, fresh); err == nil {
+			o.flat = moved
+		}
+		return o
+	}
+}
+
+func copyDecoded(obj any, into runtime.Object) error {
+	source, ok := obj.(runtime.Object)
+	if !ok || reflect.TypeOf(obj) != reflect.TypeOf(into) {
+		return typeError(reflect.TypeOf(obj), into)
+	}
+	CopierFor(reflect.TypeOf(obj)).CopyInto(source, reflect.ValueOf(into))
+	return nil
+}
+
+// typeError has the words of controller-runtime's cache.
+func typeError(have reflect.Type, into any) error {
+	return fmt.Errorf("cache had type %s, but %T was asked for", have, into)
+}
+
+// declared is a field by whose values objects are to be found.
+type declared struct {
+	name    string
+	extract func(client.Object) []string
+}
+
+var noTerms = unique.Make("")

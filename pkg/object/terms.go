@@ -1,0 +1,76 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object
+
+import (
+	"encoding/binary"
+	"unique"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The terms of an object are its values of all declared fields. They are written
+// down when the object is kept, because to extract them later it would have to be
+// materialized. Objects with the same values share them: they are one interned
+// string, in which for each field, in the order of their declaration, there is the
+// number of values and then each value behind its length.
+
+// Declare adds a field. It must not run while another Declare does; the objects
+// that were kept before do not have its values until they went through Retell.
+func (f *Form) Declare(name string, extract func(client.Object) []string) {
+	known := *f.fields.Load()
+	fields := append(known[:len(known):len(known)], declared{name: name, extract: extract})
+	f.fields.Store(&fields)
+}
+
+// Retell returns o with the values of all fields that are declared now.
+func (f *Form) Retell(o Object) Object {
+	if obj, err := f.Materialize(o); err == nil {
+		o.terms = f.termsOf(obj)
+	}
+	return o
+}
+
+func (f *Form) termsOf(raw any) unique.Handle[string] {
+	fields := *f.fields.Load()
+	obj, ok := raw.(client.Object)
+	if len(fields) == 0 || !ok {
+		return noTerms
+	}
+	var written []byte
+	for _, field := range fields {
+		values := field.extract(obj)
+		written = binary.AppendUvarint(written, uint64(len(values)))
+		for _, value := range values {
+			written = binary.AppendUvarint(written, uint64(len(value)))
+			written = append(written, value...)
+		}
+	}
+	return unique.Make(string(written))
+}
+
+// Values passes the values of a declared field to yield.
+func (f *Form) Values(o Object, name string, yield func(string)) {
+	if o.terms == (unique.Handle[string]{}) {
+		return
+	}
+	rest := o.terms.Value()
+	next := func() int {
+		n, size := binary.Uvarint([]byte(rest[:min(len(rest), binary.MaxVarintLen64)]))
+		rest = rest[size:]
+		return int(n)
+	}
+	for _, field := range *f.fields.Load() {
+		if rest == "" {
+			return // declared after this object was kept
+		}
+		for range next() {
+			length := next()
+			if field.name == name {
+				yield(rest[:length])
+			}
+			rest = rest[length:]
+		}
+	}
+}

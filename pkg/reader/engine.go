@@ -1,0 +1,131 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// Engine is the store of our own informer. Lists are read from snapshots.
+type Engine struct {
+	engine  *watchcache.Engine[object.Object]
+	objects *object.Form
+	pages   pages
+}
+
+var _ Store = (*Engine)(nil)
+
+// NewEngine returns the store for an engine whose index values are those of
+// [ValuesOf].
+func NewEngine(engine *watchcache.Engine[object.Object], form *object.Form) *Engine {
+	return &Engine{engine: engine, objects: form}
+}
+
+// ValuesOf returns what an engine needs to index objects of form: the values of
+// labels under index.LabelName, and those of declared fields under index.Name.
+func ValuesOf(form *object.Form) func(object.Object, string, func(string)) {
+	return func(o object.Object, name string, yield func(string)) {
+		if key, ok := strings.CutPrefix(name, index.LabelName("")); ok {
+			if value, ok := o.Label(key); ok {
+				yield(value)
+			}
+			return
+		}
+		form.Values(o, name, yield)
+	}
+}
+
+func (s *Engine) form() *object.Form { return s.objects }
+
+func (s *Engine) get(key client.ObjectKey) (object.Object, bool, error) {
+	item, ok := s.engine.Get(Key(key.Namespace, key.Name))
+	return item.Value, ok, nil
+}
+
+// scanWorth is the number of objects up to which looking at all of them is quicker
+// than an index, and an index of a label is not worth its memory.
+const scanWorth = 128
+
+func (s *Engine) find(q query) (found, error) {
+	snapshot, err := s.snapshot(q)
+	if err != nil {
+		return found{}, err
+	}
+	answer := found{revision: version(snapshot.Revision()), state: s.pages.add(snapshot, q.page)}
+	accept := func(it watchcache.Item[object.Object]) {
+		if it.Key > q.page.after && s.matches(it, q) {
+			answer.items = append(answer.items, item{key: it.Key, obj: it.Value})
+		}
+	}
+	prefix := Prefix(q.namespace)
+	if q.fields.Nothing() {
+		return answer, nil
+	}
+	if name, ok := q.fields.Name(); ok && q.namespace != "" {
+		if it, ok := snapshot.Get(Key(q.namespace, name)); ok {
+			accept(it)
+		}
+		return answer, nil
+	}
+	if plan, ok := index.NewPlan(q.labels, q.fields, snapshot.Index, prefix, snapshot.Len()/2+1); ok {
+		for _, key := range plan.Keys() {
+			if it, ok := snapshot.Get(key); ok {
+				accept(it)
+			}
+		}
+		return answer, nil
+	}
+	for it := range snapshot.Items(prefix, q.page.after) {
+		accept(it)
+	}
+	return answer, nil
+}
+
+func version(revision uint64) string {
+	if revision == 0 {
+		return ""
+	}
+	return strconv.FormatUint(revision, 10)
+}
+
+// snapshot returns the state to read: the one that the page is of, or that of now,
+// with the label indexes that the selector can use.
+func (s *Engine) snapshot(q query) (*watchcache.Snapshot[object.Object], error) {
+	if q.page.state != 0 {
+		return s.pages.find(q.page.state)
+	}
+	if s.engine.Len() > scanWorth {
+		for _, key := range index.LabelKeys(q.labels) {
+			s.engine.AddIndex(index.LabelName(key))
+		}
+	}
+	return s.engine.Snapshot(), nil
+}
+
+func (s *Engine) matches(it watchcache.Item[object.Object], q query) bool {
+	return (q.labels == nil || q.labels.Matches(labels.Labels(it.Value.Labels()))) &&
+		q.fields.Matches(kept{it, s.objects})
+}
+
+// kept is an object of the engine as field selectors see it.
+type kept struct {
+	item watchcache.Item[object.Object]
+	form *object.Form
+}
+
+func (k kept) GetName() string      { _, name := splitKey(k.item.Key); return name }
+func (k kept) GetNamespace() string { namespace, _ := splitKey(k.item.Key); return namespace }
+
+func (k kept) HasFieldValue(field, value string) (has bool) {
+	k.form.Values(k.item.Value, index.Name(field), func(v string) { has = has || v == value })
+	return has
+}

@@ -1,0 +1,101 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/object"
+)
+
+// Indexer is the store of an informer of client-go's kind.
+type Indexer struct {
+	indexer toolscache.Indexer
+	fields  *index.Fields
+	decoded *object.Form
+}
+
+var _ Store = (*Indexer)(nil)
+
+// NewIndexer returns the store for an Indexer with a namespace index
+// (toolscache.NamespaceIndex) and the declared fields.
+func NewIndexer(indexer toolscache.Indexer, fields *index.Fields) *Indexer {
+	return &Indexer{indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true})}
+}
+
+func (s *Indexer) form() *object.Form { return s.decoded }
+
+func (s *Indexer) get(key client.ObjectKey) (object.Object, bool, error) {
+	raw, ok, err := s.indexer.GetByKey(StoreKey(Key(key.Namespace, key.Name)))
+	if err != nil || !ok {
+		return object.Object{}, false, err
+	}
+	obj, err := checked(raw)
+	if err != nil {
+		return object.Object{}, false, err
+	}
+	return s.decoded.Keep(obj), true, nil
+}
+
+// checked refuses what a transform may have put in the place of an object.
+func checked(raw any) (client.Object, error) {
+	obj, ok := raw.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("the cache holds a %T, which is no client.Object; check the transform of this kind", raw)
+	}
+	return obj, nil
+}
+
+func (s *Indexer) find(q query) (found, error) {
+	// The version is read before the objects, so that it never promises what they
+	// do not hold.
+	answer := found{revision: s.indexer.LastStoreSyncResourceVersion()}
+	candidates, err := s.candidates(q)
+	if err != nil {
+		return found{}, err
+	}
+	for _, raw := range candidates {
+		obj, err := checked(raw)
+		if err != nil {
+			return found{}, err
+		}
+		it := item{key: Key(obj.GetNamespace(), obj.GetName()), obj: s.decoded.Keep(obj)}
+		if (q.namespace == "" || obj.GetNamespace() == q.namespace) && it.key > q.page.after &&
+			(q.labels == nil || q.labels.Matches(it.obj.Labels())) && q.fields.Matches(indexed{obj, s.fields}) {
+			answer.items = append(answer.items, it)
+		}
+	}
+	slices.SortFunc(answer.items, func(a, b item) int { return strings.Compare(a.key, b.key) })
+	return answer, nil
+}
+
+// candidates returns a small set of objects that includes all matches.
+func (s *Indexer) candidates(q query) ([]any, error) {
+	if q.fields.Nothing() {
+		return nil, nil
+	}
+	for field, value := range q.fields.Equals() {
+		return s.indexer.ByIndex(index.Name(field), index.Key(q.namespace, value))
+	}
+	if q.namespace != "" {
+		return s.indexer.ByIndex(toolscache.NamespaceIndex, q.namespace)
+	}
+	return s.indexer.List(), nil
+}
+
+// indexed is an object whose field values are extracted when asked for.
+type indexed struct {
+	client.Object
+	fields *index.Fields
+}
+
+func (o indexed) HasFieldValue(field, value string) bool {
+	return slices.Contains(o.fields.Values(o.Object, field), value)
+}
