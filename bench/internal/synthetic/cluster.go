@@ -102,3 +102,6 @@ func word(random *rand.Rand, n int, alphabet string) string {
 	}
 	return string(b)
 }
+
+// NextApp returns the app after this Pod's.
+func (id Identity) NextApp() string { return appName((id.app + 1) % Apps) }

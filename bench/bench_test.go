@@ -1,0 +1,194 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMain makes the test binary what main makes the program: the smoke test starts
+// it as a measured process.
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// TestSmoke takes every measure of both caches, in processes of their own.
+func TestSmoke(t *testing.T) {
+	dir := t.TempDir()
+	markdown, svg := filepath.Join(dir, "table.md"), filepath.Join(dir, "plot.svg")
+	var out, progress bytes.Buffer
+	err := run(t.Context(), []string{
+		"-pods=200", "-rounds=1", "-calltime=1ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=5s",
+		"-markdown=" + markdown, "-svg=" + svg,
+	}, &out, &progress)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	lines := strings.Split(out.String(), "\n")
+	for _, m := range measures() {
+		i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "| "+m.title+" ") })
+		if i < 0 {
+			t.Errorf("the table has no row %q", m.title)
+			continue
+		}
+		if _, known := peakRSS(); known && strings.Contains(lines[i], "| – |") && m.target != 0 {
+			t.Errorf("a value is missing: %s", lines[i])
+		}
+	}
+	if text, err := os.ReadFile(markdown); err != nil || string(text) != out.String() {
+		t.Errorf("the file with the tables is not what was printed: %v", err)
+	}
+	checkXML(t, svg)
+}
+
+// TestListThenWatch does without streaming lists.
+func TestListThenWatch(t *testing.T) {
+	var out, progress bytes.Buffer
+	err := run(t.Context(), []string{
+		"-pods=50", "-rounds=1", "-calltime=1ms", "-list-then-watch", "-measures=heap,unstructured-heap", "-caches=" + ours,
+	}, &out, &progress)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+}
+
+func checkXML(t *testing.T, file string) {
+	t.Helper()
+	svg, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svg.Close()
+	bars := 0
+	for decoder := xml.NewDecoder(svg); ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("the plot is no XML: %v", err)
+		}
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "g" {
+			bars++
+		}
+	}
+	if bars == 0 || bars > len(measures()) {
+		t.Errorf("the plot has %d bars for %d measures", bars, len(measures()))
+	}
+}
+
+func TestAgreement(t *testing.T) {
+	a := agreement{}
+	for _, cache := range names() {
+		if err := a.check(readTrial, cache, map[string]string{"get": "1 objects"}); err != nil {
+			t.Error(err)
+		}
+	}
+	err := a.check(readTrial, ours, map[string]string{"get": "2 objects"})
+	if err == nil || !strings.Contains(err.Error(), "do not answer alike") {
+		t.Errorf("another answer gives %v", err)
+	}
+	if err := a.check(sharedTrial, ours, map[string]string{"get": "2 objects"}); err != nil {
+		t.Errorf("trials are compared with each other: %v", err)
+	}
+}
+
+func TestMedianAndRatio(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{4}, 4},
+		{[]float64{9, 1, 5}, 5},
+		{[]float64{8, 1, 2, 4}, 3},
+	} {
+		before := slices.Clone(c.values)
+		if got := median(c.values); got != c.want || !slices.Equal(before, c.values) {
+			t.Errorf("median of %v is %v, want %v; afterwards they are %v", before, got, c.want, c.values)
+		}
+	}
+	got, ok := compare([]float64{10, 20, 40}, []float64{5, 4, 40})
+	if want := (comparison{theirs: 20, ours: 5, ratio: 0.25, least: 0.2, most: 1}); !ok || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, ok, want)
+	}
+	for _, incomplete := range [][2][]float64{{}, {{1}, {}}, {{1, 2}, {1}}, {{0}, {1}}} {
+		if got, ok := compare(incomplete[0], incomplete[1]); ok {
+			t.Errorf("%v gives %+v", incomplete, got)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for _, m := range measures() {
+		if got := m.targetFor(fullScale); got != m.target {
+			t.Errorf("%s has target %v at full scale, want %v", m.id, got, m.target)
+		}
+		if got := m.targetFor(1000); m.target != 0 && got != 1 || m.target == 0 && got != 0 {
+			t.Errorf("%s has target %v with fewer Pods", m.id, got)
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for _, c := range []struct {
+		unit        unit
+		value, like float64
+		want        string
+	}{
+		{bytesOf, 1461.4 * (1 << 20), 1, "1,461 MiB"},
+		{secondsOf, 0.0000244, 0.00003, "24.4 µs"},
+		{secondsOf, 0.00042, 0.0012, "0.420 ms"},
+		{secondsOf, 3.467, 7, "3.47 s"},
+		{secondsPerSecond, 0.0281, 0, "28.1 ms/s"},
+		{bytesOf, 0, 1, "0 MiB"},
+	} {
+		if got := format(c.unit, c.value, c.like); got != c.want {
+			t.Errorf("%v beside %v is %q, want %q", c.value, c.like, got, c.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"-pods=0"}, {"-pods=1,x"}, {"-rounds=0"}, {"-caches=mine"}, {"-measures=speed"}, {"-events=0"}, {"-rate=0"},
+		{"-calltime=0s"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"more"},
+	} {
+		if opts, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%v gives %+v", args, opts)
+		}
+	}
+}
+
+func TestTablesAreWrittenBetweenMarks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "README.md")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n" + beginMark + "old\n" + endMark + "after\n")
+	if err := writeTable(file, "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	want := "before\n" + beginMark + "\nnew\n\n" + endMark + "after\n"
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	write("something else\n")
+	if err := writeTable(file, "new\n"); err == nil {
+		t.Error("a file without marks is overwritten")
+	}
+}

@@ -1,0 +1,102 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	pods     []int
+	rounds   int
+	caches   []string
+	measures []string
+	seed     uint64
+	lists    bool
+	effort   effort
+	svg      string
+	markdown string
+}
+
+// effort says how long to measure. It goes to the measured process as it is.
+type effort struct {
+	Call   time.Duration // at least, for each kind of read
+	Events int           // at full speed
+	Rate   int           // events a second while the collector is watched
+	Window time.Duration // at least, of watching the collector
+	Limit  time.Duration // at most
+}
+
+// parse returns the options, or an error that names what is wrong with them.
+func parse(args []string, usage io.Writer) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	pods := flags.String("pods", "100000", "numbers of `Pods`, separated by commas")
+	caches := flags.String("caches", strings.Join(names(), ","), "`caches` to measure, separated by commas")
+	measures := flags.String("measures", "all", "`measures` to take, separated by commas: "+strings.Join(measureIDs(), ", "))
+	flags.IntVar(&o.rounds, "rounds", 3, "how often each cache is measured; the median counts")
+	flags.Uint64Var(&o.seed, "seed", 1, "makes the Pods and chooses the queries")
+	flags.BoolVar(&o.lists, "list-then-watch", false, "do without streaming lists")
+	flags.DurationVar(&o.effort.Call, "calltime", 2*time.Second, "how long each kind of read is repeated, at least")
+	flags.IntVar(&o.effort.Events, "events", 100_000, "update `events` sent at full speed")
+	flags.IntVar(&o.effort.Rate, "rate", 1000, "`events` a second while the garbage collector is watched")
+	flags.DurationVar(&o.effort.Window, "window", 10*time.Second, "how long the garbage collector is watched, at least; always until a cycle ends")
+	flags.DurationVar(&o.effort.Limit, "windowlimit", 4*time.Minute, "how long to wait for the end of a cycle")
+	flags.StringVar(&o.svg, "svg", "", "`file` to write the plot to")
+	flags.StringVar(&o.markdown, "markdown", "", "`file` to write the tables to, or README.md to have those in it replaced")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("argument %q is not a flag", flags.Arg(0))
+	}
+	for number := range strings.SplitSeq(*pods, ",") {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-pods: %q is not a number of Pods", number)
+		}
+		o.pods = append(o.pods, n)
+	}
+	var err error
+	if o.caches, err = choose("-caches", *caches, names()); err != nil {
+		return nil, err
+	}
+	if *measures == "all" {
+		*measures = strings.Join(measureIDs(), ",")
+	}
+	if o.measures, err = choose("-measures", *measures, measureIDs()); err != nil {
+		return nil, err
+	}
+	return o, o.check()
+}
+
+func (o *options) check() error {
+	e := o.effort
+	if o.rounds < 1 || e.Events < 1 || e.Rate < 1 || e.Call <= 0 || e.Window <= 0 || e.Limit < e.Window {
+		return fmt.Errorf("-rounds, -events, -rate, -calltime and -window must be positive, and -windowlimit not less than -window")
+	}
+	if o.svg != "" && len(o.caches) < 2 {
+		return fmt.Errorf("-svg plots ratios: it needs both caches")
+	}
+	return nil
+}
+
+// choose returns those of known that the list names, in the order of known.
+func choose(name, list string, known []string) ([]string, error) {
+	wanted := strings.Split(list, ",")
+	for _, w := range wanted {
+		if !slices.Contains(known, w) {
+			return nil, fmt.Errorf("%s: %q is unknown; known are %s", name, w, strings.Join(known, ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !slices.Contains(wanted, k) }), nil
+}

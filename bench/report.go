@@ -1,0 +1,182 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// report writes what was measured.
+type report struct {
+	facts   string
+	opts    *options
+	results []*result
+}
+
+// row is one measure in a result.
+type row struct {
+	measure
+	cells [2]string // theirs and ours
+	comparison
+	compared bool
+	goal     float64 // the ratio to reach; 0 if there is none
+}
+
+// rows returns those measures that were taken.
+func (r *result) rows() []row {
+	var all []row
+	for _, m := range measures() {
+		values := r.values[m.id]
+		if len(values) == 0 {
+			continue
+		}
+		line := row{measure: m, goal: m.targetFor(r.pods)}
+		line.comparison, line.compared = compare(values[theirs], values[ours])
+		for i, cache := range []string{theirs, ours} {
+			line.cells[i] = "–"
+			if len(values[cache]) == 0 {
+				continue
+			}
+			value := median(values[cache])
+			like := value
+			if line.compared {
+				like = line.theirs
+			}
+			line.cells[i] = format(m.unit, value, like)
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+func (r row) ratioCells() []string {
+	if !r.compared {
+		return []string{"–", "–", "–"}
+	}
+	cells := []string{ratioText(r.ratio), ratioText(r.least) + "–" + ratioText(r.most), "–"}
+	if r.goal != 0 {
+		verdict := "missed"
+		if r.ratio <= r.goal {
+			verdict = "met"
+		}
+		cells[2] = fmt.Sprintf("≤ %g, %s", r.goal, verdict)
+	}
+	return cells
+}
+
+// table returns all results as Markdown, aligned so that it reads well as it is.
+func (p report) table() string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s. %s, seed %d.\n", p.facts, plural(p.opts.rounds, "round"), p.opts.seed)
+	for _, r := range p.results {
+		lines := [][]string{{"measure", theirs, ours, "ratio", "rounds' ratios", "target"}}
+		for _, row := range r.rows() {
+			lines = append(lines, slices.Concat([]string{row.title}, row.cells[:], row.ratioCells()))
+		}
+		fmt.Fprintf(b, "\n### %s Pods\n\n%s", digits(float64(r.pods)), align(lines))
+		for _, remark := range r.remarks {
+			fmt.Fprintf(b, "\n%s.\n", remark)
+		}
+	}
+	return b.String()
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// align returns a Markdown table whose first line is its head and whose first column
+// is of text.
+func align(lines [][]string) string {
+	widths := make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	b := &strings.Builder{}
+	for n, line := range lines {
+		for i, cell := range line {
+			padding := strings.Repeat(" ", widths[i]-len([]rune(cell)))
+			if i == 0 {
+				b.WriteString("| " + cell + padding)
+				continue
+			}
+			b.WriteString(" | " + padding + cell)
+		}
+		b.WriteString(" |\n")
+		if n > 0 {
+			continue
+		}
+		for i, width := range widths {
+			rule := strings.Repeat("-", width)
+			if i > 0 {
+				rule = rule[1:] + ":"
+			}
+			b.WriteString("| " + rule + " ")
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}
+
+// The marks between which a file's tables are replaced.
+const (
+	beginMark = "<!-- bench: begin -->\n"
+	endMark   = "<!-- bench: end -->\n"
+)
+
+// write writes the files that were asked for.
+func (p report) write() error {
+	if p.opts.markdown != "" {
+		if err := writeTable(p.opts.markdown, p.table()); err != nil {
+			return err
+		}
+	}
+	if p.opts.svg == "" {
+		return nil
+	}
+	largest := slices.MaxFunc(p.results, func(a, b *result) int { return a.pods - b.pods })
+	svg, err := plot(p.facts, p.opts.rounds, largest)
+	if err != nil {
+		return err
+	}
+	return writeFile(p.opts.svg, svg)
+}
+
+// writeTable replaces what is between the marks of an existing file, or else the
+// whole file.
+func writeTable(file, table string) error {
+	old, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("write the tables: %w", err)
+	}
+	before, rest, begun := strings.Cut(string(old), beginMark)
+	_, after, ended := strings.Cut(rest, endMark)
+	if len(old) > 0 && !(begun && ended) {
+		return fmt.Errorf("write the tables: %s exists and has no lines %q and %q to put them between",
+			file, strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
+	}
+	if begun {
+		table = before + beginMark + "\n" + table + "\n" + endMark + after
+	}
+	return writeFile(file, table)
+}
+
+func writeFile(file, text string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	return nil
+}
