@@ -45,10 +45,9 @@ const (
 	flagMetadata = 1
 	// flagContent says that it is the head of unstructured content.
 	flagContent = 2
-	// leastBudget and budgetFactor bound the memory that reading an Object may take: what a
-	// byte of it can stand for through the dictionary is at most a few kilobytes.
-	leastBudget  = 64 << 20
-	budgetFactor = 16 << 10
+	// leastBudget bounds the memory that reading an Object may take, strings apart; the encoder
+	// refuses what is larger. It is far more than the API server lets an object have.
+	leastBudget = 256 << 20
 )
 
 // open starts reading o.
@@ -64,10 +63,10 @@ func (d *decoder) open(o Object) bool {
 	if d.bad {
 		return false
 	}
-	d.budget = leastBudget + budgetFactor*len(o.data)
+	d.budget = leastBudget
 	d.body = o.data[d.pos:]
 	d.buf, d.pos = d.body, 0
-	if noscan > uint64(d.budget)/4 || strs > uint64(d.budget)/64 {
+	if noscan > largestChunk || strs > largestHeaders {
 		return false
 	}
 	d.want, d.wantStr = uintptr(noscan), int(strs)

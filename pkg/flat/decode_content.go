@@ -101,7 +101,7 @@ func (d *decoder) constant(n uint64) any {
 
 // contentPairs reads n pairs into a new map with room for extra more; nil if that fails.
 func (d *decoder) contentPairs(n uint64, extra int) map[string]any {
-	if n > uint64(len(d.buf)-d.pos) || !d.charge(48+40*int(n)) || !d.enter() {
+	if n > uint64(len(d.buf)-d.pos) || !d.charge(48+contentPair*int(n)) || !d.enter() {
 		d.fail()
 		return nil
 	}

@@ -33,7 +33,7 @@ func (d *decoder) stringMap() map[string]string {
 		d.leave(back)
 		return m
 	}
-	n, ok := d.pairCount(h, 40)
+	n, ok := d.pairCount(h, stringPair)
 	if !ok {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (d *decoder) quantityMap(p unsafe.Pointer) {
 		}
 		return
 	}
-	n, ok := d.pairCount(h, 90)
+	n, ok := d.pairCount(h, quantityPair)
 	if !ok {
 		return
 	}
@@ -79,7 +79,7 @@ func (d *decoder) anyMap(t *plan, p unsafe.Pointer) {
 		}
 		return
 	}
-	n, ok := d.pairCount(h, int(t.key.size+t.elem.size)+8)
+	n, ok := d.pairCount(h, t.pairSize())
 	if !ok || !d.enter() {
 		return
 	}

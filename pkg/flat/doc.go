@@ -25,25 +25,29 @@
 // For refuses types about which this cannot be known: those with unexported fields, interfaces,
 // channels, functions. Encode refuses single objects: those with a decoded object in a
 // RawExtension, with content that is not JSON-like in a field of type any, with themselves
-// inside, or with more foreign time zones than a dictionary holds. Such objects stay decoded.
+// inside, nested a thousand levels deep, beyond 256 MiB, or with more foreign time zones than a
+// dictionary holds. Such objects stay decoded.
 //
 // # Ownership
 //
 // Encode keeps nothing of its argument. Decode gives the caller memory of its own: whatever is
 // done to it reaches neither the Object nor another caller. Strings alone may be shared, being
-// immutable. Small pointees without pointers, small byte slices and string slices of one
-// decoded object share one allocation, and live as long as one of them is referred to.
+// immutable. Small pointees, small byte slices, and string slices of one decoded object share
+// allocations with others of their kind in it, and live as long as one of them is referred to.
 //
 // # Form
 //
-// An Object starts with two bytes (what it is; a fingerprint of its type) and two numbers (how
-// much memory for pointer-free values and how many string headers a reader will need, so that it
-// can allocate them at once). Then comes the ObjectMeta, whose first fields are namespace, name,
+// An Object starts with two bytes (what it is; a fingerprint of its type) and with what a reader
+// will need, so that it can allocate it at once: how much memory for pointer-free values, how
+// many string headers, how many structs of which type. Then comes the ObjectMeta, whose first
+// fields are namespace, name,
 // resourceVersion, uid, labels and annotations, then the other fields. A struct is a bitmap of
 // its non-zero fields and their values in order; small structs inside it join its bitmap.
 // Numbers are varints. A string is inline, or a number of a dictionary entry, or a reference to
 // the same string earlier in the object. A map has its keys in order. Slices, maps and larger
 // structs that recur as a whole are one number: that of the dictionary entry that holds them.
+// Byte slices that hold FieldsV1 are cut at the keys of list items, so that what is common to
+// most objects is a number although each mentions, say, an address of its own.
 // Unstructured content has a head with the same six fields, then its metadata, then the rest.
 //
 // The form is for the memory of one process: it depends on the build and on random seeds.

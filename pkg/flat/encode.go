@@ -26,6 +26,9 @@ const (
 	// carveLimit is the size up to which a pointer-free value is carved from the chunk that
 	// one materialization allocates; larger ones stand alone, so as not to keep others alive.
 	carveLimit = 4 << 10
+	// largestChunk and largestHeaders bound what is allocated at once; the rest is as needed.
+	largestChunk   = 1 << 20
+	largestHeaders = 1 << 16
 )
 
 // encoder writes one object at a time. It is reused, with its buffers.
@@ -41,6 +44,7 @@ type encoder struct {
 	private int
 	noscan  uintptr // bytes that a reader will carve for pointer-free values
 	strings int     // string headers that a reader will need beside those in structs and maps
+	charged int     // bytes that a reader will account for, see decoder.charge
 	depth   int
 	err     error
 	seed    maphash.Seed
@@ -84,7 +88,7 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 func (e *encoder) reset(dict *Dictionary) {
 	e.dict, e.owner = dict, 0
 	e.buf = e.buf[:0]
-	e.private, e.noscan, e.strings, e.depth, e.err = 0, 0, 0, 0, nil
+	e.private, e.noscan, e.strings, e.charged, e.depth, e.err = 0, 0, 0, 0, 0, nil
 	e.seed = seed()
 	if dict != nil {
 		e.seed = dict.seed
@@ -96,13 +100,16 @@ func (e *encoder) reset(dict *Dictionary) {
 
 // result puts the header before what was written and returns both as immutable bytes.
 func (e *encoder) result() string {
+	if e.charged > leastBudget {
+		e.refuse("it takes too much memory")
+	}
 	if e.err != nil {
 		return ""
 	}
 	end := e.slabBlock()
 	head := append(e.head[:0], e.codec.flags, e.codec.fingerprint)
-	head = binary.AppendUvarint(head, uint64(e.noscan))
-	head = binary.AppendUvarint(head, uint64(e.strings))
+	head = binary.AppendUvarint(head, uint64(min(e.noscan, largestChunk)))
+	head = binary.AppendUvarint(head, uint64(min(e.strings, largestHeaders)))
 	head = append(head, e.buf[end:]...)
 	var b strings.Builder
 	b.Grow(len(head) + end)
@@ -332,6 +339,7 @@ func (e *encoder) pointee(t *plan, p unsafe.Pointer) {
 	if !e.enter() {
 		return
 	}
+	e.charged += int(t.size)
 	switch {
 	case t.noscan:
 		e.carve(t.size, t.align)
@@ -351,6 +359,7 @@ func (e *encoder) slice(t *plan, s *sliceHeader) {
 	}
 	at, before := len(e.buf), e.private
 	e.uvarint(uint64(s.len) << 1)
+	e.charged += s.len * int(t.size)
 	switch {
 	case t.kind == kindString:
 		e.strings += s.len

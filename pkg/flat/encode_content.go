@@ -173,6 +173,7 @@ func (e *encoder) contentPairs(m map[string]any, skip string) {
 	}
 	pairs := e.pairs.sorted(start)
 	e.tagged(contentMap, uint64(len(pairs)))
+	e.charged += 48 + contentPair*len(pairs)
 	for i := range pairs {
 		e.string(pairs[i].key)
 		e.content(pairs[i].content)
@@ -192,6 +193,7 @@ func (e *encoder) contentArray(l []any) {
 	}
 	at, before := len(e.buf), e.private
 	e.tagged(contentList, uint64(len(l)))
+	e.charged += 24 + 16*len(l)
 	for _, v := range l {
 		e.content(v)
 	}

@@ -14,6 +14,16 @@ import (
 
 // Maps are written with their keys in order, so that equal maps have equal bytes.
 
+// What a pair of a map takes in memory, more or less.
+const (
+	stringPair   = 40
+	quantityPair = 90
+	contentPair  = 40
+)
+
+// pairSize is the same for any other map.
+func (t *plan) pairSize() int { return int(t.key.size+t.elem.size) + 8 }
+
 // pair is one entry of a map with string keys; which value is set depends on the map.
 type pair struct {
 	key     string
@@ -67,6 +77,7 @@ func (e *encoder) stringPairs(at int) {
 	start, before := len(e.buf), e.private
 	pairs := e.pairs.sorted(at)
 	e.uvarint(uint64(len(pairs)) << 1)
+	e.charged += len(pairs) * stringPair
 	for i := range pairs {
 		e.string(pairs[i].key)
 		e.string(pairs[i].text)
@@ -86,11 +97,13 @@ func (e *encoder) quantityMap(t *plan, p unsafe.Pointer) {
 	start, before := len(e.buf), e.private
 	pairs := e.pairs.sorted(at)
 	e.uvarint(uint64(len(pairs)) << 1)
+	e.charged += len(pairs) * quantityPair
 	for i := range pairs {
 		e.string(pairs[i].key)
 		e.scratch = m[pairs[i].key]
 		e.quantity(unsafe.Pointer(&e.scratch))
 	}
+	e.scratch = resource.Quantity{}
 	e.pairs.pop(at)
 	e.share(start, before)
 }
@@ -105,6 +118,7 @@ func (e *encoder) anyMap(t *plan, p unsafe.Pointer) {
 	keys := m.MapKeys()
 	slices.SortFunc(keys, compareKeys)
 	e.uvarint(uint64(len(keys)) << 1)
+	e.charged += len(keys) * t.pairSize()
 	key, value := reflect.New(t.key.typ), reflect.New(t.elem.typ)
 	for _, k := range keys {
 		key.Elem().Set(k)

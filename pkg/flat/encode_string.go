@@ -72,6 +72,7 @@ func (e *encoder) inline(s string) {
 // bytes writes a byte slice that is not nil: like a string, or in pieces.
 func (e *encoder) bytes(b []byte) {
 	e.carve(uintptr(len(b)), 1)
+	e.charged += len(b)
 	s := stringOf(b)
 	if e.dict == nil || len(s) < splitLength {
 		e.string(s)

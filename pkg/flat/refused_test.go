@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		"struct in content":    &struct{ V any }{[]any{metav1.Time{}}},
 		"contains itself":      circle,
 		"endless content":      &struct{ V any }{endless},
+		"beyond all bounds":    &struct{ L [][]byte }{slices.Repeat([][]byte{make([]byte, 1<<20)}, 300)},
 	} {
 		c := codecFor(t, reflect.TypeOf(obj))
 		for range 2 { // an encoder that failed must be good for the next object

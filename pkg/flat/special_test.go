@@ -246,3 +246,32 @@ func TestLargeByteSlices(t *testing.T) {
 		}
 	}
 }
+
+func TestLargeObjectsOfFewBytes(t *testing.T) {
+	type item struct {
+		Name   string
+		Values [4]string
+		Data   []byte
+		Next   *item
+	}
+	type list struct{ Items [][]item }
+	d := flat.NewDictionary(flat.Limits{})
+	one := item{Name: "name", Values: [4]string{"one", "two", "three", "four"}, Data: make([]byte, 3000), Next: &item{Name: "next"}}
+	in := &list{}
+	for range 200 {
+		in.Items = append(in.Items, []item{one, one, one, one, one, one, one, one, one, one})
+	}
+	copyOf(t, in, nil)
+	copyOf(t, in, d)
+	type holder struct {
+		metav1.ObjectMeta
+		list
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		copyOf(t, &holder{ObjectMeta: metav1.ObjectMeta{Name: name}, list: *in}, d)
+	}
+	c := codecFor(t, reflect.TypeFor[holder]())
+	if o := mustEncode(t, c, &holder{list: *in}, d); o.Size() > 100 {
+		t.Errorf("what recurs as a whole takes %d bytes", o.Size())
+	}
+}
