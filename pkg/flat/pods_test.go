@@ -77,11 +77,9 @@ func (c *cluster) podMeta(i, app int, name, hash string, at metav1.Time) metav1.
 			"pod-template-hash":           hash,
 		},
 		Annotations: map[string]string{
-			"prometheus.io/scrape":                           "true",
-			"prometheus.io/port":                             "8080",
-			"checksum/config":                                fixed("checksum", app, 64),
-			"kubectl.kubernetes.io/restartedAt":              "2026-03-02T11:22:33Z",
-			"cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
+			"prometheus.io/scrape": "true",
+			"prometheus.io/port":   "8080",
+			"checksum/config":      fixed("checksum", app, 64),
 		},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name + "-" + hash,
@@ -99,7 +97,7 @@ func (c *cluster) podMeta(i, app int, name, hash string, at metav1.Time) metav1.
 // specFields is what the controller owns; it mentions the ReplicaSet.
 func specFields(hash string) string {
 	container := func(name string) string {
-		return `"k:{\"name\":\"` + name + `\"}":{".":{},"f:args":{},"f:env":{".":{},"k:{\"name\":\"LOG_LEVEL\"}":{".":{},"f:name":{},"f:value":{}},"k:{\"name\":\"POD_NAME\"}":{".":{},"f:name":{},"f:valueFrom":{".":{},"f:fieldRef":{}}}},"f:image":{},"f:imagePullPolicy":{},"f:livenessProbe":{".":{},"f:failureThreshold":{},"f:httpGet":{".":{},"f:path":{},"f:port":{},"f:scheme":{}}},"f:name":{},"f:ports":{".":{},"k:{\"containerPort\":8080,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},"f:resources":{".":{},"f:limits":{".":{},"f:memory":{}},"f:requests":{".":{},"f:cpu":{}}},"f:securityContext":{},"f:volumeMounts":{".":{},"k:{\"mountPath\":\"/etc/config\"}":{".":{},"f:mountPath":{},"f:name":{}}}}`
+		return `"k:{\"name\":\"` + name + `\"}":{".":{},"f:args":{},"f:env":{".":{},"k:{\"name\":\"LOG_LEVEL\"}":{".":{},"f:name":{},"f:value":{}},"k:{\"name\":\"POD_NAME\"}":{".":{},"f:name":{},"f:valueFrom":{".":{},"f:fieldRef":{}}}},"f:image":{},"f:imagePullPolicy":{},"f:livenessProbe":{".":{},"f:httpGet":{".":{},"f:path":{}}},"f:name":{},"f:ports":{".":{},"k:{\"containerPort\":8080,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},"f:resources":{".":{},"f:limits":{".":{},"f:memory":{}},"f:requests":{".":{},"f:cpu":{}}},"f:volumeMounts":{".":{},"k:{\"mountPath\":\"/etc/config\"}":{".":{},"f:mountPath":{},"f:name":{}}}}`
 	}
 	return `{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{}},"f:generateName":{},"f:labels":{".":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"` + hash + `\"}":{}}},"f:spec":{"f:containers":{` + container("main") + `},"f:dnsPolicy":{},"f:restartPolicy":{},"f:serviceAccountName":{},"f:volumes":{".":{},"k:{\"name\":\"config\"}":{".":{},"f:configMap":{},"f:name":{}}}}}`
 }
@@ -160,6 +158,13 @@ func container(name, image, token string, app int) corev1.Container {
 	}
 }
 
+// sidecar is smaller than the container of the app itself.
+func sidecar(token string) corev1.Container {
+	s := container("proxy", "registry.example.com/mesh/proxy:v2.14.1", token, 0)
+	s.Env, s.Ports, s.LivenessProbe = s.Env[2:5], s.Ports[1:], nil
+	return s
+}
+
 func image(app int) string {
 	return fmt.Sprintf("registry.example.com/platform/service-%03d:v1.%d.%d", app, app%17, app%5)
 }
@@ -181,7 +186,7 @@ func (c *cluster) podSpec(app, node int, name string) corev1.PodSpec {
 		},
 		Containers: []corev1.Container{
 			container("main", image(app), token, app),
-			container("proxy", "registry.example.com/mesh/proxy:v2.14.1", token, 0),
+			sidecar(token),
 		},
 		RestartPolicy: "Always", TerminationGracePeriodSeconds: &grace, DNSPolicy: "ClusterFirst",
 		ServiceAccountName: name, DeprecatedServiceAccount: name,
