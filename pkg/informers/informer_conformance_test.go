@@ -1,0 +1,344 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// The tests named TestInformer... say how a SharedIndexInformer behaves. They run
+// on client-go's, which is the authority, and on ours: with lists and with
+// streaming lists, each time in a bubble of its own in which time stands still
+// unless a test lets it pass.
+
+// implementation is an informer to which the tests apply.
+type implementation struct {
+	name string
+	new  func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer
+	// ours marks what keeps the promises that client-go does not make.
+	ours bool
+	// window is how many events a slow handler may get one by one; ours only.
+	window int
+}
+
+// implementations returns the table: client-go's informer, and ours in both forms.
+func implementations() []implementation {
+	return []implementation{
+		{name: "client-go", new: newClientGoInformer},
+		{name: "flat", new: newOwnInformer(false), ours: true, window: conformanceWindow},
+		{name: "decoded", new: newOwnInformer(true), ours: true, window: conformanceWindow},
+	}
+}
+
+// conformanceWindow is the window of ours. It is longer than what most tests write,
+// so that they see every event as with client-go's.
+const conformanceWindow = 1000
+
+func newClientGoInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	return toolscache.NewSharedIndexInformerWithOptions(lw, example,
+		toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers})
+}
+
+func newOwnInformer(decoded bool) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		i, err := NewInformer(lw, InformerOptions{
+			Example: example, ResyncPeriod: resync, Indexers: indexers,
+			Decoded: decoded, Verify: true, Window: conformanceWindow,
+		})
+		if err != nil {
+			panic(err)
+		}
+		return i
+	}
+}
+
+// setting is what a test wants of its informer; the zero value is an informer of
+// ConfigMaps that does not resync.
+type setting struct {
+	example  runtime.Object
+	resync   time.Duration
+	indexers toolscache.Indexers
+}
+
+// eachInformer runs the check on every implementation, with and without streaming
+// lists.
+func eachInformer(t *testing.T, want setting, check func(r *rig)) {
+	t.Helper()
+	for _, impl := range implementations() {
+		for _, streaming := range []bool{false, true} {
+			name := impl.name + "/list"
+			if streaming {
+				name = impl.name + "/streaming list"
+			}
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { check(newRig(t, impl, want, streaming)) })
+			})
+		}
+	}
+}
+
+// rig is an informer with its server, and what is needed to observe it.
+type rig struct {
+	*WithT
+	t        *testing.T
+	impl     implementation
+	server   *server
+	informer toolscache.SharedIndexInformer
+	failures *journal // the watch errors
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the informer's Run has returned
+	gates  []*gate
+}
+
+func newRig(t *testing.T, impl implementation, want setting, streaming bool) *rig {
+	if want.example == nil {
+		want.example = &corev1.ConfigMap{}
+	}
+	if want.indexers == nil {
+		want.indexers = toolscache.Indexers{}
+	}
+	s := newServer(want.example, streaming)
+	r := &rig{
+		WithT: NewWithT(t), t: t, impl: impl, server: s,
+		informer: impl.new(s, want.example, want.resync, want.indexers),
+		failures: &journal{},
+	}
+	r.Expect(r.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
+		r.failures.write(err.Error())
+	})).To(Succeed())
+	return r
+}
+
+// start runs the informer until the test ends or stop is called, and returns when
+// there is nothing left for it to do.
+func (r *rig) start() {
+	// Warnings are for people; the tests look at what follows from them.
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	r.cancel, r.done = cancel, make(chan struct{})
+	go func() {
+		defer close(r.done)
+		r.informer.RunWithContext(ctx)
+	}()
+	r.t.Cleanup(func() {
+		for _, g := range r.gates {
+			g.open()
+		}
+		r.stop()
+	})
+	synctest.Wait()
+}
+
+// stop ends the informer and waits for it.
+func (r *rig) stop() {
+	r.cancel()
+	<-r.done
+}
+
+// settle returns when neither the informer nor a handler has anything to do.
+func (r *rig) settle() { synctest.Wait() }
+
+// elapse lets time pass.
+func (r *rig) elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// relist lets the informer miss the changes and list again.
+func (r *rig) relist(changes func()) {
+	r.server.miss(changes)
+	r.elapse(time.Minute) // longer than the Reflector waits between two lists
+}
+
+// handle adds a handler.
+func (r *rig) handle(h toolscache.ResourceEventHandler) toolscache.ResourceEventHandlerRegistration {
+	return r.handleWith(h, toolscache.HandlerOptions{})
+}
+
+// handleEvery adds a handler with a resync period.
+func (r *rig) handleEvery(period time.Duration, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandlerRegistration {
+	return r.handleWith(h, toolscache.HandlerOptions{ResyncPeriod: &period})
+}
+
+func (r *rig) handleWith(h toolscache.ResourceEventHandler, opts toolscache.HandlerOptions) toolscache.ResourceEventHandlerRegistration {
+	r.t.Helper()
+	silent := logr.Discard()
+	opts.Logger = &silent
+	registration, err := r.informer.AddEventHandlerWithOptions(h, opts)
+	r.Expect(err).NotTo(HaveOccurred())
+	return registration
+}
+
+// gate is a door that is shut until it is opened; the end of the test opens it.
+func (r *rig) gate() *gate {
+	g := &gate{opened: make(chan struct{})}
+	r.gates = append(r.gates, g)
+	return g
+}
+
+type gate struct {
+	once   sync.Once // closes opened
+	opened chan struct{}
+}
+
+func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
+func (g *gate) pass() { <-g.opened }
+
+// journal is a list of lines, safe for concurrent use.
+type journal struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+func (j *journal) write(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+// take returns the lines since the last take.
+func (j *journal) take() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := j.lines
+	j.lines = nil
+	return lines
+}
+
+// recording is a handler that writes down what it is told: "initial ns/a=1",
+// "add ns/a=1", "update ns/a=1>2", "delete ns/a=2", and "missed delete ns/a=2" for
+// a deletion whose final state is unknown. An event is written when before, if it
+// is set, has returned.
+type recording struct {
+	journal
+	before func(event string)
+}
+
+func (h *recording) tell(event string) {
+	if h.before != nil {
+		h.before(event)
+	}
+	h.write(event)
+}
+
+func (h *recording) OnAdd(obj any, isInInitialList bool) {
+	kind := "add "
+	if isInInitialList {
+		kind = "initial "
+	}
+	h.tell(kind + describe(obj))
+}
+
+func (h *recording) OnUpdate(oldObj, newObj any) {
+	before, after := describe(oldObj), describe(newObj)
+	if keyOf(oldObj) != keyOf(newObj) {
+		h.tell("update of " + before + " by another object, " + after)
+		return
+	}
+	h.tell("update " + before + ">" + valueOf(newObj))
+}
+
+func (h *recording) OnDelete(obj any) {
+	unknown, missed := obj.(toolscache.DeletedFinalStateUnknown)
+	if !missed {
+		h.tell("delete " + describe(obj))
+		return
+	}
+	if unknown.Key != keyOf(unknown.Obj) {
+		h.tell("missed delete of " + describe(unknown.Obj) + " under the key " + unknown.Key)
+		return
+	}
+	h.tell("missed delete " + describe(unknown.Obj))
+}
+
+// configMap returns a ConfigMap; its key is namespace/name.
+func configMap(key, value string) *corev1.ConfigMap {
+	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		panic(err)
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data:       map[string]string{"value": value},
+	}
+}
+
+func describe(obj any) string { return keyOf(obj) + "=" + valueOf(obj) }
+
+func describeAll(objects []any) []string {
+	described := make([]string, 0, len(objects))
+	for _, obj := range objects {
+		described = append(described, describe(obj))
+	}
+	slices.Sort(described)
+	return described
+}
+
+func keyOf(obj any) string {
+	key, err := toolscache.MetaNamespaceKeyFunc(obj)
+	if err != nil {
+		panic(err)
+	}
+	return key
+}
+
+// valueOf returns the value of a ConfigMap, and the label "value" of others.
+func valueOf(obj any) string {
+	if cm, ok := obj.(*corev1.ConfigMap); ok {
+		return cm.Data["value"]
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		panic(err)
+	}
+	return accessor.GetLabels()["value"]
+}
+
+func resourceVersionOf(obj any) string {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		panic(err)
+	}
+	return accessor.GetResourceVersion()
+}
+
+// replay applies a handler's events to an empty state. It fails if one contradicts
+// those before it, which is so if an event was lost, doubled or out of order.
+func replay(events []string) (map[string]string, error) {
+	state := map[string]string{}
+	for _, event := range events {
+		kind, rest, _ := strings.Cut(event, " ")
+		rest = strings.TrimPrefix(rest, "delete ") // of a missed delete
+		key, value, _ := strings.Cut(rest, "=")
+		before, after, _ := strings.Cut(value, ">")
+		known, exists := state[key]
+		switch {
+		case (kind == "initial" || kind == "add") && !exists:
+			state[key] = value
+		case kind == "update" && exists && known == before:
+			state[key] = after
+		case (kind == "delete" || kind == "missed") && exists:
+			delete(state, key)
+		default:
+			return nil, errors.New(event + " contradicts the events before it")
+		}
+	}
+	return state, nil
+}
