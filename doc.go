@@ -31,6 +31,7 @@
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
 //     module proxy.
 //   - envtest/cmd/oracle runs those real binaries as a process of its own.
+//   - bench measures the cache against controller-runtime's own.
 //   - examples holds one small program for each use; begin with
 //     examples/quickstart.
 //

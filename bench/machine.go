@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// describeMachine returns one line on what the figures depend on, with what of it can
-// be found out.
-func describeMachine() string {
+// describeMachine returns what the figures depend on, as far as it can be found out.
+func describeMachine() []string {
 	facts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	if model := field("/proc/cpuinfo", "model name"); model != "" {
 		facts[0] += " (" + model + ")"
 	}
-	if total := field("/proc/meminfo", "MemTotal"); total != "" {
-		facts = append(facts, total+" of memory")
+	var kilobytes float64
+	if _, err := fmt.Sscanf(field("/proc/meminfo", "MemTotal"), "%f kB", &kilobytes); err == nil {
+		facts = append(facts, fmt.Sprintf("%.0f GiB of memory", kilobytes/(1<<20)))
 	}
 	kernel := runtime.GOOS + "/" + runtime.GOARCH
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -43,7 +43,7 @@ func describeMachine() string {
 			facts = append(facts, "load before the start "+fields[0])
 		}
 	}
-	return strings.Join(facts, ", ")
+	return facts
 }
 
 // field returns the value of the first line with that name, or "".

@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 )
 
 func main() {
@@ -26,14 +27,14 @@ func main() {
 		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1) //nolint:gocritic // nothing is deferred that outlives the process
+		os.Exit(1)
 	}
 }
 
@@ -45,7 +46,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	facts := describeMachine()
-	fmt.Fprintln(progress, facts)
+	fmt.Fprintln(progress, strings.Join(facts, ", "))
 	results, err := measureAll(ctx, opts, progress)
 	if err != nil {
 		return err

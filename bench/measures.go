@@ -85,7 +85,7 @@ func measures() []measure {
 		{id: unstructuredGet, title: "the same Pods as unstructured: Get", unit: secondsOf, trial: unstructuredTrial, target: 0.9},
 		{id: event, title: "time per event, one handler", unit: secondsOf, trial: eventsTrial, target: 0.7},
 		{id: eventFanOut, title: "time per event, 20 handlers", unit: secondsOf, trial: fanOutTrial, target: 0.4},
-		{id: collector, title: "CPU of the garbage collector at a steady rate of events", unit: secondsPerSecond, trial: eventsTrial, target: 0.2},
+		{id: collector, title: "CPU of the garbage collector, steady events", unit: secondsPerSecond, trial: eventsTrial, target: 0.2},
 	}
 }
 

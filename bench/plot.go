@@ -8,7 +8,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"math"
 	"strings"
 )
 
@@ -22,6 +21,7 @@ const (
 	plotTop   = 92  // of the first bar
 	plotRow   = 26
 	plotBar   = 14
+	plotEnd   = 1.5 // the greatest ratio; longer bars are cut, and have an arrow
 )
 
 // bar is one measure in the plot. Its numbers are positions in it.
@@ -29,6 +29,7 @@ type bar struct {
 	Title, Value string
 	Y, Width     float64
 	Target       float64 // from the axis; 0 if there is none
+	Cut          bool    // the bar is longer than the axis
 	Good         bool    // it reaches its target, or is not above 1 if it has none
 }
 
@@ -40,7 +41,8 @@ type grid struct {
 }
 
 type chart struct {
-	Title, Subtitle, Facts string
+	Title, Subtitle        string
+	Facts                  []string // lines
 	Bars                   []bar
 	Grid                   []grid
 	Left, Right, BarHeight float64 // Right is from the left end of the bars
@@ -49,20 +51,13 @@ type chart struct {
 }
 
 // plot draws one bar for each ratio of the result.
-func plot(facts string, rounds int, r *result) (string, error) {
+func plot(facts []string, rounds int, r *result) (string, error) {
 	rows := r.rows()
-	most := 1.0
-	for _, row := range rows {
-		if row.compared {
-			most = max(most, row.ratio)
-		}
-	}
-	end := math.Ceil(most*4+0.4) / 4
-	scale := func(ratio float64) float64 { return ratio / end * plotWidth }
+	scale := func(ratio float64) float64 { return min(ratio, plotEnd) / plotEnd * plotWidth }
 	c := chart{
 		Title:    "Tarn's cache, measured against controller-runtime's",
 		Subtitle: fmt.Sprintf("Tarn's share of controller-runtime's figure (1.0) with %s Pods; shorter is better. Median of %s.", digits(float64(r.pods)), plural(rounds, "round")),
-		Facts:    facts, Left: plotLeft, Right: plotWidth + 14, BarHeight: plotBar, Width: plotLeft + plotWidth + 70, AxisTop: plotTop - 12,
+		Facts:    halves(facts), Left: plotLeft, Right: plotWidth + 14, BarHeight: plotBar, Width: plotLeft + plotWidth + 80, AxisTop: plotTop - 12,
 	}
 	for _, row := range rows {
 		if !row.compared {
@@ -71,12 +66,12 @@ func plot(facts string, rounds int, r *result) (string, error) {
 		c.Bars = append(c.Bars, bar{
 			Title: strings.ReplaceAll(row.title, "`", ""), Value: ratioText(row.ratio),
 			Y: float64(plotTop + plotRow*len(c.Bars)), Width: max(1, scale(row.ratio)),
-			Target: scale(row.goal), Good: row.ratio <= cmp.Or(row.goal, 1),
+			Target: scale(row.goal), Cut: row.ratio > plotEnd, Good: row.ratio <= cmp.Or(row.goal, 1),
 		})
 	}
 	c.AxisBottom = float64(plotTop+plotRow*len(c.Bars)) - 4
-	c.Height = c.AxisBottom + 62
-	for ratio := 0.0; ratio <= end; ratio += 0.25 {
+	c.Height = c.AxisBottom + 72
+	for ratio := 0.0; ratio <= plotEnd; ratio += 0.25 {
 		c.Grid = append(c.Grid, grid{X: plotLeft + scale(ratio), Text: fmt.Sprintf("%g", ratio), One: ratio == 1})
 	}
 	parsed, err := template.New("plot").Parse(plotTemplate)
@@ -88,4 +83,10 @@ func plot(facts string, rounds int, r *result) (string, error) {
 		return "", fmt.Errorf("draw the plot: %w", err)
 	}
 	return b.String(), nil
+}
+
+// halves returns the facts as two lines.
+func halves(facts []string) []string {
+	middle := (len(facts) + 1) / 2
+	return []string{strings.Join(facts[:middle], ", ") + ",", strings.Join(facts[middle:], ", ")}
 }

@@ -13,7 +13,7 @@ import (
 
 // report writes what was measured.
 type report struct {
-	facts   string
+	facts   []string
 	opts    *options
 	results []*result
 }
@@ -72,7 +72,7 @@ func (r row) ratioCells() []string {
 // table returns all results as Markdown, aligned so that it reads well as it is.
 func (p report) table() string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s. %s, seed %d.\n", p.facts, plural(p.opts.rounds, "round"), p.opts.seed)
+	fmt.Fprintf(b, "%s. %s, seed %d.\n", strings.Join(p.facts, ", "), plural(p.opts.rounds, "round"), p.opts.seed)
 	for _, r := range p.results {
 		lines := [][]string{{"measure", theirs, ours, "ratio", "rounds' ratios", "target"}}
 		for _, row := range r.rows() {
