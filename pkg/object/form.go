@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync/atomic"
-	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +18,8 @@ import (
 
 // Options configure a [Form].
 type Options struct {
-	// Type is the Go type of the objects, a pointer to a struct.
+	// Type is the Go type of the objects: a pointer to a struct that is a
+	// runtime.Object.
 	Type reflect.Type
 	// Decoded keeps them decoded even if they could be flat.
 	Decoded bool
@@ -58,7 +58,7 @@ func (f *Form) Reason() error { return f.reason }
 
 // Keep returns what is kept of obj, which must not be changed any more.
 func (f *Form) Keep(obj any) Object {
-	kept := Object{terms: f.termsOf(obj)}
+	kept := f.tell(Object{}, obj)
 	if f.codec == nil || reflect.TypeOf(obj) != f.typ {
 		kept.decoded = obj
 		return kept
@@ -92,7 +92,11 @@ func (f *Form) CopyInto(o Object, into runtime.Object) error {
 // ShareInto overwrites into with the object that all such reads share; what it
 // refers to must not be changed.
 func (f *Form) ShareInto(o Object, into runtime.Object) error {
-	shared, err := f.Shared(o)
+	kept, err := f.Shared(o)
+	if err != nil {
+		return err
+	}
+	shared, err := asObject(kept)
 	if err != nil {
 		return err
 	}
@@ -132,6 +136,19 @@ func (f *Form) Materialize(o Object) (any, error) {
 	return made, f.codec.Decode(o.flat, made)
 }
 
+// Copy returns a copy that is the caller's own.
+func (f *Form) Copy(o Object) (runtime.Object, error) {
+	made, err := f.Materialize(o)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := asObject(made)
+	if err != nil || o.IsFlat() {
+		return obj, err
+	}
+	return obj.DeepCopyObject(), nil
+}
+
 // MetadataInto overwrites into with a copy of the object's metadata, which is the
 // caller's own.
 func (f *Form) MetadataInto(o Object, into *metav1.ObjectMeta) error {
@@ -162,9 +179,14 @@ func (f *Form) Stale() bool {
 }
 
 // Renew begins a new dictionary, and returns a function that moves an object to it.
-// Objects that are not moved stay readable.
+// Objects that are not moved stay readable. It must not run while another Renew
+// does. A form that keeps objects decoded has nothing to move.
 func (f *Form) Renew() func(Object) Object {
-	fresh := f.dict.Load().Successor()
+	worn := f.dict.Load()
+	if worn == nil {
+		return func(o Object) Object { return o }
+	}
+	fresh := worn.Successor()
 	f.dict.Store(fresh)
 	return func(o Object) Object {
 		if !o.IsFlat() {
@@ -178,12 +200,23 @@ func (f *Form) Renew() func(Object) Object {
 }
 
 func copyDecoded(obj any, into runtime.Object) error {
-	source, ok := obj.(runtime.Object)
-	if !ok || reflect.TypeOf(obj) != reflect.TypeOf(into) {
+	source, err := asObject(obj)
+	if err != nil {
+		return err
+	}
+	if reflect.TypeOf(obj) != reflect.TypeOf(into) {
 		return typeError(reflect.TypeOf(obj), into)
 	}
 	CopierFor(reflect.TypeOf(obj)).CopyInto(source, reflect.ValueOf(into))
 	return nil
+}
+
+// asObject refuses what a transform may have put in the place of an object.
+func asObject(obj any) (runtime.Object, error) {
+	if o, ok := obj.(runtime.Object); ok {
+		return o, nil
+	}
+	return nil, fmt.Errorf("the cache holds a %T, which is no runtime.Object; check the transform of this kind", obj)
 }
 
 // typeError has the words of controller-runtime's cache.
@@ -196,5 +229,3 @@ type declared struct {
 	name    string
 	extract func(client.Object) []string
 }
-
-var noTerms = unique.Make("")

@@ -21,6 +21,7 @@ type Object struct {
 	// by the first of them.
 	shared *atomic.Pointer[runtime.Object]
 	terms  unique.Handle[string] // the values of the declared fields, see terms.go
+	fields int                   // how many fields were declared then
 }
 
 // IsZero reports that there is no object.

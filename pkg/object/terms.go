@@ -16,8 +16,8 @@ import (
 // string, in which for each field, in the order of their declaration, there is the
 // number of values and then each value behind its length.
 
-// Declare adds a field. It must not run while another Declare does; the objects
-// that were kept before do not have its values until they went through Retell.
+// Declare adds a field. The objects that were kept before do not have its values
+// until they went through Retell. It must not run while another Declare does.
 func (f *Form) Declare(name string, extract func(client.Object) []string) {
 	known := *f.fields.Load()
 	fields := append(known[:len(known):len(known)], declared{name: name, extract: extract})
@@ -26,17 +26,23 @@ func (f *Form) Declare(name string, extract func(client.Object) []string) {
 
 // Retell returns o with the values of all fields that are declared now.
 func (f *Form) Retell(o Object) Object {
+	if o.fields == len(*f.fields.Load()) {
+		return o
+	}
 	if obj, err := f.Materialize(o); err == nil {
-		o.terms = f.termsOf(obj)
+		return f.tell(o, obj)
 	}
 	return o
 }
 
-func (f *Form) termsOf(raw any) unique.Handle[string] {
+// tell returns o with the values that source has.
+func (f *Form) tell(o Object, source any) Object {
 	fields := *f.fields.Load()
-	obj, ok := raw.(client.Object)
+	o.fields = len(fields)
+	o.terms = noTerms
+	obj, ok := source.(client.Object)
 	if len(fields) == 0 || !ok {
-		return noTerms
+		return o
 	}
 	var written []byte
 	for _, field := range fields {
@@ -47,8 +53,11 @@ func (f *Form) termsOf(raw any) unique.Handle[string] {
 			written = append(written, value...)
 		}
 	}
-	return unique.Make(string(written))
+	o.terms = unique.Make(string(written))
+	return o
 }
+
+var noTerms = unique.Make("")
 
 // Values passes the values of a declared field to yield.
 func (f *Form) Values(o Object, name string, yield func(string)) {
