@@ -113,6 +113,22 @@ func TestInformerTellsALateHandlerWhatIsThere(t *testing.T) {
 	})
 }
 
+func TestInformerTellsAHandlerThatComesDuringTheFirstList(t *testing.T) {
+	eachInformer(t, setting{}, func(r *rig) {
+		r.server.put(configMap("ns/a", "1"))
+		release := r.server.hold()
+		r.start()
+		h := &recording{}
+		registration := r.handle(h)
+		r.settle()
+		r.Expect(registration.HasSynced()).To(BeFalse())
+		release()
+		r.settle()
+		r.Expect(h.take()).To(Equal([]string{"initial ns/a=1"}))
+		r.Expect(registration.HasSynced()).To(BeTrue())
+	})
+}
+
 func TestInformerLosesAndDoublesNothingForHandlersThatComeAnyTime(t *testing.T) {
 	eachInformer(t, setting{}, func(r *rig) {
 		r.start()
@@ -243,6 +259,17 @@ func TestInformerShutsAHandlerDown(t *testing.T) {
 	})
 }
 
+func TestInformerShutsAHandlerDownThatDoesNotRun(t *testing.T) {
+	eachInformer(t, setting{}, func(r *rig) {
+		early, late := r.handle(&recording{}), r.handle(&recording{})
+		r.Expect(toolscache.ShutDownEventHandler(r.informer, early)).To(Succeed())
+		r.start()
+		r.stop()
+		r.Expect(toolscache.ShutDownEventHandler(r.informer, early)).To(Succeed())
+		r.Expect(toolscache.ShutDownEventHandler(r.informer, late)).To(Succeed())
+	})
+}
+
 func TestInformerRefusesAForeignRegistration(t *testing.T) {
 	eachInformer(t, setting{}, func(r *rig) {
 		type foreign struct {
@@ -296,7 +323,7 @@ func TestInformerBoundsWhatASlowHandlerMissed(t *testing.T) {
 		r.Expect(state).To(Equal(r.server.state()))
 		r.Expect(strings.HasPrefix(events[0], "initial ")).To(BeTrue())
 		if r.impl.ours {
-			r.Expect(len(events)-1).To(BeNumerically("<=", r.impl.window+keys))
+			r.Expect(len(events) - 1).To(BeNumerically("<=", r.impl.window+keys))
 		} else {
 			r.Expect(events).To(HaveLen(updates + 1))
 		}

@@ -111,6 +111,25 @@ func (s *server) miss(changes func()) {
 	}
 }
 
+// restore goes back to an old revision, as a server does whose storage was restored
+// from a backup. To be called while changes are missed.
+func (s *server) restore(revision int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision = revision
+}
+
+// disconnect ends the watches. Nothing is forgotten: a client can watch from where
+// it was.
+func (s *server) disconnect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.feeds {
+		close(f.events)
+	}
+	s.feeds = nil
+}
+
 // fail lets lists and watches answer err from now on, and ends the watches; nil
 // lets them work again.
 func (s *server) fail(err error) {

@@ -179,6 +179,19 @@ func TestInformerRunsUntilItsChannelIsClosed(t *testing.T) {
 	})
 }
 
+func TestInformerRunReturnsIfItsContextHasEnded(t *testing.T) {
+	eachInformer(t, setting{}, func(r *rig) {
+		h := &recording{}
+		r.handle(h)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		r.informer.RunWithContext(ctx)
+		r.Expect(r.informer.IsStopped()).To(BeTrue())
+		r.Expect(r.informer.HasSynced()).To(BeFalse())
+		r.Expect(h.take()).To(BeEmpty())
+	})
+}
+
 func TestInformerRunReturnsAfterItsHandlers(t *testing.T) {
 	eachInformer(t, setting{}, func(r *rig) {
 		door := r.gate()

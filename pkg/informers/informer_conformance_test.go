@@ -6,6 +6,7 @@ package informers
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -112,13 +113,13 @@ func newRig(t *testing.T, impl implementation, want setting, streaming bool) *ri
 	if want.example == nil {
 		want.example = &corev1.ConfigMap{}
 	}
-	if want.indexers == nil {
-		want.indexers = toolscache.Indexers{}
-	}
+	// Client-go's informer takes the map for its own, and ours may be the next.
+	indexers := toolscache.Indexers{}
+	maps.Copy(indexers, want.indexers)
 	s := newServer(want.example, streaming)
 	r := &rig{
 		WithT: NewWithT(t), t: t, impl: impl, server: s,
-		informer: impl.new(s, want.example, want.resync, want.indexers),
+		informer: impl.new(s, want.example, want.resync, indexers),
 		failures: &journal{},
 	}
 	r.Expect(r.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
