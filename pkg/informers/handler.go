@@ -142,14 +142,14 @@ func (r *registration) run(ctx context.Context) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer close(r.ended)
 	defer r.subscription.Close()
-	nextResync := r.informer.clock.Now().Add(r.resync)
+	nextResync := r.dueAfter(r.informer.clock.Now())
 	for {
 		batch, err := r.next(ctx, nextResync)
 		switch {
 		case errors.Is(err, errResync):
 			if state, ok := r.subscription.State(); ok {
 				r.resyncTo(ctx, state)
-				nextResync = nextResync.Add(r.resync)
+				nextResync = r.dueAfter(r.informer.clock.Now())
 			}
 			continue
 		case err != nil:
@@ -165,6 +165,20 @@ func (r *registration) run(ctx context.Context) {
 			r.deliver(ctx, &batch.Events[n])
 		}
 	}
+}
+
+// dueAfter returns when the next resync is due: after the handler's period, at the
+// next time at which the informer resyncs.
+func (r *registration) dueAfter(now time.Time) time.Time {
+	i := r.informer
+	i.mu.Lock()
+	begin, check := i.begin, i.checkPeriod
+	i.mu.Unlock()
+	if r.resync == 0 || check == 0 {
+		return time.Time{}
+	}
+	checks := (now.Add(r.resync).Sub(begin) + check - 1) / check
+	return begin.Add(checks * check)
 }
 
 // errResync is the cause for which waiting for events ends when a resync is due.

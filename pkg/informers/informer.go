@@ -53,6 +53,7 @@ type Informer struct {
 	mu           sync.Mutex // guards what follows
 	phase        phase
 	ctx          context.Context // of the run
+	begin        time.Time       // of the run; resyncs are due at multiples of checkPeriod after it
 	reflector    *toolscache.Reflector
 	onWatchError toolscache.WatchErrorHandlerWithContext
 	checkPeriod  time.Duration // resyncs happen no more often
@@ -99,6 +100,9 @@ type InformerOptions struct {
 // NewInformer returns an informer of what lw lists and watches.
 func NewInformer(lw toolscache.ListerWatcher, o InformerOptions) (*Informer, error) {
 	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
+	if o.Description == "" {
+		o.Description = fmt.Sprintf("%T", o.Example)
+	}
 	i := &Informer{
 		lw:          lw,
 		example:     o.Example,
@@ -165,9 +169,14 @@ func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
 	if i.phase != created {
 		return nil, false
 	}
-	i.phase, i.ctx = started, ctx
+	i.phase, i.ctx, i.begin = started, ctx, i.clock.Now()
+	if lw, ok := i.lw.(*listWatch); ok {
+		lw.arrive = i.intake.arrive
+	}
 	logger := klog.FromContext(ctx)
-	i.reflector = toolscache.NewReflectorWithOptions(i.lw, i.example, i.intake, toolscache.ReflectorOptions{
+	// Without an example the Reflector lets arrivals pass; what comes is of the type
+	// that the source decodes.
+	i.reflector = toolscache.NewReflectorWithOptions(i.lw, i.expected(), i.intake, toolscache.ReflectorOptions{
 		TypeDescription: i.description,
 		Clock:           i.clock,
 		Logger:          &logger,
@@ -176,6 +185,15 @@ func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
 		i.running.Go(func() { r.run(ctx) })
 	}
 	return i.reflector, true
+}
+
+// expected is what the Reflector expects of a watch: nothing if the objects arrive as
+// what is kept of them.
+func (i *Informer) expected() any {
+	if _, ours := i.lw.(*listWatch); ours {
+		return nil
+	}
+	return i.example
 }
 
 var (
@@ -215,7 +233,7 @@ func (i *Informer) HasSynced() bool { return toolscache.IsDone(i.HasSyncedChecke
 
 // HasSyncedChecker implements SharedInformer.
 func (i *Informer) HasSyncedChecker() toolscache.DoneChecker {
-	return doneChecker{name: fmt.Sprintf("SharedIndexInformer %T", i.example), done: i.synced}
+	return doneChecker{name: "SharedIndexInformer " + i.description, done: i.synced}
 }
 
 type doneChecker struct {
@@ -280,9 +298,7 @@ func (i *Informer) AddField(name string, extract client.IndexerFunc) error {
 }
 
 func (i *Informer) addFieldLocked(name string, extract func(client.Object) []string) {
-	i.form.Declare(name, extract)
-	i.engine.Rewrite(func(item watchcache.Item[object.Object]) object.Object { return i.form.Retell(item.Value) })
-	i.engine.AddIndex(name)
+	i.intake.declare(name, extract)
 }
 
 // mustIndex panics on an error of f, as client-go's store does: the index would be

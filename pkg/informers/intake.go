@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/object"
 	"github.com/tarn-dev/tarn/pkg/reader"
@@ -25,8 +26,13 @@ type intake struct {
 	transform toolscache.TransformFunc // set before the informer starts
 	published toolscache.Store         // of client-go's, which publishes the version as a metric
 
-	writes int // since the dictionary was last looked at; of the Reflector's goroutine
-	sync   sync.Once
+	sync sync.Once
+
+	// mu is held from the last look at the declared fields to the write: what is in
+	// the engine has the values of all of them. It comes after Informer.mu and before
+	// the engine's lock.
+	mu     sync.Mutex
+	writes int // since the dictionary was last looked at
 }
 
 var (
@@ -61,6 +67,9 @@ func (in *intake) receive(obj any) (any, metav1.Object, error) {
 // streaming list is kept in the form of the store from the first.
 func (in *intake) Transformer() toolscache.TransformFunc {
 	return func(obj any) (any, error) {
+		if a, ok := obj.(*arrival); ok {
+			return a.kept, nil
+		}
 		obj, _, err := in.receive(obj)
 		if err != nil {
 			return nil, err
@@ -91,13 +100,19 @@ func (in *intake) Add(obj any) error { return in.Update(obj) }
 
 // Update implements ReflectorStore.
 func (in *intake) Update(obj any) error {
-	obj, m, err := in.receive(obj)
-	if err != nil {
-		return err
+	change := watchcache.Change[object.Object]{}
+	version := ""
+	if a, ok := obj.(*arrival); ok {
+		change.Item, change.Attached, version = item(a.kept), newDelivery(in.informer.form, a.source), a.version
+	} else {
+		obj, m, err := in.receive(obj)
+		if err != nil {
+			return err
+		}
+		change.Item, change.Attached, version = item(in.informer.form.Keep(obj)), newDelivery(in.informer.form, obj), m.GetResourceVersion()
 	}
-	in.apply(m, watchcache.Change[object.Object]{
-		Item: item(in.informer.form.Keep(obj)), Attached: newDelivery(in.informer.form, obj),
-	})
+	in.write(change)
+	in.published.Bookmark(version)
 	return nil
 }
 
@@ -107,26 +122,32 @@ func (in *intake) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	in.apply(m, watchcache.Change[object.Object]{
+	in.write(watchcache.Change[object.Object]{
 		Item: watchcache.Item[object.Object]{
 			Key: reader.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
 		},
 		Deleted: true, Attached: newDelivery(in.informer.form, obj),
 	})
+	in.published.Bookmark(m.GetResourceVersion())
 	return nil
 }
 
-func (in *intake) apply(m metav1.Object, change watchcache.Change[object.Object]) {
+// write writes a change whose object was kept at any time.
+func (in *intake) write(change watchcache.Change[object.Object]) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !change.Deleted {
+		change.Item.Value = in.informer.form.Retell(change.Item.Value)
+	}
 	in.informer.engine.Apply(change)
-	in.published.Bookmark(m.GetResourceVersion())
-	in.renew()
+	in.renewLocked()
 }
 
 // renewCheck is how many writes there are between two looks at the dictionary.
 const renewCheck = 1000
 
-// renew moves the objects to a new dictionary when most of the old one is dead.
-func (in *intake) renew() {
+// renewLocked moves the objects to a new dictionary when most of the old one is dead.
+func (in *intake) renewLocked() {
 	if in.writes++; in.writes < renewCheck {
 		return
 	}
@@ -135,6 +156,16 @@ func (in *intake) renew() {
 		move := form.Renew()
 		in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return move(i.Value) })
 	}
+}
+
+// declare adds a field and its index; all objects have its values when it returns.
+func (in *intake) declare(name string, extract func(client.Object) []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	form := in.informer.form
+	form.Declare(name, extract)
+	in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return form.Retell(i.Value) })
+	in.informer.engine.AddIndex(name)
 }
 
 // Replace implements ReflectorStore.
@@ -152,10 +183,20 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 		}
 		items = append(items, item(kept))
 	}
-	in.informer.engine.Replace(items, revision(resourceVersion))
+	in.replace(items, resourceVersion)
 	in.published.Bookmark(resourceVersion)
 	in.sync.Do(func() { close(in.informer.synced) })
 	return nil
+}
+
+// replace writes a state whose objects were kept at any time.
+func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersion string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for n := range items {
+		items[n].Value = in.informer.form.Retell(items[n].Value)
+	}
+	in.informer.engine.Replace(items, revision(resourceVersion))
 }
 
 // Bookmark implements ReflectorBookmarkStore.

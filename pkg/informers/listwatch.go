@@ -44,24 +44,30 @@ func (s Selector) namespace() string {
 type listWatch struct {
 	*toolscache.ListWatch
 	bookmarks bool
+	// arrive is passed every event of a watch, finished by its source; several at
+	// once. It is set before the first watch.
+	arrive func(watch.Event) watch.Event
 }
 
-func newListWatch(s source, selector Selector, bookmarks bool) toolscache.ListerWatcher {
-	return &listWatch{
-		bookmarks: bookmarks,
-		ListWatch: &toolscache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-				selector.applyTo(&opts)
-				return s.list(ctx, opts)
-			},
-			WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-				opts.Watch = true
-				opts.AllowWatchBookmarks = bookmarks
-				selector.applyTo(&opts)
-				return s.watch(ctx, opts)
-			},
+func newListWatch(s source, selector Selector, bookmarks bool) *listWatch {
+	lw := &listWatch{bookmarks: bookmarks, arrive: func(e watch.Event) watch.Event { return e }}
+	lw.ListWatch = &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			selector.applyTo(&opts)
+			return s.list(ctx, opts)
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			opts.Watch = true
+			opts.AllowWatchBookmarks = bookmarks
+			selector.applyTo(&opts)
+			watcher, err := s.watch(ctx, opts)
+			if err != nil {
+				return nil, err
+			}
+			return inOrder(watcher, func(e watch.Event) watch.Event { return lw.arrive(s.finish(e)) }), nil
 		},
 	}
+	return lw
 }
 
 // IsWatchListSemanticsUnSupported tells the Reflector to list and then watch if

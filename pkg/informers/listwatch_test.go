@@ -5,6 +5,8 @@ package informers
 
 import (
 	"context"
+	goruntime "runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+	"k8s.io/utils/ptr"
 )
 
 // recorder is a source that records what it was asked for.
@@ -28,6 +31,8 @@ func (r *recorder) list(_ context.Context, opts metav1.ListOptions) (runtime.Obj
 	r.listed = opts
 	return &corev1.PodList{}, nil
 }
+
+func (r *recorder) finish(e watch.Event) watch.Event { return e }
 
 func (r *recorder) watch(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.watched = opts
@@ -46,8 +51,9 @@ func TestListWatchAppliesTheSelector(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(src.listed).To(Equal(metav1.ListOptions{LabelSelector: "app=a", FieldSelector: "metadata.name=n", ResourceVersion: "5"}))
 
-	_, err = lw.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "5"})
+	w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "5"})
 	g.Expect(err).NotTo(HaveOccurred())
+	w.Stop()
 	g.Expect(src.watched).To(Equal(metav1.ListOptions{
 		LabelSelector: "app=a", FieldSelector: "metadata.name=n", ResourceVersion: "5", Watch: true, AllowWatchBookmarks: true,
 	}))
@@ -57,8 +63,9 @@ func TestWithoutBookmarksThereIsNoStreamingList(t *testing.T) {
 	g := NewWithT(t)
 	src := &recorder{}
 	lw := newListWatch(src, Selector{}, false)
-	_, err := toolscache.ToListerWatcherWithContext(lw).WatchWithContext(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true})
+	w, err := toolscache.ToListerWatcherWithContext(lw).WatchWithContext(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true})
 	g.Expect(err).NotTo(HaveOccurred())
+	w.Stop()
 	g.Expect(src.watched.AllowWatchBookmarks).To(BeFalse())
 	g.Expect(watchlist.DoesClientNotSupportWatchListSemantics(lw)).To(BeTrue())
 	g.Expect(watchlist.DoesClientNotSupportWatchListSemantics(newListWatch(src, Selector{}, true))).To(BeFalse())
@@ -80,34 +87,61 @@ func TestSelectorNamespace(t *testing.T) {
 func TestMetadataEventsGetTheirKindAndErrorsKeepTheirs(t *testing.T) {
 	g := NewWithT(t)
 	s := &partial{gvk: podKey.GroupVersionKind}
-	event := s.withKind(watch.Event{Type: watch.Added, Object: &metav1.PartialObjectMetadata{}})
+	event := s.finish(watch.Event{Type: watch.Added, Object: &metav1.PartialObjectMetadata{}})
 	g.Expect(event.Object.GetObjectKind().GroupVersionKind()).To(Equal(podKey.GroupVersionKind))
 
 	status := &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}}
-	event = s.withKind(watch.Event{Type: watch.Error, Object: status})
+	event = s.finish(watch.Event{Type: watch.Error, Object: status})
 	g.Expect(event.Object.GetObjectKind().GroupVersionKind().Kind).To(Equal("Status"))
 }
 
-func TestMappedWatchEndsWithItsSource(t *testing.T) {
+func TestOrderedWatchEndsWithItsSource(t *testing.T) {
 	g := NewWithT(t)
 	from := watch.NewFakeWithChanSize(2, false)
-	mapped := mapEvents(from, func(e watch.Event) watch.Event { e.Type = watch.Modified; return e })
+	ordered := inOrder(from, func(e watch.Event) watch.Event { e.Type = watch.Modified; return e })
 	from.Add(&corev1.Pod{})
-	g.Expect((<-mapped.ResultChan()).Type).To(Equal(watch.Modified))
+	g.Expect((<-ordered.ResultChan()).Type).To(Equal(watch.Modified))
 	from.Stop()
-	_, open := <-mapped.ResultChan()
+	_, open := <-ordered.ResultChan()
 	g.Expect(open).To(BeFalse())
-	mapped.Stop()
+	ordered.Stop()
 }
 
-func TestMappedWatchEndsWhenStoppedWithAnEventUnread(t *testing.T) {
+func TestOrderedWatchKeepsTheOrder(t *testing.T) {
+	g := NewWithT(t)
+	from := watch.NewFakeWithChanSize(500, false)
+	for i := range 500 {
+		from.Add(&corev1.Pod{Spec: corev1.PodSpec{Priority: ptr.To(int32(i))}})
+	}
+	from.Stop()
+	var atOnce, most atomic.Int32
+	ordered := inOrder(from, func(e watch.Event) watch.Event {
+		most.Store(max(most.Load(), atOnce.Add(1)))
+		for range 100 * (*e.Object.(*corev1.Pod).Spec.Priority % 7) { // some take longer
+			goruntime.Gosched()
+		}
+		atOnce.Add(-1)
+		return e
+	})
+	next := int32(0)
+	for e := range ordered.ResultChan() {
+		g.Expect(*e.Object.(*corev1.Pod).Spec.Priority).To(Equal(next))
+		next++
+	}
+	g.Expect(next).To(Equal(int32(500)))
+	if goruntime.GOMAXPROCS(0) > 1 {
+		g.Expect(most.Load()).To(BeNumerically(">", 1), "several events are worked on at once")
+	}
+}
+
+func TestOrderedWatchEndsWhenStoppedWithAnEventUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		from := watch.NewFakeWithChanSize(2, false)
-		mapped := mapEvents(from, func(e watch.Event) watch.Event { return e })
+		ordered := inOrder(from, func(e watch.Event) watch.Event { return e })
 		from.Add(&corev1.Pod{})
 		synctest.Wait()
-		mapped.Stop()
-		mapped.Stop()
+		ordered.Stop()
+		ordered.Stop()
 		synctest.Wait()
 	})
 }

@@ -51,16 +51,12 @@ func (s *partial) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 }
 
 func (s *partial) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	watcher, err := s.resources.Watch(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	return mapEvents(watcher, s.withKind), nil
+	return s.resources.Watch(ctx, opts)
 }
 
-// withKind gives the object of an event its kind; that of an error event is a
-// Status and stays one.
-func (s *partial) withKind(event watch.Event) watch.Event {
+// finish gives the object of an event its kind; that of an error event is a Status
+// and stays one.
+func (s *partial) finish(event watch.Event) watch.Event {
 	if m, ok := event.Object.(*metav1.PartialObjectMetadata); ok {
 		m.SetGroupVersionKind(s.gvk)
 	}

@@ -20,6 +20,9 @@ type source interface {
 	example() runtime.Object
 	list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+	// finish makes of an event what the source is to yield. It is called for several
+	// events at once.
+	finish(watch.Event) watch.Event
 }
 
 // newSource returns the source for key. An empty namespace means all of them, or

@@ -5,7 +5,10 @@ package informers
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +25,8 @@ type structured struct {
 	gvk        schema.GroupVersionKind
 	resource   string
 	namespace  string
-	client     rest.Interface
+	lister     rest.Interface
+	watcher    rest.Interface // of undecoded objects, where that can be
 	paramCodec runtime.ParameterCodec
 	object     runtime.Object
 }
@@ -35,19 +39,25 @@ func newStructured(o *Options, gvk schema.GroupVersionKind, resource schema.Grou
 	if _, err := o.Scheme.New(listKind(gvk)); err != nil {
 		return nil, err
 	}
-	client, err := apiutil.RESTClientForGVK(gvk, false, false, o.Config, serializer.NewCodecFactory(o.Scheme), o.HTTPClient)
-	if err != nil {
-		return nil, err
+	client := func(scheme *runtime.Scheme) (rest.Interface, error) {
+		return apiutil.RESTClientForGVK(gvk, false, false, o.Config, serializer.NewCodecFactory(scheme), o.HTTPClient)
 	}
-	return &structured{
+	s := &structured{
 		scheme:     o.Scheme,
 		gvk:        gvk,
 		resource:   resource.Resource,
 		namespace:  namespace,
-		client:     client,
 		paramCodec: runtime.NewParameterCodec(o.Scheme),
 		object:     object,
-	}, nil
+	}
+	if s.lister, err = client(o.Scheme); err != nil {
+		return nil, err
+	}
+	s.watcher = s.lister
+	if canLeaveUndecoded(o.Config, object) {
+		s.watcher, err = client(undecodedScheme(gvk))
+	}
+	return s, err
 }
 
 func listKind(gvk schema.GroupVersionKind) schema.GroupVersionKind {
@@ -61,15 +71,34 @@ func (s *structured) list(ctx context.Context, opts metav1.ListOptions) (runtime
 	if err != nil {
 		return nil, err
 	}
-	return into, s.request(&opts).Do(ctx).Into(into)
+	return into, s.request(s.lister, &opts).Do(ctx).Into(into)
 }
 
 func (s *structured) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return s.request(&opts).Watch(ctx)
+	return s.request(s.watcher, &opts).Watch(ctx)
 }
 
-func (s *structured) request(opts *metav1.ListOptions) *rest.Request {
-	return s.client.Get().
+// finish decodes the object of an event. What cannot be decoded becomes an error
+// event, as it does in client-go.
+func (s *structured) finish(event watch.Event) watch.Event {
+	received, ok := event.Object.(*undecoded)
+	if !ok {
+		return event
+	}
+	object, err := s.scheme.New(s.gvk)
+	if err == nil {
+		err = received.decodeInto(object)
+	}
+	if err != nil {
+		err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
+		reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")
+		return watch.Event{Type: watch.Error, Object: reporter.AsObject(err)}
+	}
+	return watch.Event{Type: event.Type, Object: object}
+}
+
+func (s *structured) request(client rest.Interface, opts *metav1.ListOptions) *rest.Request {
+	return client.Get().
 		NamespaceIfScoped(s.namespace, s.namespace != "").
 		Resource(s.resource).
 		VersionedParams(opts, s.paramCodec)

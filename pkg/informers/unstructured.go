@@ -54,3 +54,5 @@ func (s *untyped) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 func (s *untyped) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	return s.resources.Watch(ctx, opts)
 }
+
+func (s *untyped) finish(event watch.Event) watch.Event { return event }

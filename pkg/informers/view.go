@@ -69,14 +69,13 @@ func (v *view) GetByKey(key string) (any, bool, error) {
 	return obj, err == nil, err
 }
 
-// Add implements Store: like client-go's it changes the store, and the handlers
-// learn of it as of any other change.
+// Add implements Store: like client-go's it changes the store alone, and no handler
+// is told.
 func (v *view) Add(obj any) error {
 	if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 		return toolscache.KeyError{Obj: obj, Err: err}
 	}
-	kept := v.informer.form.Keep(obj)
-	v.informer.engine.Apply(watchcache.Change[object.Object]{Item: item(kept), Attached: newDelivery(v.informer.form, obj)})
+	v.informer.intake.write(watchcache.Change[object.Object]{Item: item(v.informer.form.Keep(obj)), Silent: true})
 	return nil
 }
 
@@ -93,8 +92,8 @@ func (v *view) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	v.informer.engine.Apply(watchcache.Change[object.Object]{
-		Item: watchcache.Item[object.Object]{Key: reader.Key(namespace, name)}, Deleted: true,
+	v.informer.intake.write(watchcache.Change[object.Object]{
+		Item: watchcache.Item[object.Object]{Key: reader.Key(namespace, name)}, Deleted: true, Silent: true,
 	})
 	return nil
 }
@@ -105,7 +104,7 @@ func (v *view) Replace(list []any, resourceVersion string) error {
 	for _, obj := range list {
 		items = append(items, item(v.informer.form.Keep(obj)))
 	}
-	v.informer.engine.Replace(items, revision(resourceVersion))
+	v.informer.intake.replace(items, resourceVersion)
 	return nil
 }
 

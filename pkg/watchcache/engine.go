@@ -84,6 +84,9 @@ type Change[V any] struct {
 	// Attached is passed on with the event until every active subscriber has read
 	// it, and then dropped: for what is too large to be kept in the window.
 	Attached any
+	// Silent changes the state without an event: for who writes to a store behind the
+	// back of its source.
+	Silent bool
 }
 
 // Apply writes changes in their order. The deletion of an object that is not there
@@ -122,7 +125,9 @@ func (e *Engine[V]) applyLocked(c *Change[V]) {
 			e.reindexLocked(nil, &c.Item)
 		}
 	}
-	e.publishLocked(event)
+	if !c.Silent {
+		e.publishLocked(event)
+	}
 }
 
 // makeRoomLocked makes room for an event in the window. Subscribers that have not

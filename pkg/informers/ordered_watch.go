@@ -1,0 +1,89 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"runtime"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// orderedWatch passes the events of another watch through a function, several at
+// once, and gives the results in the order of the events. Unlike watch.Filter it
+// ends with Stop, even if an event was not received.
+type orderedWatch struct {
+	from    watch.Interface
+	each    func(watch.Event) watch.Event
+	results chan watch.Event
+	stopped chan struct{}
+	stop    sync.Once
+}
+
+// readAhead is how many events may be under way: enough to keep all cores busy, and
+// little beside what is kept of a kind.
+const readAhead = 64
+
+// job is an event under way.
+type job struct {
+	event watch.Event
+	done  chan watch.Event // holds the result
+}
+
+// inOrder returns a watch that owns from: stopping it stops from. Its goroutines end
+// when from ends, or with Stop.
+func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Interface {
+	w := &orderedWatch{from: from, each: each, results: make(chan watch.Event), stopped: make(chan struct{})}
+	queue, jobs := make(chan *job, readAhead), make(chan *job, readAhead)
+	go w.receive(queue, jobs)
+	for range runtime.GOMAXPROCS(0) {
+		go w.work(jobs)
+	}
+	go w.send(queue)
+	return w
+}
+
+// receive hands each event to the workers, and in its order to send.
+func (w *orderedWatch) receive(queue, jobs chan<- *job) {
+	defer close(queue)
+	defer close(jobs)
+	for event := range w.from.ResultChan() {
+		j := &job{event: event, done: make(chan watch.Event, 1)}
+		select {
+		case queue <- j:
+			jobs <- j // has room for as many as the queue, and one for each worker
+		case <-w.stopped:
+			return
+		}
+	}
+}
+
+func (w *orderedWatch) work(jobs <-chan *job) {
+	for j := range jobs {
+		j.done <- w.each(j.event)
+	}
+}
+
+// send gives the results out.
+func (w *orderedWatch) send(queue <-chan *job) {
+	defer close(w.results)
+	for j := range queue {
+		select {
+		case w.results <- <-j.done:
+		case <-w.stopped:
+			return
+		}
+	}
+}
+
+// Stop implements watch.Interface.
+func (w *orderedWatch) Stop() {
+	w.stop.Do(func() {
+		close(w.stopped)
+		w.from.Stop()
+	})
+}
+
+// ResultChan implements watch.Interface.
+func (w *orderedWatch) ResultChan() <-chan watch.Event { return w.results }
