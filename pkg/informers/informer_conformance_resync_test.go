@@ -91,9 +91,8 @@ func TestInformerResyncsOnlyHandlersThatAskForIt(t *testing.T) {
 	})
 }
 
-// Client-go looks every period of the informer which handlers are due, so that a
-// period is rounded up to a multiple of it; an informer may be more exact than that.
-func TestInformerResyncsNeverEarlyAndAtMostItsOwnPeriodLate(t *testing.T) {
+// The informer looks every period of its own which handlers are due.
+func TestInformerRoundsPeriodsUpToAMultipleOfItsOwn(t *testing.T) {
 	eachInformer(t, setting{resync: 10 * time.Second}, func(r *rig) {
 		h := &recording{}
 		r.handleEvery(2*time.Second, &recording{}) // makes it the informer's period
@@ -102,9 +101,8 @@ func TestInformerResyncsNeverEarlyAndAtMostItsOwnPeriodLate(t *testing.T) {
 		r.start()
 		once := []string{"update ns/a=1>1"}
 		r.follow(h,
-			moment{at: 4900 * time.Millisecond}, moment{6100 * time.Millisecond, once},
-			moment{at: 9900 * time.Millisecond}, moment{12100 * time.Millisecond, once},
-			moment{at: 14900 * time.Millisecond}, moment{18100 * time.Millisecond, once},
+			moment{at: 5900 * time.Millisecond}, moment{6100 * time.Millisecond, once},
+			moment{at: 11900 * time.Millisecond}, moment{12100 * time.Millisecond, once},
 		)
 	})
 }
@@ -130,7 +128,8 @@ func TestInformerRaisesThePeriodOfALateHandlerToItsOwn(t *testing.T) {
 		r.elapse(3 * time.Second)
 		r.handleEvery(2*time.Second, h)
 		r.settle()
-		r.follow(h, moment{at: 9 * time.Second}, moment{19 * time.Second, []string{"update ns/a=1>1"}})
+		// Due 13 s after the start, when the informer does not look; it does at 20 s.
+		r.follow(h, moment{at: 16900 * time.Millisecond}, moment{17100 * time.Millisecond, []string{"update ns/a=1>1"}})
 	})
 }
 
