@@ -275,11 +275,16 @@ func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
 	}
 	for name, f := range indexers {
 		i.indexers[name] = f
-		if name != toolscache.NamespaceIndex { // the order of the keys serves that one
+		if !byNamespace(f) { // the order of the keys serves that one
 			i.addFieldLocked(name, func(obj client.Object) []string { return mustIndex(f, name, obj) })
 		}
 	}
 	return nil
+}
+
+// byNamespace reports whether f is client-go's function for the namespace index.
+func byNamespace(f toolscache.IndexFunc) bool {
+	return reflect.ValueOf(f).Pointer() == reflect.ValueOf(toolscache.MetaNamespaceIndexFunc).Pointer()
 }
 
 // AddField implements index.FieldInformer.

@@ -4,9 +4,11 @@
 package informers
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -57,7 +59,7 @@ func (i *identifiers) of(name string) []toolscache.InformerNameAndResource {
 func TestInformersHaveAnIdentifierForTheirMetrics(t *testing.T) {
 	g := NewWithT(t)
 	o := testOptions()
-	o.Name, o.Namespace = "metrics-test", "default"
+	o.Name, o.Namespace = fmt.Sprint("metrics-test-", time.Now().UnixNano()), "default" // one for each -count
 	m := NewMap(o)
 	metadataKey := Key{GroupVersionKind: podKey.GroupVersionKind, Representation: Metadata}
 	for _, key := range []Key{podKey, metadataKey} {
@@ -66,7 +68,7 @@ func TestInformersHaveAnIdentifierForTheirMetrics(t *testing.T) {
 	}
 	ids := published.of(o.Name)
 	g.Expect(ids).To(HaveLen(2))
-	g.Expect(ids[0].Name()).To(Equal("metrics-test/structured/pods/default@v1"))
+	g.Expect(ids[0].Name()).To(Equal(o.Name + "/structured/pods/default@v1"))
 	g.Expect(ids[0].GroupVersionResource().Resource).To(Equal("pods"))
 	g.Expect(ids[0].Reserved()).To(BeTrue())
 

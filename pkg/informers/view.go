@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,7 +59,7 @@ func (v *view) Get(obj any) (any, bool, error) {
 // GetByKey implements Store.
 func (v *view) GetByKey(key string) (any, bool, error) {
 	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
-	if err != nil {
+	if err != nil || strings.HasPrefix(key, "/") { // it is the key of nothing
 		return nil, false, nil
 	}
 	item, ok := v.informer.engine.Get(reader.Key(namespace, name))
@@ -102,6 +103,9 @@ func (v *view) Delete(obj any) error {
 func (v *view) Replace(list []any, resourceVersion string) error {
 	items := make([]watchcache.Item[object.Object], 0, len(list))
 	for _, obj := range list {
+		if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
+			return toolscache.KeyError{Obj: obj, Err: err}
+		}
 		items = append(items, item(v.informer.form.Keep(obj)))
 	}
 	v.informer.intake.replace(items, resourceVersion)
@@ -140,10 +144,16 @@ func errNoIndex(name string) error { return fmt.Errorf("index with name %s does 
 
 // keys returns the engine's keys under a value of an index.
 func (v *view) keys(snapshot *watchcache.Snapshot[object.Object], name, value string) ([]string, error) {
-	if name == toolscache.NamespaceIndex {
+	f, ok := v.GetIndexers()[name]
+	if !ok {
+		return nil, errNoIndex(name)
+	}
+	if byNamespace(f) {
 		var keys []string
 		for item := range snapshot.Items(reader.Prefix(value), "") {
-			keys = append(keys, item.Key)
+			if value != "" || item.Value.Namespace() == "" {
+				keys = append(keys, item.Key)
+			}
 		}
 		return keys, nil
 	}
@@ -208,7 +218,11 @@ func (v *view) Index(name string, obj any) ([]any, error) {
 // ListIndexFuncValues implements Indexer.
 func (v *view) ListIndexFuncValues(name string) []string {
 	snapshot := v.informer.engine.Snapshot()
-	if name == toolscache.NamespaceIndex {
+	f, ok := v.GetIndexers()[name]
+	if !ok {
+		return []string{}
+	}
+	if byNamespace(f) {
 		var namespaces []string
 		for item := range snapshot.Items("", "") {
 			if ns := item.Value.Namespace(); len(namespaces) == 0 || namespaces[len(namespaces)-1] != ns {

@@ -78,8 +78,13 @@ func (f *Form) Keep(obj any) Object {
 	return kept
 }
 
-// CopyInto overwrites into with a copy that is the caller's own.
+// CopyInto overwrites into with a copy that is the caller's own. Of an object of
+// another type, a *metav1.PartialObjectMetadata gets the metadata, without its kind.
 func (f *Form) CopyInto(o Object, into runtime.Object) error {
+	if m, ok := into.(*metav1.PartialObjectMetadata); ok && !f.holds(o, into) {
+		m.TypeMeta = metav1.TypeMeta{}
+		return f.MetadataInto(o, &m.ObjectMeta)
+	}
 	if !o.IsFlat() {
 		return copyDecoded(o.decoded, into)
 	}
@@ -87,6 +92,14 @@ func (f *Form) CopyInto(o Object, into runtime.Object) error {
 		return typeError(have, into)
 	}
 	return f.codec.Decode(o.flat, into)
+}
+
+// holds reports whether o is of the type of like.
+func (f *Form) holds(o Object, like any) bool {
+	if o.IsFlat() {
+		return f.typ == reflect.TypeOf(like)
+	}
+	return reflect.TypeOf(o.decoded) == reflect.TypeOf(like)
 }
 
 // ShareInto overwrites into with the object that all such reads share; what it

@@ -15,7 +15,8 @@ type Diff[V any] struct {
 func (d *Diff[V]) Initial() bool { return d.From.Len() == 0 }
 
 // Events walks the changes, one for each key that differs, in the order of the keys.
-// An object that is there in both states at the same revision has not changed. The
+// An object that is there in both states at the same revision has not changed, unless
+// that is 0, which says nothing. The
 // events are made while they are walked, and may be walked more than once.
 func (d *Diff[V]) Events() iter.Seq[Event[V]] {
 	return func(yield func(Event[V]) bool) {
@@ -34,7 +35,7 @@ func (d *Diff[V]) Events() iter.Seq[Event[V]] {
 			default:
 				event = Event[V]{Type: Updated, Item: to.Item(), Previous: from.Item()}
 				hasFrom, hasTo = from.Next(), to.Next()
-				if event.Item.Revision == event.Previous.Revision {
+				if event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
 					continue
 				}
 			}

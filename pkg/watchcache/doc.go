@@ -14,7 +14,8 @@
 // Writes are atomic and totally ordered. Apply makes each of its changes one
 // event; Replace is one step, in which the new state takes the place of the old.
 //
-// The revision of the engine never goes back. State at revision R holds every
+// The revision of the engine goes back only with a Replace, when the source itself
+// has. State at revision R holds every
 // change up to R that was written; WaitUntilFresh(R) returns when that is so.
 //
 // A [Snapshot] never changes and is taken in constant time. Its items are in the

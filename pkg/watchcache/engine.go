@@ -151,7 +151,9 @@ func (e *Engine[V]) publishLocked(event Event[V]) {
 }
 
 // Replace makes items, in any order, the whole state. The items whose revision is
-// that of the object there before count as unchanged.
+// that of the object there before count as unchanged, unless it is 0. The revision
+// becomes the one given, even if that is lower: a source may have been restored from
+// a backup.
 func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	fresh := newTree[V]()
 	for _, item := range items {
@@ -170,7 +172,7 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	})
 	e.items = fresh
 	e.complete = true
-	e.revision = max(e.revision, revision)
+	e.revision = revision
 	for name := range e.indexes {
 		e.indexes[name] = e.indexedLocked(name)
 	}

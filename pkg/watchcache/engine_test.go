@@ -131,6 +131,9 @@ func TestRevisionsAndFreshness(t *testing.T) {
 		g.Expect(e.Revision()).To(Equal(uint64(6)), "it does not go back")
 		e.Replace(nil, 7)
 		g.Expect(<-fresh).To(Equal(uint64(7)))
+		e.Replace(nil, 2)
+		g.Expect(e.Revision()).To(Equal(uint64(2)), "the source was restored")
+		e.Bookmark(7)
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("no patience"))
