@@ -85,11 +85,13 @@ func wanted(r labels.Requirement) (values []string, ok bool) {
 // NewPlan chooses the shortest posting lists that hold every match. open returns an
 // index by its name, nil if there is none; prefix is that of the keys that count.
 // The plan must be shorter than limit to be worth more than looking at all objects;
-// ok is false if there is none.
+// ok is false if there is none. All values of a label are no plan for a prefix: to
+// find their keys with the prefix takes as long as there are values, which may be as
+// many as there are objects.
 func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) *Postings, prefix string, limit int) (plan Plan, ok bool) {
 	consider := func(name string, values []string) {
 		postings := open(name)
-		if postings == nil {
+		if postings == nil || values == nil && prefix != "" {
 			return
 		}
 		candidate := Plan{postings: postings, prefix: prefix, values: values}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -65,4 +66,37 @@ func TestPostingsAgreeWithAMap(t *testing.T) {
 		agree(p, want)
 		agree(clone, cloned)
 	}
+}
+
+// TestBytesAreNearTheTruth compares the estimate with what the heap grows by.
+func TestBytesAreNearTheTruth(t *testing.T) {
+	const pairs = 20_000
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // the first one finds out which interned values are gone
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	keys := make([]string, pairs)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("namespace-%d\x00name-%05d", i/500, i)
+	}
+	for _, values := range []int{1, 10, 1000, pairs} {
+		for _, order := range [][]int{nil, rand.Perm(pairs)} {
+			before, p := heap(), index.NewPostings()
+			for i := range pairs {
+				if order != nil {
+					i = order[i]
+				}
+				p.Add(fmt.Sprintf("value of %d: %05d", values, i%values), keys[i])
+			}
+			grown := heap() - before
+			t.Logf("%d values: the heap grew by %.0f bytes a pair, the estimate is %d", values, grown/pairs, p.Bytes()/pairs)
+			NewWithT(t).Expect(float64(p.Bytes())).To(And(BeNumerically(">", grown/1.7), BeNumerically("<", grown*1.7)), "%d values", values)
+			runtime.KeepAlive(p)
+		}
+	}
+	runtime.KeepAlive(keys)
+	NewWithT(t).Expect(index.NewPostings().Bytes()).To(BeZero())
 }

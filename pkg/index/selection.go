@@ -53,6 +53,9 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	return s, nil
 }
 
+// Everything reports that every object matches.
+func (s Selection) Everything() bool { return len(s.requirements) == 0 && !s.nothing }
+
 // Nothing reports that no object can match.
 func (s Selection) Nothing() bool { return s.nothing }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -19,7 +20,8 @@ import (
 type Engine struct {
 	engine  *watchcache.Engine[object.Object]
 	objects *object.Form
-	pages   pages
+	labels  *labelIndexes
+	pages   *pages
 }
 
 var _ Store = (*Engine)(nil)
@@ -27,7 +29,11 @@ var _ Store = (*Engine)(nil)
 // NewEngine returns the store for an engine whose index values are those of
 // [ValuesOf].
 func NewEngine(engine *watchcache.Engine[object.Object], form *object.Form) *Engine {
-	return &Engine{engine: engine, objects: form}
+	return newEngine(engine, form, clock.RealClock{})
+}
+
+func newEngine(engine *watchcache.Engine[object.Object], form *object.Form, clock clock.PassiveClock) *Engine {
+	return &Engine{engine: engine, objects: form, labels: newLabelIndexes(engine, clock), pages: newPages(clock)}
 }
 
 // ValuesOf returns what an engine needs to index objects of form: the values of
@@ -51,43 +57,48 @@ func (s *Engine) get(key client.ObjectKey) (object.Object, bool, error) {
 	return item.Value, ok, nil
 }
 
-// scanWorth is the number of objects up to which looking at all of them is quicker
-// than an index, and an index of a label is not worth its memory.
-const scanWorth = 128
+func (s *Engine) states() *pages { return s.pages }
 
 func (s *Engine) find(q query) (found, error) {
 	snapshot, err := s.snapshot(q)
 	if err != nil {
 		return found{}, err
 	}
-	answer := found{revision: version(snapshot.Revision()), state: s.pages.add(snapshot, q.page)}
-	accept := func(it watchcache.Item[object.Object]) {
-		if it.Key > q.page.after && s.matches(it, q) {
-			answer.items = append(answer.items, item{key: it.Key, obj: it.Value})
-		}
+	answer := found{revision: version(snapshot.Revision()), state: snapshot}
+	accept := func(it watchcache.Item[object.Object]) bool {
+		return !s.matches(it, q) || answer.add(item{key: it.Key, obj: it.Value}, &q)
 	}
-	prefix := Prefix(q.namespace)
+	s.walk(snapshot, q, accept)
+	return answer, nil
+}
+
+// walk passes all objects that can match, and may pass others, to accept, in the order
+// of their keys, until it returns false.
+func (s *Engine) walk(snapshot *watchcache.Snapshot[object.Object], q query, accept func(watchcache.Item[object.Object]) bool) {
 	if q.fields.Nothing() {
-		return answer, nil
+		return
 	}
 	if name, ok := q.fields.Name(); ok && q.namespace != "" {
-		if it, ok := snapshot.Get(Key(q.namespace, name)); ok {
+		if it, ok := snapshot.Get(Key(q.namespace, name)); ok && it.Key > q.page.after {
 			accept(it)
 		}
-		return answer, nil
+		return
 	}
-	if plan, ok := index.NewPlan(q.labels, q.fields, snapshot.Index, prefix, snapshot.Len()/2+1); ok {
-		for _, key := range plan.Keys() {
-			if it, ok := snapshot.Get(key); ok {
-				accept(it)
+	prefix := Prefix(q.namespace)
+	plan, ok := index.NewPlan(q.labels, q.fields, snapshot.Index, prefix, snapshot.Len()/2+1)
+	if !ok {
+		for it := range snapshot.Items(prefix, q.page.after) {
+			if !accept(it) {
+				return
 			}
 		}
-		return answer, nil
+		return
 	}
-	for it := range snapshot.Items(prefix, q.page.after) {
-		accept(it)
+	for _, key := range plan.Keys() {
+		if it, ok := snapshot.Get(key); ok && key > q.page.after && !accept(it) {
+			return
+		}
 	}
-	return answer, nil
 }
 
 func version(revision uint64) string {
@@ -101,13 +112,14 @@ func version(revision uint64) string {
 // with the label indexes that the selector can use.
 func (s *Engine) snapshot(q query) (*watchcache.Snapshot[object.Object], error) {
 	if q.page.state != 0 {
-		return s.pages.find(q.page.state)
-	}
-	if s.engine.Len() > scanWorth {
-		for _, key := range index.LabelKeys(q.labels) {
-			s.engine.AddIndex(index.LabelName(key))
+		state, err := s.pages.find(q.page.state)
+		if err != nil {
+			return nil, err
 		}
+		return state.(*watchcache.Snapshot[object.Object]), nil
 	}
+	s.pages.expire()
+	s.labels.ask(index.LabelKeys(q.labels))
 	return s.engine.Snapshot(), nil
 }
 

@@ -32,16 +32,23 @@ func fill(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
 		if !ok {
 			return fmt.Errorf("cannot list %s into %T: its items are %s, which are no objects", it.from.gvk.Kind, out, elem)
 		}
-		if it.from.shares(disableDeepCopy) {
-			err = it.from.store.form().ShareInto(it.obj, slot)
-		} else if err = it.from.store.form().CopyInto(it.obj, slot); err == nil {
-			slot.GetObjectKind().SetGroupVersionKind(it.from.gvk)
-		}
-		if err != nil {
+		if err := it.from.write(it.obj, slot, disableDeepCopy); err != nil {
 			return fmt.Errorf("cannot list %s into %T: %w", it.from.gvk.Kind, out, err)
 		}
 	}
 	slice.Set(filled)
+	return nil
+}
+
+// write overwrites into with a copy, which gets its kind, or with what is shared.
+func (r *CacheReader) write(o object.Object, into runtime.Object, disableDeepCopy *bool) error {
+	if r.shares(disableDeepCopy) {
+		return r.store.form().ShareInto(o, into)
+	}
+	if err := r.store.form().CopyInto(o, into); err != nil {
+		return err
+	}
+	into.GetObjectKind().SetGroupVersionKind(r.gvk)
 	return nil
 }
 
@@ -68,6 +75,13 @@ func fillAny(out client.ObjectList, items []listed, disableDeepCopy *bool) error
 
 // object returns an object of its own, or one that is shared.
 func (r *CacheReader) object(o object.Object, shared bool) (runtime.Object, error) {
+	if !shared {
+		obj, err := r.store.form().Copy(o)
+		if err == nil {
+			obj.GetObjectKind().SetGroupVersionKind(r.gvk)
+		}
+		return obj, err
+	}
 	raw, err := r.store.form().Shared(o)
 	if err != nil {
 		return nil, err
@@ -75,10 +89,6 @@ func (r *CacheReader) object(o object.Object, shared bool) (runtime.Object, erro
 	obj, ok := raw.(runtime.Object)
 	if !ok {
 		return nil, fmt.Errorf("the cache holds a %T, which is no object; check the transform of this kind", raw)
-	}
-	if !shared {
-		obj = obj.DeepCopyObject()
-		obj.GetObjectKind().SetGroupVersionKind(r.gvk)
 	}
 	return obj, nil
 }

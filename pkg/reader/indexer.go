@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -20,6 +21,7 @@ type Indexer struct {
 	indexer toolscache.Indexer
 	fields  *index.Fields
 	decoded *object.Form
+	pages   *pages
 }
 
 var _ Store = (*Indexer)(nil)
@@ -27,7 +29,10 @@ var _ Store = (*Indexer)(nil)
 // NewIndexer returns the store for an Indexer with a namespace index
 // (toolscache.NamespaceIndex) and the declared fields.
 func NewIndexer(indexer toolscache.Indexer, fields *index.Fields) *Indexer {
-	return &Indexer{indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true})}
+	return &Indexer{
+		indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true}),
+		pages: newPages(clock.RealClock{}),
+	}
 }
 
 func (s *Indexer) form() *object.Form { return s.decoded }
@@ -53,27 +58,68 @@ func checked(raw any) (client.Object, error) {
 	return obj, nil
 }
 
+func (s *Indexer) states() *pages { return s.pages }
+
+// indexerState is what a list with pages to come has read of an Indexer: all matches,
+// sorted. There are no snapshots of an Indexer, but its objects do not change.
+type indexerState struct {
+	revision string
+	items    []item
+}
+
 func (s *Indexer) find(q query) (found, error) {
-	// The version is read before the objects, so that it never promises what they
-	// do not hold.
-	answer := found{revision: s.indexer.LastStoreSyncResourceVersion()}
-	candidates, err := s.candidates(q)
+	state, err := s.state(q)
 	if err != nil {
 		return found{}, err
+	}
+	answer := found{revision: state.revision, state: state}
+	for _, it := range state.items {
+		if it.key <= q.page.after || q.page.state != 0 && !s.matches(it, q) {
+			continue
+		}
+		if !answer.add(it, &q) {
+			break
+		}
+	}
+	return answer, nil
+}
+
+// state returns what matches q now, or what the page before was read from.
+func (s *Indexer) state(q query) (*indexerState, error) {
+	if q.page.state != 0 {
+		state, err := s.pages.find(q.page.state)
+		if err != nil {
+			return nil, err
+		}
+		return state.(*indexerState), nil
+	}
+	s.pages.expire()
+	// The version is read before the objects, so that it never promises what they
+	// do not hold.
+	state := &indexerState{revision: s.indexer.LastStoreSyncResourceVersion()}
+	candidates, err := s.candidates(q)
+	if err != nil {
+		return nil, err
 	}
 	for _, raw := range candidates {
 		obj, err := checked(raw)
 		if err != nil {
-			return found{}, err
+			return nil, err
 		}
 		it := item{key: Key(obj.GetNamespace(), obj.GetName()), obj: s.decoded.Keep(obj)}
-		if (q.namespace == "" || obj.GetNamespace() == q.namespace) && it.key > q.page.after &&
-			(q.labels == nil || q.labels.Matches(it.obj.Labels())) && q.fields.Matches(indexed{obj, s.fields}) {
-			answer.items = append(answer.items, it)
+		if s.matches(it, q) {
+			state.items = append(state.items, it)
 		}
 	}
-	slices.SortFunc(answer.items, func(a, b item) int { return strings.Compare(a.key, b.key) })
-	return answer, nil
+	slices.SortFunc(state.items, func(a, b item) int { return strings.Compare(a.key, b.key) })
+	return state, nil
+}
+
+func (s *Indexer) matches(it item, q query) bool {
+	obj, err := s.decoded.Materialize(it.obj)
+	return err == nil && (q.namespace == "" || it.obj.Namespace() == q.namespace) &&
+		(unrestricted(q.labels) || q.labels.Matches(it.obj.Labels())) &&
+		q.fields.Matches(indexed{obj.(client.Object), s.fields})
 }
 
 // candidates returns a small set of objects that includes all matches.

@@ -33,59 +33,98 @@ type listed struct {
 // List reads what matches opts in all readers, which hold disjoint scopes of one
 // kind, into out: sorted by namespace and name, at most opts.Limit of it. A list
 // that is cut short has a Continue token, with which the next page is read from
-// the same state; too old a token is a ResourceExpired API error (410).
+// the same state; too old a token is a ResourceExpired API error (410), and so is
+// one whose last page was read. The caller passes the same selectors and the same
+// namespace for every page: the token does not hold them.
 //
 // The resourceVersion of the list is one that every scope has reached: the list
 // holds every change up to it, and may hold later ones.
 func List(_ context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {
-	if opts.Continue == continueNotSupported {
-		return errContinue
-	}
-	at := token{States: make([]uint64, len(readers))}
-	if opts.Continue != "" {
-		var err error
-		if at, err = decodeToken(opts.Continue, len(readers)); err != nil {
-			return err
-		}
-	}
-	var (
-		items   []listed
-		version string
-	)
-	for i, r := range readers {
-		answer, err := r.find(opts, page{limited: opts.Limit > 0, state: at.States[i], after: at.After})
-		if err != nil {
-			return err
-		}
-		for _, it := range answer.items {
-			items = append(items, listed{it, r})
-		}
-		if i == 0 || older(answer.revision, version) {
-			version = answer.revision
-		}
-		at.States[i] = answer.state
-	}
-	if len(readers) > 1 {
-		slices.SortFunc(items, func(a, b listed) int { return strings.Compare(a.key, b.key) })
-	}
-	rest := cut(&items, opts.Limit)
-	if err := fill(out, items, opts.UnsafeDisableDeepCopy); err != nil {
+	selected, err := selectItems(opts, readers)
+	if err != nil {
 		return err
 	}
-	out.SetResourceVersion(version)
+	if err := fill(out, selected.items, opts.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	out.SetResourceVersion(selected.version)
 	out.SetContinue("")
 	out.SetRemainingItemCount(nil)
-	switch {
-	case rest > 0:
-		at.After = items[len(items)-1].key
-		out.SetContinue(at.encode())
-		if opts.LabelSelector == nil && opts.FieldSelector == nil { // as the API server does
-			out.SetRemainingItemCount(&rest)
+	if selected.rest > 0 {
+		out.SetContinue(selected.next(readers))
+		if unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) { // as the API server does
+			out.SetRemainingItemCount(&selected.rest)
 		}
-	case unconstrained(opts):
+		return nil
+	}
+	selected.finish(readers)
+	if unconstrained(opts) {
 		out.SetContinue(continueNotSupported)
 	}
 	return nil
+}
+
+// selected is what a list, or a page of one, selects.
+type selected struct {
+	items   []listed // in the order of their keys
+	rest    int64    // how many follow; without a count, more than none if any do
+	version string   // that all readers have reached
+	at      token    // with which the caller came
+	states  []any    // what each reader has read
+}
+
+// selectItems finds what matches opts in all readers.
+func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, error) {
+	if opts.Continue == continueNotSupported {
+		return nil, errContinue
+	}
+	s := &selected{at: token{States: make([]uint64, len(readers))}, states: make([]any, len(readers))}
+	if opts.Continue != "" {
+		var err error
+		if s.at, err = decodeToken(opts.Continue, len(readers)); err != nil {
+			return nil, err
+		}
+	}
+	for i, r := range readers {
+		answer, err := r.find(opts, page{limit: opts.Limit, state: s.at.States[i], after: s.at.After})
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range answer.items {
+			s.items = append(s.items, listed{it, r})
+		}
+		if i == 0 || older(answer.revision, s.version) {
+			s.version = answer.revision
+		}
+		s.rest += answer.rest
+		s.states[i] = answer.state
+	}
+	if len(readers) > 1 {
+		slices.SortFunc(s.items, func(a, b listed) int { return strings.Compare(a.key, b.key) })
+	}
+	s.rest += cut(&s.items, opts.Limit)
+	return s, nil
+}
+
+// next returns the token for the page after this one, and keeps what the readers have
+// read if this is the first page.
+func (s *selected) next(readers []*CacheReader) string {
+	s.at.After = s.items[len(s.items)-1].key
+	for i, r := range readers {
+		if s.at.States[i] == 0 {
+			s.at.States[i] = r.store.states().add(s.states[i])
+		}
+	}
+	return s.at.encode()
+}
+
+// finish drops the states of a list that is complete.
+func (s *selected) finish(readers []*CacheReader) {
+	for i, r := range readers {
+		if s.at.States[i] != 0 {
+			r.store.states().drop(s.at.States[i])
+		}
+	}
 }
 
 // cut takes away what is over the limit and returns how much that was.

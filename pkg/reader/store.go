@@ -20,6 +20,8 @@ type Store interface {
 	get(key client.ObjectKey) (object.Object, bool, error)
 	// find returns the objects that match, in the order of their keys.
 	find(query) (found, error)
+	// states keeps what lists with pages to come have read.
+	states() *pages
 }
 
 // query says which objects are wanted.
@@ -30,11 +32,29 @@ type query struct {
 	page      page
 }
 
+// counted reports that the caller is to be told how many objects follow: like an API
+// server, a store counts only what no selector restricts.
+func (q *query) counted() bool { return unrestricted(q.labels) && q.fields.Everything() }
+
+func unrestricted(selector labels.Selector) bool { return selector == nil || selector.Empty() }
+
 // found is the answer to a query.
 type found struct {
 	items    []item
+	rest     int64  // objects that match, behind the items; counted only if the query is
 	revision string // up to which the answer is complete
-	state    uint64 // names the state that was read, if it can be read again
+	state    any    // what was read, for pages.add
+}
+
+// add adds a match, which is behind those before, and reports whether the next one is
+// wanted.
+func (f *found) add(it item, q *query) bool {
+	if q.page.limit > 0 && int64(len(f.items)) == q.page.limit {
+		f.rest++
+		return q.counted()
+	}
+	f.items = append(f.items, it)
+	return true
 }
 
 // item is an object of a store and its key.
@@ -45,10 +65,11 @@ type item struct {
 
 // Key is what objects are ordered by: the namespace, and in it the name. In contrast
 // to client-go's keys, which have a slash between the two, the order of the keys is
-// that of the namespaces.
+// that of the namespaces. A key shares no memory with the name: a name that is read
+// out of a flat object keeps the whole object from being collected.
 func Key(namespace, name string) string {
 	if namespace == "" {
-		return name
+		return strings.Clone(name)
 	}
 	return namespace + separator + name
 }

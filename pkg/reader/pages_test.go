@@ -1,0 +1,291 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/reader"
+)
+
+// numbered returns so many Pods in a few namespaces.
+func numbered(n int) []client.Object {
+	all := make([]client.Object, n)
+	for i := range all {
+		all[i] = pod(fmt.Sprint("ns", i%3), fmt.Sprintf("pod%04d", i), i+1)
+	}
+	return all
+}
+
+// contents is what a list holds, with the versions of the objects.
+func contents(list *corev1.PodList) []string {
+	found := []string{}
+	for _, p := range list.Items {
+		found = append(found, p.Namespace+"/"+p.Name+"@"+p.ResourceVersion)
+	}
+	return found
+}
+
+func TestListLimitAndContinue(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		f := pods(t, store, pod("a", "3", 1), pod("a", "1", 2), pod("a", "2", 3))
+		list := &corev1.PodList{}
+		f.Expect(f.List(t.Context(), list, client.Limit(2))).To(Succeed())
+		f.Expect(names(list)).To(Equal([]string{"a/1", "a/2"}))
+		f.Expect(list.RemainingItemCount).To(HaveValue(Equal(int64(1))))
+		f.Expect(f.List(t.Context(), list, client.Limit(2), client.Continue(list.Continue))).To(Succeed())
+		f.Expect(names(list)).To(Equal([]string{"a/3"}))
+		f.Expect(list.Continue).To(BeEmpty())
+		f.Expect(list.RemainingItemCount).To(BeNil())
+		f.Expect(f.List(t.Context(), list, client.Limit(3))).To(Succeed())
+		f.Expect(names(list)).To(HaveLen(3))
+		f.Expect(list.Continue).To(BeEmpty())
+	})
+}
+
+// TestRemainingItemCount is told where an API server tells it: when no selector
+// restricts the list.
+func TestRemainingItemCount(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		f := pods(t, store, numbered(30)...)
+		for _, c := range []struct {
+			opt  client.ListOption
+			want types.GomegaMatcher
+		}{
+			{client.InNamespace(""), HaveValue(Equal(int64(26)))},
+			{client.InNamespace("ns1"), HaveValue(Equal(int64(6)))},
+			{client.MatchingLabels{}, HaveValue(Equal(int64(26)))},
+			{client.HasLabels{"name"}, BeNil()},
+			{client.MatchingFields{"metadata.namespace": "ns1"}, BeNil()},
+		} {
+			list := &corev1.PodList{}
+			f.Expect(f.List(t.Context(), list, c.opt, client.Limit(4))).To(Succeed())
+			f.Expect(list.Items).To(HaveLen(4))
+			f.Expect(list.Continue).NotTo(BeEmpty())
+			f.Expect(list.RemainingItemCount).To(c.want, "%#v", c.opt)
+		}
+	})
+}
+
+// TestPagesAreOfOneMoment reads random lists page by page, of one and of several
+// readers, while a writer changes everything, and compares them with what a list in one
+// piece said when they began.
+func TestPagesAreOfOneMoment(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		random := rand.New(rand.NewPCG(seed, 0))
+		g := NewWithT(t)
+		fixtures := make([]fixture, 3)
+		version := 0
+		write := func() {
+			i := random.IntN(len(fixtures))
+			f := fixtures[i]
+			version++
+			p := pod(fmt.Sprint("ns", i), fmt.Sprint("pod", random.IntN(60)), version)
+			switch random.IntN(40) {
+			case 0:
+				f.store.replace([]client.Object{p}, version)
+			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10:
+				f.store.remove(p)
+			default:
+				f.store.put(p)
+			}
+		}
+		for i := range fixtures {
+			fixtures[i] = pods(t, store)
+		}
+		for range 200 {
+			write()
+		}
+		for range 60 {
+			of := []*reader.CacheReader{}
+			for _, f := range fixtures[:1+random.IntN(len(fixtures))] {
+				of = append(of, f.CacheReader)
+			}
+			o := client.ListOptions{}
+			if random.IntN(3) == 0 {
+				o.LabelSelector, _ = labels.Parse(fmt.Sprintf("name notin (pod1, pod2, pod%d)", random.IntN(60)))
+			}
+			if random.IntN(4) == 0 {
+				o.Namespace = "ns0"
+			}
+			whole, page, got := &corev1.PodList{}, &corev1.PodList{}, []string{}
+			g.Expect(reader.List(t.Context(), whole, &o, of...)).To(Succeed())
+			for {
+				o.Limit = 1 + random.Int64N(20)
+				g.Expect(reader.List(t.Context(), page, &o, of...)).To(Succeed())
+				got = append(got, contents(page)...)
+				g.Expect(page.ResourceVersion).To(Equal(whole.ResourceVersion))
+				if page.RemainingItemCount != nil {
+					g.Expect(int(*page.RemainingItemCount) + len(got)).To(Equal(len(whole.Items)))
+				}
+				if o.Continue = page.Continue; o.Continue == "" {
+					break
+				}
+				for range random.IntN(30) {
+					write()
+				}
+			}
+			g.Expect(got).To(Equal(contents(whole)), "%+v", o)
+		}
+	})
+}
+
+// TestPagesWhileOthersWrite has several readers of pages beside a writer, for the race
+// detector.
+func TestPagesWhileOthersWrite(t *testing.T) {
+	f := pods(t, "flat engine", numbered(300)...)
+	done := make(chan struct{})
+	var readers, writer sync.WaitGroup
+	writer.Go(func() {
+		for version := 1000; ; version++ {
+			select {
+			case <-done:
+				return
+			default:
+				f.store.put(pod("ns1", fmt.Sprintf("pod%04d", version%300), version))
+			}
+		}
+	})
+	for i := range 4 {
+		readers.Go(func() {
+			for range 5 {
+				o, seen := client.ListOptions{Limit: 40}, []string{}
+				if i%2 == 0 {
+					o.LabelSelector, _ = labels.Parse("name")
+				}
+				for {
+					list := &corev1.PodList{}
+					if err := reader.List(t.Context(), list, &o, f.CacheReader); err != nil {
+						t.Error(err)
+						return
+					}
+					seen = append(seen, names(list)...)
+					if o.Continue = list.Continue; o.Continue == "" {
+						break
+					}
+				}
+				if !slices.IsSorted(seen) || len(slices.Compact(seen)) != len(seen) || len(seen) < 300 {
+					t.Errorf("%d objects were listed, sorted: %t", len(seen), slices.IsSorted(seen))
+				}
+			}
+		})
+	}
+	readers.Wait()
+	close(done)
+	writer.Wait()
+}
+
+// begin reads the first page of a list and returns the token for the second.
+func begin(f fixture, opts ...client.ListOption) client.Continue {
+	list := &corev1.PodList{}
+	f.Expect(f.List(f.context(), list, append(opts, client.Limit(2))...)).To(Succeed())
+	f.Expect(list.Continue).NotTo(BeEmpty())
+	return client.Continue(list.Continue)
+}
+
+// proceed reads another page.
+func proceed(f fixture, token client.Continue, opts ...client.ListOption) (*corev1.PodList, error) {
+	list := &corev1.PodList{}
+	return list, f.List(f.context(), list, append(opts, token, client.Limit(2))...)
+}
+
+func expectExpired(f fixture, token client.Continue) {
+	_, err := proceed(f, token)
+	f.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
+	f.Expect(apierrors.ReasonForError(err)).To(BeEquivalentTo("Expired"))
+}
+
+func TestATokenExpires(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		synctest.Test(t, func(t *testing.T) {
+			f := pods(t, store, numbered(9)...)
+			kept, lost := begin(f), begin(f)
+			time.Sleep(4 * time.Minute)
+			list, err := proceed(f, kept)
+			f.Expect(err).NotTo(HaveOccurred())
+			time.Sleep(4 * time.Minute)
+			_, err = proceed(f, client.Continue(list.Continue))
+			f.Expect(err).NotTo(HaveOccurred(), "each page gives time for the next")
+			expectExpired(f, lost)
+		})
+	})
+}
+
+func TestAStateIsDroppedWithTheLastPage(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		f := pods(t, store, numbered(4)...)
+		token, other := begin(f), begin(f)
+		list, err := proceed(f, token)
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(list.Continue).To(BeEmpty())
+		expectExpired(f, token)
+		_, err = proceed(f, other)
+		f.Expect(err).NotTo(HaveOccurred(), "another list of the same state goes on")
+	})
+}
+
+// TestListsOfOnePageDoNotEndOthers begins a great many lists without reading on, as
+// callers do that ask whether there is anything.
+func TestListsOfOnePageDoNotEndOthers(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		f := pods(t, store, numbered(40)...)
+		first := begin(f)
+		list, err := proceed(f, first)
+		f.Expect(err).NotTo(HaveOccurred())
+		abandoned := begin(f)
+		for range 100 {
+			begin(f)
+		}
+		expectExpired(f, abandoned)
+		for list.Continue != "" {
+			list, err = proceed(f, client.Continue(list.Continue))
+			f.Expect(err).NotTo(HaveOccurred())
+		}
+		// If all lists were continued, the oldest one goes.
+		oldest := begin(f)
+		for range 20 {
+			_, err := proceed(f, begin(f))
+			f.Expect(err).NotTo(HaveOccurred())
+		}
+		expectExpired(f, oldest)
+	})
+}
+
+// TestATokenForOtherOptions shows that it is harmless: it continues, behind the key that
+// it names, with what those options select of the same state.
+func TestATokenForOtherOptions(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		f := pods(t, store, pod("a", "1", 1), pod("a", "2", 2), pod("a", "3", 3), pod("b", "1", 4), pod("b", "2", 5), pod("c", "1", 6))
+		token := begin(f)
+		f.store.put(pod("b", "0", 7))
+		list, err := proceed(f, token, client.InNamespace("b"))
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(names(list)).To(Equal([]string{"b/1", "b/2"}))
+		token = begin(f)
+		list, err = proceed(f, token, client.MatchingLabels{"name": "3"})
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(names(list)).To(Equal([]string{"a/3"}))
+
+		other := pods(t, store, numbered(5)...)
+		expectExpired(other, begin(f))
+		list = &corev1.PodList{}
+		err = reader.List(t.Context(), list, &client.ListOptions{Continue: string(begin(f))}, f.CacheReader, other.CacheReader)
+		f.Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "a token of one reader, used for two: %v", err)
+	})
+}
