@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain makes the test binary what main makes the program: the smoke test starts
@@ -57,7 +58,7 @@ func TestSmoke(t *testing.T) {
 func TestListThenWatch(t *testing.T) {
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"-pods=50", "-rounds=1", "-calltime=1ms", "-list-then-watch", "-measures=heap,unstructured-heap", "-caches=" + ours,
+		"-pods=50", "-rounds=1", "-clock=cpu", "-calltime=1ms", "-list-then-watch", "-measures=heap,get,event,unstructured-heap", "-events=50", "-caches=" + ours,
 	}, &out, &progress)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
@@ -163,7 +164,7 @@ func TestFormat(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"-pods=0"}, {"-pods=1,x"}, {"-rounds=0"}, {"-caches=mine"}, {"-measures=speed"}, {"-events=0"}, {"-rate=0"},
-		{"-calltime=0s"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"more"},
+		{"-clock=sun"}, {"-calltime=0s"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"more"},
 	} {
 		if opts, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v gives %+v", args, opts)
@@ -190,5 +191,25 @@ func TestTablesAreWrittenBetweenMarks(t *testing.T) {
 	write("something else\n")
 	if err := writeTable(file, "new\n"); err == nil {
 		t.Error("a file without marks is overwritten")
+	}
+}
+
+func TestClocks(t *testing.T) {
+	begin := instant{wall: time.Unix(100, 0), cpu: time.Second}
+	end := instant{wall: time.Unix(103, 0), cpu: 5 * time.Second}
+	if got, err := seconds(wallClock, begin, end); got != 3 || err != nil {
+		t.Errorf("by the wall clock %v, %v; want 3", got, err)
+	}
+	if _, known := processCPU(); !known {
+		t.Skip("the system does not count CPU time")
+	}
+	if got, err := seconds(cpuClock, begin, end); got != 4 || err != nil {
+		t.Errorf("by the CPU's clock %v, %v; want 4", got, err)
+	}
+	before, _ := processCPU()
+	for n := 0; ; n++ {
+		if after, _ := processCPU(); after > before {
+			return // work is counted
+		}
 	}
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -17,8 +16,8 @@ type counter struct {
 	after uint64     // the versions above it are the newest of their Pods
 	left  int        // of those
 	calls int
-	first time.Time
-	last  time.Time
+	first instant
+	last  instant
 	done  chan struct{} // closed when none is left; made by expect
 }
 
@@ -43,13 +42,13 @@ func (c *counter) update(_, object any) {
 	defer c.mu.Unlock()
 	c.calls++
 	if c.calls == 1 {
-		c.first = time.Now()
+		c.first = now()
 	}
 	if version <= c.after || c.left == 0 {
 		return
 	}
 	if c.left--; c.left == 0 {
-		c.last = time.Now()
+		c.last = now()
 		close(c.done)
 	}
 }

@@ -91,7 +91,7 @@ func (f *feed) measure(ctx context.Context, measure string) error {
 	if err != nil {
 		return err
 	}
-	f.Values[measure] = took.Seconds() / float64(f.Effort.Events)
+	f.Values[measure] = took / float64(f.Effort.Events)
 	if want := f.Effort.Events * len(f.counters); calls != want {
 		f.Remarks = append(f.Remarks, fmt.Sprintf("%s: handlers were called %d times for %d events (%.1f %%): "+
 			"a handler that lags gets the newest event of a key only", measure, calls, want, 100*float64(calls)/float64(want)))
@@ -101,7 +101,7 @@ func (f *feed) measure(ctx context.Context, measure string) error {
 
 // run sends events at full speed and waits until each handler has had the newest of
 // every Pod.
-func (f *feed) run(ctx context.Context, events int) (took time.Duration, calls int, err error) {
+func (f *feed) run(ctx context.Context, events int) (took float64, calls int, err error) {
 	newest := min(events, source.Updated(f.Pods))
 	for _, c := range f.counters {
 		c.expect(f.version(f.sent+events-newest), newest)
@@ -120,14 +120,15 @@ func (f *feed) run(ctx context.Context, events int) (took time.Duration, calls i
 	first, last := f.counters[0].first, f.counters[0].last
 	for _, c := range f.counters {
 		calls += c.calls
-		if c.first.Before(first) {
+		if c.first.wall.Before(first.wall) {
 			first = c.first
 		}
-		if c.last.After(last) {
+		if c.last.wall.After(last.wall) {
 			last = c.last
 		}
 	}
-	return last.Sub(first), calls, nil
+	took, err = seconds(f.Effort.Clock, first, last)
+	return took, calls, err
 }
 
 // version returns the resourceVersion after so many events.

@@ -28,6 +28,7 @@ type options struct {
 
 // effort says how long to measure. It goes to the measured process as it is.
 type effort struct {
+	Clock  string        // counts times: wallClock or cpuClock
 	Call   time.Duration // at least, for each kind of read
 	Events int           // at full speed
 	Rate   int           // events a second while the collector is watched
@@ -46,6 +47,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each cache is measured; the median counts")
 	flags.Uint64Var(&o.seed, "seed", 1, "makes the Pods and chooses the queries")
 	flags.BoolVar(&o.lists, "list-then-watch", false, "do without streaming lists")
+	flags.StringVar(&o.effort.Clock, "clock", wallClock, "what times are: `wall`, or cpu, which the process took on all cores; it is steadier on a busy machine")
 	flags.DurationVar(&o.effort.Call, "calltime", 2*time.Second, "how long each kind of read is repeated, at least")
 	flags.IntVar(&o.effort.Events, "events", 100_000, "update `events` sent at full speed")
 	flags.IntVar(&o.effort.Rate, "rate", 1000, "`events` a second while the garbage collector is watched")
@@ -74,6 +76,9 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		*measures = strings.Join(measureIDs(), ",")
 	}
 	if o.measures, err = choose("-measures", *measures, measureIDs()); err != nil {
+		return nil, err
+	}
+	if _, err := choose("-clock", o.effort.Clock, clocks()); err != nil {
 		return nil, err
 	}
 	return o, o.check()

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,7 +74,7 @@ func (s *subject) timeGet(ctx context.Context, measure string, pods []synthetic.
 	if !s.wants(measure) {
 		return nil
 	}
-	s.Values[measure], err = perCall(s.Effort.Call, func(n int) error {
+	s.Values[measure], err = perCall(s.Effort, func(n int) error {
 		pod := pods[n%len(pods)]
 		return s.cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, s.example())
 	})
@@ -86,7 +85,7 @@ func (s *subject) timeList(ctx context.Context, query listQuery, pods []syntheti
 	if !s.wants(query.measure) {
 		return nil
 	}
-	s.Values[query.measure], err = perCall(s.Effort.Call, func(n int) error {
+	s.Values[query.measure], err = perCall(s.Effort, func(n int) error {
 		opts, err := query.options(pods[n%len(pods)])
 		if err != nil {
 			return err
@@ -103,10 +102,10 @@ func (s *subject) timeFirst(ctx context.Context, pod synthetic.Identity) error {
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
+	begin := now()
 	if err := s.cache.List(ctx, s.list(), opts...); err != nil {
 		return err
 	}
-	s.Values[listLabelFirst] = time.Since(begin).Seconds()
-	return nil
+	s.Values[listLabelFirst], err = seconds(s.Effort.Clock, begin, now())
+	return err
 }

@@ -73,6 +73,9 @@ func (r row) ratioCells() []string {
 func (p report) table() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s. %s, seed %d.\n", strings.Join(p.facts, ", "), plural(p.opts.rounds, "round"), p.opts.seed)
+	if p.opts.effort.Clock == cpuClock {
+		b.WriteString("All times are CPU time of the measured process on all cores; the targets are meant for wall time.\n")
+	}
 	for _, r := range p.results {
 		lines := [][]string{{"measure", theirs, ours, "ratio", "rounds' ratios", "target"}}
 		for _, row := range r.rows() {

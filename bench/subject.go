@@ -78,7 +78,7 @@ func (s *subject) make() error {
 func (s *subject) start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	begin := time.Now()
+	begin := now()
 	go func() { ended <- s.cache.Start(ctx) }()
 	s.stop = func() error {
 		cancel()
@@ -89,11 +89,12 @@ func (s *subject) start(ctx context.Context) error {
 	case <-time.After(syncLimit):
 		return errors.Join(fmt.Errorf("%s has not synced in %v", s.Cache, syncLimit), s.stop())
 	}
-	s.Values[syncTime] = time.Since(begin).Seconds()
+	var err error
+	s.Values[syncTime], err = seconds(s.Effort.Clock, begin, now())
 	if peakBytes, ok := peakRSS(); ok {
 		s.Values[peak] = peakBytes
 	}
-	return nil
+	return err
 }
 
 // example returns an object of the representation that the trial is about.

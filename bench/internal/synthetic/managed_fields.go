@@ -15,7 +15,7 @@ func (d draft) managedFields() []metav1.ManagedFieldsEntry {
 		at := d.created
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Subresource: subresource,
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields), Subresource: subresource,
 		}
 	}
 	return []metav1.ManagedFieldsEntry{

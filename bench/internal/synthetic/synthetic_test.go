@@ -67,8 +67,8 @@ func TestPodsHaveWhatTheirIdentitySays(t *testing.T) {
 				i, len(pod.Labels), len(pod.ManagedFields), len(pod.Spec.Containers))
 		}
 		for _, entry := range pod.ManagedFields {
-			if !json.Valid(entry.FieldsV1.Raw) {
-				t.Fatalf("Pod %d: fields of %s are no JSON: %s", i, entry.Manager, entry.FieldsV1.Raw)
+			if !json.Valid(entry.FieldsV1.GetRawBytes()) {
+				t.Fatalf("Pod %d: fields of %s are no JSON: %s", i, entry.Manager, entry.FieldsV1.GetRawString())
 			}
 		}
 		if id.Track == synthetic.Stable {
