@@ -64,6 +64,13 @@ var _ NewCacheFunc = New
 // Options that contradict each other, or that the API server cannot serve, are
 // refused here.
 func New(cfg *rest.Config, opts Options) (Cache, error) {
+	return newCache(cfg, opts, Tuning{})
+}
+
+func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
+	if err := tuning.check(); err != nil {
+		return nil, err
+	}
 	if cfg == nil {
 		return nil, fmt.Errorf("cannot make a cache: the rest config is nil")
 	}
@@ -74,7 +81,11 @@ func New(cfg *rest.Config, opts Options) (Cache, error) {
 	if err := setDefaults(cfg, &opts); err != nil {
 		return nil, err
 	}
-	return newInformerCache(opts, mapMaker(cfg, &opts))
+	base, err := baseOptions(cfg, &opts, &tuning)
+	if err != nil {
+		return nil, err
+	}
+	return newInformerCache(opts, tuning.SeparateViews, mapMaker(base))
 }
 
 // setDefaults fills in what connects the cache to the API server.
@@ -98,8 +109,8 @@ func setDefaults(cfg *rest.Config, opts *Options) (err error) {
 // caches numbers the caches of the process: informer names must be unique in it.
 var caches atomic.Int64
 
-// mapMaker returns a function that makes the informer map for one scope.
-func mapMaker(cfg *rest.Config, opts *Options) func(namespace string, c Config) *informers.Map {
+// baseOptions returns what the informer maps of a cache have in common.
+func baseOptions(cfg *rest.Config, opts *Options, tuning *Tuning) (informers.Options, error) {
 	base := informers.Options{
 		Name:              fmt.Sprintf("tarn-%d", caches.Add(1)),
 		Logger:            log.Log.WithName("tarn").WithName("cache"),
@@ -110,6 +121,11 @@ func mapMaker(cfg *rest.Config, opts *Options) func(namespace string, c Config) 
 		WatchErrorHandler: opts.DefaultWatchErrorHandler,
 		NewInformer:       opts.NewInformer,
 	}
+	return base, tuning.apply(&base)
+}
+
+// mapMaker returns a function that makes the informer map for one scope.
+func mapMaker(base informers.Options) func(namespace string, c Config) *informers.Map {
 	return func(namespace string, c Config) *informers.Map {
 		o := base
 		o.Namespace = namespace

@@ -25,6 +25,7 @@ type informerCache struct {
 	scheme        *runtime.Scheme
 	isNamespaced  func(schema.GroupVersionKind) (bool, error)
 	failOnMissing bool
+	separateViews bool // see Tuning
 
 	byGVK map[schema.GroupVersionKind]scopes
 	// The kinds that are not in byGVK. Without DefaultNamespaces namespaced is nil,
@@ -34,7 +35,7 @@ type informerCache struct {
 
 var _ Cache = (*informerCache)(nil)
 
-func newInformerCache(opts Options, newMap func(string, Config) *informers.Map) (*informerCache, error) {
+func newInformerCache(opts Options, separateViews bool, newMap func(string, Config) *informers.Map) (*informerCache, error) {
 	build := func(configs scopeConfigs) scopes {
 		s := scopes{}
 		for namespace, config := range configs {
@@ -46,6 +47,7 @@ func newInformerCache(opts Options, newMap func(string, Config) *informers.Map) 
 		scheme:        opts.Scheme,
 		isNamespaced:  func(gvk schema.GroupVersionKind) (bool, error) { return apiutil.IsGVKNamespaced(gvk, opts.Mapper) },
 		failOnMissing: opts.ReaderFailOnMissingInformer,
+		separateViews: separateViews,
 		byGVK:         map[schema.GroupVersionKind]scopes{},
 	}
 
@@ -125,29 +127,36 @@ func (c *informerCache) List(ctx context.Context, list client.ObjectList, opts .
 	if err != nil {
 		return fmt.Errorf("cannot list: %w", err)
 	}
-	s, err := c.scopesOf(gvk)
-	if err != nil {
-		return err
-	}
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
-	from := s.all()
-	if o.Namespace != "" {
-		m, err := s.serving(o.Namespace)
-		if err != nil {
-			return fmt.Errorf("unable to list: %s in namespace %q because of %w", gvk.Kind, o.Namespace, err)
-		}
-		from = []*informers.Map{m}
-	}
-	readers, err := c.readers(ctx, informers.KeyOf(gvk, list), from...)
+	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, list), o.Namespace)
 	if err != nil {
 		return err
 	}
 	return reader.List(ctx, list, &o, readers...)
 }
 
+// listReaders returns the readers for a list of key in a namespace, or in all of them
+// if that is empty.
+func (c *informerCache) listReaders(ctx context.Context, key informers.Key, namespace string) ([]*reader.CacheReader, error) {
+	s, err := c.scopesOf(key.GroupVersionKind)
+	if err != nil {
+		return nil, err
+	}
+	from := s.all()
+	if namespace != "" {
+		m, err := s.serving(namespace)
+		if err != nil {
+			return nil, fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err)
+		}
+		from = []*informers.Map{m}
+	}
+	return c.readers(ctx, key, from...)
+}
+
 // readers returns the readers of key in the given maps, all synced.
 func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...*informers.Map) ([]*reader.CacheReader, error) {
+	key = c.view(key, from)
 	for _, m := range from {
 		if _, ok := m.Peek(key); !ok && c.failOnMissing {
 			return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
@@ -165,6 +174,25 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 		readers[i] = entry.Reader
 	}
 	return readers, nil
+}
+
+// view returns the key of the informers that a read of key is served from. That is
+// key, unless only metadata are asked for and all of the objects are there already.
+func (c *informerCache) view(key informers.Key, from []*informers.Map) informers.Key {
+	if key.Representation != informers.Metadata || c.separateViews || cached(key, from) {
+		return key
+	}
+	for _, full := range []informers.Representation{informers.Structured, informers.Unstructured} {
+		if other := (informers.Key{GroupVersionKind: key.GroupVersionKind, Representation: full}); cached(other, from) {
+			return other
+		}
+	}
+	return key
+}
+
+// cached reports whether all maps have an informer for key.
+func cached(key informers.Key, from []*informers.Map) bool {
+	return !slices.ContainsFunc(from, func(m *informers.Map) bool { _, ok := m.Peek(key); return !ok })
 }
 
 // entries returns the entries for key in the given maps, and whether these are

@@ -6,6 +6,7 @@ package informers
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -83,16 +84,27 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolsca
 		Description:  e.key.String(),
 		ResyncPeriod: jitter(o.ResyncPeriod),
 		Indexers:     indexers,
-		Decoded:      o.UnsafeDisableDeepCopy, // what is shared must be there to be shared
-		Identifier:   identifier,
+		// What is shared must be there to be shared.
+		Decoded:    o.UnsafeDisableDeepCopy || o.Decoded != nil && o.Decoded(e.key),
+		Verify:     o.VerifyFlat || verifyAll(),
+		Window:     o.Window,
+		Lagged:     o.Metrics.lagged(o.Name, e),
+		Identifier: identifier,
 	})
 	if err != nil {
 		e.release()
 		return nil, err
 	}
+	if reason := informer.form.Reason(); reason != nil {
+		o.Logger.Info("The objects of a kind are kept decoded, which takes more memory", "kind", e.key.String(), "reason", reason.Error())
+	}
 	e.Informer = informer
 	return informer.Store(), nil
 }
+
+// verifyAll reports whether the environment asks for flat objects to be verified, as
+// it does in this project's own tests, and in others that run its cache.
+var verifyAll = sync.OnceValue(func() bool { return os.Getenv("TARN_VERIFY_FLAT") == "true" })
 
 // identify registers the informer's name, under which client-go publishes its
 // metrics. Names are unique in a process and can be released one by one only if

@@ -27,6 +27,7 @@ type registration struct {
 	subscription *watchcache.Subscription[object.Object]
 	resync       time.Duration // zero is never
 	removed      atomic.Bool
+	lagged       uint64        // how often that was counted; of run
 	synced       chan struct{} // closed when the handler has returned from the initial state
 	ended        chan struct{} // closed when no more events come
 }
@@ -196,6 +197,9 @@ func (r *registration) next(ctx context.Context, resync time.Time) (watchcache.B
 
 // catchUp passes on what leads from the state that the handler has seen to another.
 func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object]) {
+	for lagged := r.subscription.Lagged(); r.lagged < lagged; r.lagged++ {
+		r.informer.lagged()
+	}
 	for event := range diff.Events() {
 		if ctx.Err() != nil || r.removed.Load() {
 			return

@@ -48,6 +48,7 @@ type Informer struct {
 	engine      *watchcache.Engine[object.Object]
 	form        *object.Form
 	intake      *intake
+	lagged      func()
 	synced      chan struct{} // closed when the first list is in the engine
 
 	mu           sync.Mutex // guards what follows
@@ -93,6 +94,8 @@ type InformerOptions struct {
 	// Window is the number of events that are kept for handlers; zero means
 	// watchcache.DefaultWindow.
 	Window int
+	// Lagged, if set, is called each time that a handler has fallen out of the window.
+	Lagged func()
 	// Identifier is the name under which client-go publishes the version of the store.
 	Identifier toolscache.InformerNameAndResource
 }
@@ -100,6 +103,9 @@ type InformerOptions struct {
 // NewInformer returns an informer of what lw lists and watches.
 func NewInformer(lw toolscache.ListerWatcher, o InformerOptions) (*Informer, error) {
 	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
+	if o.Lagged == nil {
+		o.Lagged = func() {}
+	}
 	if o.Description == "" {
 		o.Description = fmt.Sprintf("%T", o.Example)
 	}
@@ -112,6 +118,7 @@ func NewInformer(lw toolscache.ListerWatcher, o InformerOptions) (*Informer, err
 		engine: watchcache.New(watchcache.Options[object.Object]{
 			Window: o.Window, Values: reader.ValuesOf(form), Dropped: form.Release,
 		}),
+		lagged:       o.Lagged,
 		synced:       make(chan struct{}),
 		onWatchError: toolscache.DefaultWatchErrorHandler,
 		checkPeriod:  o.ResyncPeriod,

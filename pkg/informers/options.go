@@ -40,7 +40,16 @@ type Options struct {
 	EnableWatchBookmarks  bool
 	// ResyncPeriod is the mean period; each informer gets its own within 10 % of it.
 	ResyncPeriod time.Duration
-	// NewInformer makes the informers; nil means client-go's.
+	// Decoded says of a kind that its objects are to be kept decoded; nil says it of
+	// none. Those with UnsafeDisableDeepCopy are anyway.
+	Decoded func(Key) bool
+	// VerifyFlat compares what is kept flat with its source, for tests.
+	VerifyFlat bool
+	// Window is the number of events kept for handlers; zero is the default.
+	Window int
+	// Metrics may be nil.
+	Metrics *Metrics
+	// NewInformer makes the informers; nil means our own.
 	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 }
 

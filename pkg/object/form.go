@@ -103,8 +103,11 @@ func (f *Form) holds(o Object, like any) bool {
 }
 
 // ShareInto overwrites into with the object that all such reads share; what it
-// refers to must not be changed.
+// refers to must not be changed. Metadata alone are copied.
 func (f *Form) ShareInto(o Object, into runtime.Object) error {
+	if _, ok := into.(*metav1.PartialObjectMetadata); ok && !f.holds(o, into) {
+		return f.CopyInto(o, into)
+	}
 	kept, err := f.Shared(o)
 	if err != nil {
 		return err

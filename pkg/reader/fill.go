@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,15 +41,19 @@ func fill(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
 	return nil
 }
 
-// write overwrites into with a copy, which gets its kind, or with what is shared.
+// write overwrites into with a copy, or with what is shared. What is shared is left as
+// the store has it; all else gets its kind.
 func (r *CacheReader) write(o object.Object, into runtime.Object, disableDeepCopy *bool) error {
-	if r.shares(disableDeepCopy) {
-		return r.store.form().ShareInto(o, into)
+	write, shared := r.store.form().CopyInto, r.shares(disableDeepCopy)
+	if shared {
+		write = r.store.form().ShareInto
 	}
-	if err := r.store.form().CopyInto(o, into); err != nil {
+	if err := write(o, into); err != nil {
 		return err
 	}
-	into.GetObjectKind().SetGroupVersionKind(r.gvk)
+	if _, metadata := into.(*metav1.PartialObjectMetadata); metadata || !shared {
+		into.GetObjectKind().SetGroupVersionKind(r.gvk)
+	}
 	return nil
 }
 

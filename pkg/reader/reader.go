@@ -70,14 +70,7 @@ func (r *CacheReader) Get(_ context.Context, key client.ObjectKey, out client.Ob
 		// The API server names the resource here; a cache knows the kind.
 		return apierrors.NewNotFound(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name)
 	}
-	if r.shares(o.UnsafeDisableDeepCopy) {
-		return r.store.form().ShareInto(obj, out)
-	}
-	if err := r.store.form().CopyInto(obj, out); err != nil {
-		return err
-	}
-	out.GetObjectKind().SetGroupVersionKind(r.gvk)
-	return nil
+	return r.write(obj, out, o.UnsafeDisableDeepCopy)
 }
 
 // List is [List] on this reader alone.

@@ -1,0 +1,61 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+	"github.com/tarn-dev/tarn/pkg/reader"
+)
+
+// Iterate walks the objects that c.List would list, in the same order, and makes one
+// at a time: of a kind with many objects only one is in memory. Each is the caller's
+// own, and the walk may be stopped at any time. All are of the moment at which it
+// began.
+//
+//	for pod, err := range cache.Iterate(ctx, c, &corev1.Pod{}, client.InNamespace("default")) {
+//
+// After an error, which is one that List would return, the walk ends. Of caches, only
+// those of this package can be walked.
+func Iterate[T client.Object](ctx context.Context, c Cache, of T, opts ...client.ListOption) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		ours, ok := c.(*informerCache)
+		if !ok {
+			yield(none, fmt.Errorf("cannot iterate over a %T: make the cache with this package", c))
+			return
+		}
+		for obj, err := range ours.iterate(ctx, of, opts) {
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if !yield(obj.(T), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *informerCache) iterate(ctx context.Context, of client.Object, opts []client.ListOption) iter.Seq2[client.Object, error] {
+	fail := func(err error) iter.Seq2[client.Object, error] {
+		return func(yield func(client.Object, error) bool) { yield(nil, err) }
+	}
+	gvk, err := kindOf(of, c.scheme)
+	if err != nil {
+		return fail(fmt.Errorf("cannot iterate: %w", err))
+	}
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, of), o.Namespace)
+	if err != nil {
+		return fail(err)
+	}
+	return reader.Iterate(ctx, of, &o, readers...)
+}

@@ -1,0 +1,171 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+)
+
+var _ = Describe("Tuning", func() {
+	var namespace string
+	BeforeEach(func(ctx SpecContext) {
+		namespace = newNamespace(ctx)
+		create(ctx, configMap(namespace, "one", "x"), configMap(namespace, "two", "y"))
+	})
+	key := func() client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: "one"} }
+
+	DescribeTable("decides how objects are kept", func(ctx SpecContext, t cache.Tuning, opts cache.Options, decoded bool) {
+		informer, err := started(ctx, cache.With(t), opts).GetInformer(ctx, &corev1.ConfigMap{})
+		Expect(err).NotTo(HaveOccurred())
+		store := informer.(toolscache.SharedIndexInformer).GetStore()
+		one, _, err := store.GetByKey(key().String())
+		Expect(err).NotTo(HaveOccurred())
+		again, _, err := store.GetByKey(key().String())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(one).To(Equal(again))
+		Expect(one == again).To(Equal(decoded), "one object is there only if it is decoded")
+	},
+		Entry("flat by default", cache.Tuning{}, cache.Options{}, false),
+		Entry("decoded for a kind", cache.Tuning{Decoded: []client.Object{&corev1.ConfigMap{}}}, cache.Options{}, true),
+		Entry("not for another", cache.Tuning{Decoded: []client.Object{&corev1.Secret{}}}, cache.Options{}, false),
+		Entry("decoded for all", cache.Tuning{AllDecoded: true}, cache.Options{}, true),
+		Entry("decoded if nothing is copied", cache.Tuning{}, cache.Options{DefaultUnsafeDisableDeepCopy: ptr.To(true)}, true),
+	)
+
+	Describe("views", func() {
+		// watches makes a cache that counts the watches it opens.
+		watches := func(ctx context.Context, t cache.Tuning) (cache.Cache, *atomic.Int64) {
+			GinkgoHelper()
+			transport, err := rest.TransportFor(cfg)
+			Expect(err).NotTo(HaveOccurred())
+			count := &atomic.Int64{}
+			opts := cache.Options{HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Query().Get("watch") != "" {
+					count.Add(1)
+				}
+				return transport.RoundTrip(r)
+			})}}
+			opts.Mapper, err = apiutil.NewDynamicRESTMapper(cfg, opts.HTTPClient)
+			Expect(err).NotTo(HaveOccurred())
+			return started(ctx, cache.With(t), opts), count
+		}
+		for _, v := range views[:2] {
+			It("serve metadata from "+v.name+" objects that are there", func(ctx SpecContext) {
+				c, count := watches(ctx, cache.Tuning{})
+				full := v.object()
+				Expect(c.Get(ctx, key(), full)).To(Succeed())
+				metadata := views[2]
+				for _, opts := range [][]client.GetOption{nil, {client.UnsafeDisableDeepCopy}} {
+					got := metadata.object()
+					Expect(c.Get(ctx, key(), got, opts...)).To(Succeed())
+					Expect(got.GetObjectKind().GroupVersionKind()).To(Equal(configMapKind))
+					Expect(got.GetUID()).To(Equal(full.GetUID()))
+					Expect(got.GetManagedFields()).To(Equal(full.GetManagedFields()))
+					Expect(got.GetCreationTimestamp().Time).To(BeTemporally("==", full.GetCreationTimestamp().Time))
+				}
+				for _, opts := range [][]client.ListOption{nil, {client.UnsafeDisableDeepCopy}} {
+					list := metadata.list()
+					Expect(c.List(ctx, list, append(opts, client.InNamespace(namespace), client.MatchingLabels{"set": "x"})...)).To(Succeed())
+					Expect(namesIn(list, namespace)).To(Equal([]string{namespace + "/one"}))
+					Expect(list.(*metav1.PartialObjectMetadataList).Items[0].GroupVersionKind()).To(Equal(configMapKind))
+				}
+				Expect(count.Load()).To(Equal(int64(1)))
+			})
+		}
+		It("may be separate", func(ctx SpecContext) {
+			c, count := watches(ctx, cache.Tuning{SeparateViews: true})
+			Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
+			Expect(c.Get(ctx, key(), views[2].object())).To(Succeed())
+			Expect(count.Load()).To(Equal(int64(2)))
+		})
+		It("are separate for informers", func(ctx SpecContext) {
+			c, count := watches(ctx, cache.Tuning{})
+			Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
+			_, err := c.GetInformer(ctx, views[2].object())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(count.Load()).To(Equal(int64(2)), "handlers of metadata get metadata")
+		})
+	})
+
+	It("bounds the window, and counts the handlers that fall out of it", func(ctx SpecContext) {
+		registry := prometheus.NewRegistry()
+		c := started(ctx, cache.With(cache.Tuning{Window: 4, Registerer: registry}), cache.Options{})
+		informer, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+		Expect(err).NotTo(HaveOccurred())
+		blocked, proceed := make(chan struct{}, 100), make(chan struct{})
+		updates := &atomic.Int64{}
+		last := &atomic.Value{}
+		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) {
+			if obj.(client.Object).GetNamespace() != namespace {
+				return
+			}
+			blocked <- struct{}{}
+			<-proceed
+			updates.Add(1)
+			last.Store(obj.(client.Object).GetLabels()["set"])
+		}})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(registration.HasSyncedChecker().Done()).Should(BeClosed())
+
+		obj := &corev1.ConfigMap{}
+		Expect(api.Get(ctx, key(), obj)).To(Succeed())
+		for i := range 20 {
+			obj.Labels["set"] = strconv.Itoa(i)
+			Expect(api.Update(ctx, obj)).To(Succeed())
+			if i == 0 {
+				Eventually(blocked).Should(Receive())
+			}
+		}
+		Eventually(func() string {
+			read := &corev1.ConfigMap{}
+			Expect(c.Get(ctx, key(), read)).To(Succeed())
+			return read.ResourceVersion
+		}).Should(Equal(obj.ResourceVersion), "the store is not held up")
+		close(proceed)
+		Eventually(last.Load).Should(Equal("19"))
+		Expect(updates.Load()).To(BeNumerically("<", 8))
+		families, err := registry.Gather()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(families).To(HaveLen(1))
+		Expect(families[0].GetName()).To(Equal("tarn_informer_handler_lagged_total"))
+		total := 0.0
+		for _, m := range families[0].Metric {
+			total += m.GetCounter().GetValue()
+		}
+		Expect(total).To(Equal(1.0))
+
+		other := cache.With(cache.Tuning{Registerer: registry})
+		_, err = other(cfg, cache.Options{})
+		Expect(err).NotTo(HaveOccurred(), "caches may share a registerer")
+	})
+
+	DescribeTable("refuses bad values", func(t cache.Tuning, says string) {
+		_, err := cache.With(t)(cfg, cache.Options{})
+		Expect(err).To(MatchError(And(ContainSubstring("cache tuning"), ContainSubstring(says))))
+	},
+		Entry("a negative window", cache.Tuning{Window: -1}, "Window is -1"),
+		Entry("a nil object", cache.Tuning{Decoded: []client.Object{nil}}, "Decoded[0] is nil"),
+		Entry("an object without a kind", cache.Tuning{Decoded: []client.Object{&metav1.PartialObjectMetadata{}}}, "Decoded[0]"),
+	)
+})
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,160 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// labelled is a store of Pods with many labels, and a clock that the test moves.
+type labelled struct {
+	*WithT
+	*Engine
+	clock  *testclock.FakePassiveClock
+	reader *CacheReader
+	t      *testing.T
+}
+
+func newLabelled(t *testing.T, pods int) *labelled {
+	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
+	engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	l := &labelled{WithT: NewWithT(t), clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0)), t: t}
+	l.Engine = newEngine(engine, form, l.clock)
+	l.reader = New(Options{
+		Store: l.Engine, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
+		Fields: index.NewFields(corev1.SchemeGroupVersion.WithKind("Pod"), logr.Discard()),
+	})
+	items := make([]watchcache.Item[object.Object], pods)
+	for i := range items {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("pod", i), Labels: map[string]string{}}}
+		for n := range 40 {
+			pod.Labels[fmt.Sprint("label", n)] = fmt.Sprint("value", i%(n+1))
+		}
+		items[i] = watchcache.Item[object.Object]{Key: Key("ns", pod.Name), Revision: uint64(i + 1), Value: form.Keep(pod)}
+	}
+	engine.Replace(items, uint64(pods))
+	return l
+}
+
+// list lists by a selector and returns the number of objects.
+func (l *labelled) list(selector string) int {
+	parsed, err := labels.Parse(selector)
+	l.Expect(err).NotTo(HaveOccurred())
+	list := &corev1.PodList{}
+	l.Expect(l.reader.List(l.t.Context(), list, client.MatchingLabelsSelector{Selector: parsed})).To(Succeed())
+	return len(list.Items)
+}
+
+func (l *labelled) pass(d time.Duration) { l.clock.SetTime(l.clock.Now().Add(d)) }
+
+// indexed returns the labels that are indexed, which the engine must agree with.
+func (l *labelled) indexed() []string {
+	keys := slices.Sorted(maps.Keys(l.labels.asked))
+	snapshot := l.engine.Snapshot()
+	for n := range 40 {
+		key := fmt.Sprint("label", n)
+		l.Expect(snapshot.Index(index.LabelName(key)) != nil).To(Equal(slices.Contains(keys, key)), key)
+	}
+	return keys
+}
+
+func TestLabelsAreIndexedWhenAListAsks(t *testing.T) {
+	l := newLabelled(t, 200)
+	l.Expect(l.indexed()).To(BeEmpty())
+	l.Expect(l.list("label1=value1,label2 in (value0,value2),label3")).To(Equal(67))
+	l.Expect(l.indexed()).To(Equal([]string{"label1", "label2", "label3"}))
+	l.Expect(l.list("label4!=value1,label5 notin (value1),!none,label6>3")).To(BeZero())
+	l.Expect(l.indexed()).To(HaveLen(3), "no index could answer")
+	l.Expect(l.list("")).To(Equal(200))
+	l.Expect(l.indexed()).To(HaveLen(3))
+}
+
+func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
+	l := newLabelled(t, scanWorth)
+	l.Expect(l.list("label1=value1")).To(Equal(scanWorth / 2))
+	l.Expect(l.indexed()).To(BeEmpty())
+}
+
+func TestColdLabelIndexesAreDropped(t *testing.T) {
+	l := newLabelled(t, 200)
+	l.list("label1=value1")
+	l.list("label2=value1")
+	l.pass(coldAfter - time.Second)
+	l.list("label2=value1")
+	l.Expect(l.indexed()).To(Equal([]string{"label1", "label2"}), "neither is cold")
+	l.pass(time.Minute)
+	l.list("")
+	l.Expect(l.indexed()).To(Equal([]string{"label2"}), "a list of everything looks for cold ones, too")
+	l.pass(coldAfter)
+	l.Expect(l.list("label2=value1")).To(Equal(67))
+	l.Expect(l.indexed()).To(Equal([]string{"label2"}), "it was built again")
+}
+
+func TestTheNumberOfLabelIndexesIsBounded(t *testing.T) {
+	l := newLabelled(t, 200)
+	for n := range maxLabelIndexes {
+		l.list(fmt.Sprintf("label%d=value0", n))
+		l.pass(time.Second)
+	}
+	l.Expect(l.indexed()).To(HaveLen(maxLabelIndexes))
+	l.list("label0=value0")
+	l.list("label33=value0")
+	l.Expect(l.indexed()).To(And(HaveLen(maxLabelIndexes), ContainElements("label0", "label33"), Not(ContainElement("label1"))),
+		"the one asked for longest ago has gone")
+
+	var all string
+	for n := range 40 {
+		all += fmt.Sprintf(",label%d=value0", n)
+	}
+	l.Expect(l.list(all[1:])).To(Equal(1), "only the first has every value0")
+	l.Expect(l.indexed()).To(HaveLen(maxLabelIndexes))
+}
+
+func TestTheMemoryOfLabelIndexesIsTold(t *testing.T) {
+	l := newLabelled(t, 200)
+	l.Expect(l.LabelIndexes()).To(Equal(LabelIndexes{}))
+	l.list("label1=value1")
+	one := l.LabelIndexes()
+	l.Expect(one.Number).To(Equal(1))
+	l.Expect(one.Postings).To(Equal(200))
+	l.Expect(one.Bytes).To(BeNumerically(">", 200*24), "each pair has three words")
+	l.list("label39=value1")
+	two := l.LabelIndexes()
+	l.Expect(two.Number).To(Equal(2))
+	l.Expect(two.Postings).To(Equal(400))
+	l.Expect(two.Bytes).To(BeNumerically(">", 2*one.Bytes), "it has more values")
+	l.pass(coldAfter)
+	l.list("")
+	l.Expect(l.LabelIndexes()).To(Equal(LabelIndexes{}))
+}
+
+func TestStatesAreDroppedByALaterList(t *testing.T) {
+	l := newLabelled(t, 200)
+	list := &corev1.PodList{}
+	l.Expect(l.reader.List(t.Context(), list, client.Limit(200))).To(Succeed())
+	l.Expect(l.pages.states).To(BeEmpty(), "there are no pages to come")
+	l.Expect(l.reader.List(t.Context(), list, client.Limit(199))).To(Succeed())
+	l.Expect(l.pages.states).To(HaveLen(1))
+	l.pass(pagesFor)
+	l.list("")
+	l.Expect(l.pages.states).To(BeEmpty(), "nobody came for the next page")
+}
