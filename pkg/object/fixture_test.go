@@ -97,7 +97,7 @@ func randomMeta(random *rand.Rand) metav1.ObjectMeta {
 		m.Finalizers = []string{some(random, "finalizer", 3), "last"}
 		m.OwnerReferences = []metav1.OwnerReference{{Name: some(random, "owner", 5), Controller: new(bool)}}
 		m.ManagedFields = []metav1.ManagedFieldsEntry{{
-			Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{}}`)}, Time: &metav1.Time{Time: time.Unix(1e9, 0)},
+			Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`), Time: &metav1.Time{Time: time.Unix(1e9, 0)},
 		}}
 	}
 	return m
