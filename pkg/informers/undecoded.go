@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -54,7 +55,11 @@ func (u *undecoded) decodeInto(into runtime.Object) error {
 		into.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients do
 		return err
 	}
-	return into.(interface{ Unmarshal([]byte) error }).Unmarshal(u.protobuf)
+	message, ok := into.(interface{ Unmarshal([]byte) error })
+	if !ok { // the server answers in protobuf whatever the scheme has for the kind
+		return fmt.Errorf("%T cannot be decoded from protobuf; set the ContentType of the rest config to JSON", into)
+	}
+	return message.Unmarshal(u.protobuf)
 }
 
 // undecodedScheme returns a scheme in which gvk is undecoded, and an error of a
