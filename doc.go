@@ -9,17 +9,21 @@
 // that an object's whole way can be exercised in one program.
 //
 //	 etcd ─► Cacher ─► request handlers ══► Reflector ─► informer ─┬► event handlers
-//	                                                  store, index └► CacheReader: Get, List
+//	                                                 on the engine └► CacheReader: Get, List
 //	└────────────── envtest ───────────┘    └────────────────── pkg/cache ─────────────────┘
+//
+// The pages in docs say how the parts work: flat.md, engine.md, index.md, design.md.
 //
 // # Packages
 //
 //   - pkg/cache makes the cache: it merges the options, and finds the informers
-//     and readers of a kind in one or many namespaces.
-//   - pkg/informers keeps one informer for each kind and representation
-//     (structured, unstructured, metadata only), and lists and watches for it.
-//   - pkg/reader reads objects and lists out of an informer's store, as copies
-//     that belong to the caller.
+//     and readers of a kind in one or many namespaces. Tuning has the options of
+//     our own.
+//   - pkg/informers has the informer on the engine, keeps one for each kind and
+//     representation (structured, unstructured, metadata only), and lists and
+//     watches for it.
+//   - pkg/reader reads objects, lists and pages out of an informer's snapshots, as
+//     copies that belong to the caller.
 //   - pkg/watchcache is the engine of the informer: ordered state with snapshots,
 //     a window of events, and subscribers that may lag.
 //   - pkg/index keeps posting lists of labels and declared fields, and plans how a
@@ -35,6 +39,6 @@
 //   - examples holds one small program for each use; begin with
 //     examples/quickstart.
 //
-// Imports point down: cache, informers, reader, watchcache, index, object, flat. Nothing in pkg imports
-// envtest, except in tests.
+// Imports point down: cache, informers, reader, watchcache, index, object, flat.
+// Nothing in pkg imports envtest, except in tests.
 package tarn

@@ -4,9 +4,12 @@
 package tarn_test
 
 import (
+	"encoding/xml"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,24 +38,75 @@ func TestREADMECommands(t *testing.T) {
 	}
 }
 
-// TestREADMECode checks that each Go block is copied from a file that compiles;
-// the comment above it names the file.
-func TestREADMECode(t *testing.T) {
-	text := readme(t)
-	blocks := regexp.MustCompile("(?s)<!-- code: (\\S+) -->\n```go\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	if n := strings.Count(text, "```go\n"); n == 0 || n != len(blocks) {
-		t.Errorf("README.md has %d Go blocks, %d of them with a comment that names their file", n, len(blocks))
+// documents returns the text of the README and of every page in docs, by its path.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, block := range blocks {
-		file, code := block[1], block[2]
-		source, err := os.ReadFile(file)
+	texts := map[string]string{}
+	for _, name := range append(pages, "README.md") {
+		text, err := os.ReadFile(name)
 		if err != nil {
-			t.Error(err)
-			continue
+			t.Fatal(err)
 		}
-		if !contains(string(source), code) {
-			t.Errorf("this block of README.md is not in %s:\n%s", file, code)
+		texts[name] = string(text)
+	}
+	return texts
+}
+
+// TestDocumentedCode checks that each Go block is copied from a file that compiles;
+// the comment above it names the file.
+func TestDocumentedCode(t *testing.T) {
+	marked := regexp.MustCompile("(?s)<!-- code: (\\S+) -->\n```go\n(.*?)```\n")
+	if !marked.MatchString(readme(t)) {
+		t.Error("README.md has no Go block with a comment that names its file")
+	}
+	for document, text := range documents(t) {
+		blocks := marked.FindAllStringSubmatch(text, -1)
+		if n := strings.Count(text, "```go\n"); n != len(blocks) {
+			t.Errorf("%s has %d Go blocks, %d of them with a comment that names their file", document, n, len(blocks))
 		}
+		for _, block := range blocks {
+			file, code := block[1], block[2]
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Errorf("%s: %v", document, err)
+				continue
+			}
+			if !contains(string(source), code) {
+				t.Errorf("this block of %s is not in %s:\n%s", document, file, code)
+			}
+		}
+	}
+}
+
+// TestDocumentedNumbers checks the numbers that the documents name: a comment
+// beside each says which line of which file it is from.
+func TestDocumentedNumbers(t *testing.T) {
+	marked := regexp.MustCompile(`<!-- const: (\S+): (.+?) -->`)
+	found := 0
+	for document, text := range documents(t) {
+		for _, mark := range marked.FindAllStringSubmatch(text, -1) {
+			found++
+			source, err := os.ReadFile(mark[1])
+			if err != nil {
+				t.Errorf("%s: %v", document, err)
+				continue
+			}
+			words := strings.Fields(mark[2])
+			for i, word := range words {
+				words[i] = regexp.QuoteMeta(word)
+			}
+			line := `(?m)^\s*(const )?` + strings.Join(words, `\s+`) + `(\s*//.*)?$`
+			if !regexp.MustCompile(line).Match(source) {
+				t.Errorf("%s says what %q in %s is, and that is no longer there", document, mark[2], mark[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no document has a comment that begins with const:")
 	}
 }
 
@@ -73,39 +127,111 @@ func contains(source, code string) bool {
 	return false
 }
 
-// TestREADMEOptions checks that the table of options is complete.
+// TestREADMEOptions checks that the tables of options are complete.
 func TestREADMEOptions(t *testing.T) {
 	text := readme(t)
 	for prefix, options := range map[string]reflect.Type{
 		"":          reflect.TypeFor[cache.Options](),
 		"ByObject.": reflect.TypeFor[cache.ByObject](),
 		"Config.":   reflect.TypeFor[cache.Config](),
+		"Tuning.":   reflect.TypeFor[cache.Tuning](),
 	} {
 		for i := range options.NumField() {
 			name := "`" + prefix + options.Field(i).Name + "`"
 			if !regexp.MustCompile(`(?m)^\|.*` + name + `.*\|$`).MatchString(text) {
-				t.Errorf("the table of options in README.md has no %s", name)
+				t.Errorf("the tables of options in README.md have no %s", name)
 			}
 		}
 	}
 }
 
-// TestLinks checks that every file exists that the documents link to.
-func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)|src="([^"]+)"`)
-	for document, folder := range map[string]string{"README.md": "", "docs/design.md": "docs/"} {
-		text, err := os.ReadFile(document)
+// TestREADMEFigures keeps the plot of the benchmark and the table that is copied from
+// it together: either both are there or neither.
+func TestREADMEFigures(t *testing.T) {
+	text := readme(t)
+	_, err := os.Stat("docs/bench.svg")
+	plotted, shown := err == nil, strings.Contains(visible(text), `src="docs/bench.svg"`)
+	if plotted != shown {
+		t.Errorf("docs/bench.svg is there: %t; README.md shows it: %t", plotted, shown)
+	}
+	if pending := strings.Contains(text, "<!-- bench: pending"); pending == shown {
+		t.Errorf("README.md shows the plot: %t; it says that the figures are pending: %t", shown, pending)
+	}
+}
+
+// visible returns text without comments.
+func visible(text string) string {
+	return regexp.MustCompile(`(?s)<!--.*?-->`).ReplaceAllString(text, "")
+}
+
+// TestDrawings checks that every drawing is XML, says to those who cannot see it what
+// is drawn, and is shown by a document.
+func TestDrawings(t *testing.T) {
+	drawings, err := filepath.Glob("docs/*.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ""
+	for _, text := range documents(t) {
+		all += visible(text)
+	}
+	for _, drawing := range drawings {
+		text, err := os.ReadFile(drawing)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+		image := struct {
+			XMLName xml.Name `xml:"svg"`
+			Title   string   `xml:"title"`
+			Label   string   `xml:"aria-label,attr"`
+		}{}
+		if err := xml.Unmarshal(text, &image); err != nil {
+			t.Errorf("%s: %v", drawing, err)
+		}
+		if image.Title+image.Label == "" {
+			t.Errorf("%s has neither a title nor a label", drawing)
+		}
+		if !strings.Contains(all, filepath.Base(drawing)) {
+			t.Errorf("no document shows %s", drawing)
+		}
+	}
+}
+
+// TestLinks checks that every file exists that the documents link to, and in a page
+// the heading.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)]+)\)|src="([^"]+)"`)
+	for document, text := range documents(t) {
+		for _, found := range link.FindAllStringSubmatch(visible(text), -1) {
 			target := found[1] + found[2]
 			if strings.Contains(target, "://") {
 				continue
 			}
-			if _, err := os.Stat(folder + target); err != nil {
-				t.Errorf("%s links to %s: %v", document, target, err)
+			file, heading, _ := strings.Cut(target, "#")
+			linked := []byte(text)
+			if file != "" {
+				name := filepath.Join(filepath.Dir(document), file)
+				if info, err := os.Stat(name); err != nil {
+					t.Errorf("%s links to %s: %v", document, target, err)
+					continue
+				} else if info.IsDir() {
+					continue
+				}
+				linked, _ = os.ReadFile(name)
+			}
+			if heading != "" && !slices.Contains(headings(string(linked)), heading) {
+				t.Errorf("%s links to %s: there is no such heading", document, target)
 			}
 		}
 	}
+}
+
+// headings returns the names under which a code host links to the headings of a page.
+func headings(text string) []string {
+	var names []string
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
 }

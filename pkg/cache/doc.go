@@ -6,10 +6,17 @@
 //
 //	ctrl.NewManager(cfg, ctrl.Options{NewCache: cache.New})
 //
-// The types and options are controller-runtime's own. What differs from its
-// cache is listed in the README, and is meant to be better:
+// The types and options are controller-runtime's own; [With] takes options for
+// which it has no word, and [Iterate] walks a list one object at a time. What
+// differs from its cache is listed in the README, and is meant to be better:
 //
-//   - lists are sorted by namespace and name, and carry a resourceVersion;
+//   - objects are kept flat, in a fraction of the memory, see package flat;
+//   - lists are sorted by namespace and name, and carry a resourceVersion; with a
+//     limit they are read page by page from one state;
+//   - label selectors are answered from indexes that lists cause to be built;
+//   - metadata-only reads are answered from objects that are cached already;
+//   - an event handler that is slow grows no memory and delays nobody: it gets one
+//     event for each object that has changed;
 //   - a read that gives up waiting for an informer says what that one waits for;
 //   - metadata.name and metadata.namespace can be selected without an index, and
 //     a field selector may use != beside =;
@@ -19,4 +26,9 @@
 //
 // A cache is safe for concurrent use, before, while and after it runs. Start owns
 // all its goroutines and returns when they have ended.
+//
+// Each informer calls its transform for one object after the other. The function of
+// a field index may be called for several objects at once. Each event handler is
+// called by one goroutine; handlers share the objects of events, and must not
+// change them.
 package cache

@@ -1,16 +1,21 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package index answers field selectors from indexes that operator authors
-// declare with IndexField.
+// Package index answers label and field selectors from posting lists.
 //
-// A [Fields] is the registry of one informer: which field names are declared,
-// and by which extraction function. [Fields.Select] turns a field selector into
-// a [Selection], which names the index to start from and filters what that
-// index yields.
+// [Postings] is one index: which objects have which value of a label or a field. It
+// can be cloned in constant time, so that it can be part of a snapshot. [NewPlan]
+// chooses the shortest posting lists that hold every match of a selector; who looks
+// at what they hold must still match it.
 //
-// The keys of a field index follow controller-runtime's convention: every value
-// is filed twice for a namespaced object, once under its namespace and once for
-// queries across all namespaces. Values are compared as strings; an object may
-// yield any number of values, and a requirement holds when one of them is equal.
+// A [Fields] is the registry of one informer: which field names are declared with
+// IndexField, and by which extraction function. [Fields.Select] turns a field
+// selector into a [Selection]. Values are compared as strings; an object may yield
+// any number of values, and a requirement holds when one of them is equal. The
+// extraction functions may be called for several objects at once.
+//
+// In an informer of client-go's kind, which has no posting lists, the keys of a field
+// index follow controller-runtime's convention: every value is filed twice for a
+// namespaced object, once under its namespace and once for queries across all
+// namespaces.
 package index
