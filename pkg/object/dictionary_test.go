@@ -57,11 +57,14 @@ func TestAWornDictionaryIsRenewed(t *testing.T) {
 	g.Expect(f.Stale()).To(BeFalse())
 	for i, o := range kept {
 		g.Expect(o.IsFlat()).To(BeTrue())
+		g.Expect(o.Dictionary()).To(BeIdenticalTo(kept[0].Dictionary()))
 		g.Expect(f.Copy(o)).To(Equal(twin(i, version)))
 		g.Expect(values(f, o, "name")).To(Equal([]string{fmt.Sprint("pod", i)}))
 	}
 	for i, o := range old[:10] {
 		g.Expect(f.Copy(o)).To(Equal(twin(i, 1)), "what was not moved stays readable")
 	}
+	g.Expect(last.Dictionary()).NotTo(BeIdenticalTo(kept[0].Dictionary()))
+	g.Expect(f.Keep(twin(0, version)).Dictionary()).To(BeIdenticalTo(kept[0].Dictionary()))
 	g.Expect(f.Copy(last)).To(Equal(twin(0, version)))
 }

@@ -96,10 +96,15 @@ func TestPagesAreOfOneMoment(t *testing.T) {
 			i := random.IntN(len(fixtures))
 			f := fixtures[i]
 			version++
-			p := pod(fmt.Sprint("ns", i), fmt.Sprint("pod", random.IntN(60)), version)
+			p := pod(fmt.Sprint("ns", i), fmt.Sprint("pod", random.IntN(200)), version)
+			p.Labels["app"] = fmt.Sprint("app", random.IntN(6))
 			switch random.IntN(40) {
 			case 0:
-				f.store.replace([]client.Object{p}, version)
+				all := []client.Object{p}
+				for n := range 180 {
+					all = append(all, pod(p.Namespace, fmt.Sprint("relisted", n), n))
+				}
+				f.store.replace(all, version)
 			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10:
 				f.store.remove(p)
 			default:
@@ -109,7 +114,7 @@ func TestPagesAreOfOneMoment(t *testing.T) {
 		for i := range fixtures {
 			fixtures[i] = pods(t, store)
 		}
-		for range 200 {
+		for range 900 {
 			write()
 		}
 		for range 60 {
@@ -118,8 +123,11 @@ func TestPagesAreOfOneMoment(t *testing.T) {
 				of = append(of, f.CacheReader)
 			}
 			o := client.ListOptions{}
-			if random.IntN(3) == 0 {
-				o.LabelSelector, _ = labels.Parse(fmt.Sprintf("name notin (pod1, pod2, pod%d)", random.IntN(60)))
+			switch random.IntN(4) {
+			case 0:
+				o.LabelSelector, _ = labels.Parse(fmt.Sprintf("name notin (pod1, pod2, pod%d)", random.IntN(200)))
+			case 1: // answered from an index
+				o.LabelSelector, _ = labels.Parse(fmt.Sprintf("app in (app1, app%d)", random.IntN(6)))
 			}
 			if random.IntN(4) == 0 {
 				o.Namespace = "ns0"
@@ -281,6 +289,10 @@ func TestATokenForOtherOptions(t *testing.T) {
 		list, err = proceed(f, token, client.MatchingLabels{"name": "3"})
 		f.Expect(err).NotTo(HaveOccurred())
 		f.Expect(names(list)).To(Equal([]string{"a/3"}))
+
+		list, err = proceed(f, begin(f), client.InNamespace("a"), client.MatchingFields{"metadata.name": "1"})
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(names(list)).To(BeEmpty(), "what it would list is before the key")
 
 		other := pods(t, store, numbered(5)...)
 		expectExpired(other, begin(f))
