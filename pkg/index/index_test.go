@@ -160,6 +160,18 @@ func TestADeclarationGoesBeforeABuiltinField(t *testing.T) {
 	g.Expect(byName).To(BeFalse(), "the value is not the object's name")
 }
 
+func TestSelectionKnowsNameAndNamespace(t *testing.T) {
+	g := NewWithT(t)
+	s, err := index.NewFields(podKind, logr.Discard()).Select(fields.ParseSelectorOrDie("metadata.name=a,metadata.namespace!=c,metadata.namespace=b"))
+	g.Expect(err).NotTo(HaveOccurred())
+	name, ok := s.Name()
+	g.Expect([]any{name, ok}).To(Equal([]any{"a", true}))
+	namespace, ok := s.Namespace()
+	g.Expect([]any{namespace, ok}).To(Equal([]any{"b", true}))
+	_, ok = index.Selection{}.Namespace()
+	g.Expect(ok).To(BeFalse())
+}
+
 // TestSelectionAgreesWithAFullScan compares what an index yields, filtered, with
 // the fields.Selector's own answer on every object.
 func TestSelectionAgreesWithAFullScan(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// LabelName is the name of the index over the values of a label.
-func LabelName(key string) string { return "label:" + key }
+// LabelName is the name of the index over the values of a label. Indexes that users
+// name are beside it in an engine; none of them has a zero byte in its name.
+func LabelName(key string) string { return "label\x00" + key }
 
 // Plan is where to look for the objects that match a selector: in the posting
 // lists of some values of one index. They hold every match, and maybe others.

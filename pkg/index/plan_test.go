@@ -50,9 +50,9 @@ func TestNewPlanTakesTheShortestList(t *testing.T) {
 		want                         []string // nil means no plan
 		opened                       []string // the indexes asked for
 	}{
-		{name: "a label", labels: "app=a3", limit: 51, want: keysOf(3, 10), opened: []string{"label:app"}},
+		{name: "a label", labels: "app=a3", limit: 51, want: keysOf(3, 10), opened: []string{index.LabelName("app")}},
 		{name: "double equals", labels: "app==a3", limit: 51, want: keysOf(3, 10)},
-		{name: "the shorter of two labels", labels: "tier=t1,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{"label:app", "label:tier"}},
+		{name: "the shorter of two labels", labels: "tier=t1,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{index.LabelName("app"), index.LabelName("tier")}},
 		{name: "in whichever order", labels: "app=a4,tier=t1,rare=r1", limit: 51, want: []string{"ns1/01"}},
 		{name: "a field", fields: "node=n3", limit: 51, want: keysOf(3, 20), opened: []string{"field:node"}},
 		{name: "a field shorter than a label", labels: "app=a3", fields: "node=n3", limit: 51, want: keysOf(3, 20)},
@@ -71,8 +71,8 @@ func TestNewPlanTakesTheShortestList(t *testing.T) {
 		{name: "several values as long as the limit", labels: "app in (a1,a2,a3)", limit: 30},
 		{name: "negations alone", labels: "app!=a1,tier notin (t0),!rare", fields: "node!=n1", limit: 51, opened: []string{}},
 		{name: "numbers compared", labels: "app>1,tier<3", limit: 51, opened: []string{}},
-		{name: "a negation beside", labels: "tier!=t0,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{"label:app"}},
-		{name: "no such index", labels: "unknown=x", limit: 51, opened: []string{"label:unknown"}},
+		{name: "a negation beside", labels: "tier!=t0,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{index.LabelName("app")}},
+		{name: "no such index", labels: "unknown=x", limit: 51, opened: []string{index.LabelName("unknown")}},
 		{name: "no such index, but another", labels: "unknown=x,app=a3", limit: 51, want: keysOf(3, 10)},
 		{name: "a field that needs no index", fields: "metadata.name=x", limit: 51, opened: []string{}},
 		{name: "nothing asked", limit: 51, opened: []string{}},

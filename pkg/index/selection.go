@@ -60,9 +60,15 @@ func (s Selection) Everything() bool { return len(s.requirements) == 0 && !s.not
 func (s Selection) Nothing() bool { return s.nothing }
 
 // Name returns the object name that every match must have, if there is one.
-func (s Selection) Name() (name string, ok bool) {
+func (s Selection) Name() (name string, ok bool) { return s.required(fieldName) }
+
+// Namespace returns the namespace that every match must be in, if there is one.
+func (s Selection) Namespace() (namespace string, ok bool) { return s.required(fieldNamespace) }
+
+// required returns the value that a field that every object has must have.
+func (s Selection) required(field string) (value string, ok bool) {
 	for _, r := range s.requirements {
-		if r.field == fieldName && !r.indexed && !r.negated {
+		if r.field == field && !r.indexed && !r.negated {
 			return r.value, true
 		}
 	}

@@ -94,6 +94,22 @@ func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
 	l.Expect(l.indexed()).To(BeEmpty())
 }
 
+// TestAnIndexCalledLikeALabel is an index of the user's own, which is none of a label.
+func TestAnIndexCalledLikeALabel(t *testing.T) {
+	l := newLabelled(t, 200)
+	const name = "label:label1"
+	l.objects.Declare(name, func(o client.Object) []string { return []string{o.GetName()} })
+	l.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return l.objects.Retell(i.Value) })
+	l.engine.AddIndex(name)
+	l.Expect(l.list("label1=value1")).To(Equal(100))
+	l.pass(coldAfter)
+	l.list("")
+	l.Expect(l.indexed()).To(BeEmpty())
+	postings := l.engine.Snapshot().Index(name)
+	l.Expect(postings).NotTo(BeNil(), "it was not dropped with the label's")
+	l.Expect(slices.Collect(postings.Keys("pod7", ""))).To(Equal([]string{Key("ns", "pod7")}))
+}
+
 func TestColdLabelIndexesAreDropped(t *testing.T) {
 	l := newLabelled(t, 200)
 	l.list("label1=value1")

@@ -160,5 +160,9 @@ func (r *CacheReader) find(opts *client.ListOptions, at page) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	return r.store.find(query{namespace: opts.Namespace, labels: opts.LabelSelector, fields: selection, page: at})
+	namespace := opts.Namespace
+	if namespace == "" {
+		namespace, _ = selection.Namespace() // to look at no others
+	}
+	return r.store.find(query{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at})
 }
