@@ -40,8 +40,9 @@ type Tuning struct {
 	// same for every cache of the process.
 	VerifyFlat bool
 
-	// Registerer takes the metrics of the cache, if it is set:
-	// tarn_informer_handler_lagged_total.
+	// Registerer takes the metrics of the cache's informers, if it is set; caches may
+	// share it: tarn_informer_objects, tarn_informer_handler_lagged_total,
+	// tarn_informer_label_indexes and tarn_informer_label_index_bytes.
 	Registerer prometheus.Registerer
 }
 

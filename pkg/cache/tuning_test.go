@@ -141,19 +141,30 @@ var _ = Describe("Tuning", func() {
 		close(proceed)
 		Eventually(last.Load).Should(Equal("19"))
 		Expect(updates.Load()).To(BeNumerically("<", 8))
-		families, err := registry.Gather()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(families).To(HaveLen(1))
-		Expect(families[0].GetName()).To(Equal("tarn_informer_handler_lagged_total"))
-		total := 0.0
-		for _, m := range families[0].Metric {
-			total += m.GetCounter().GetValue()
-		}
-		Expect(total).To(Equal(1.0))
+		Expect(total(registry, "tarn_informer_handler_lagged_total")).To(Equal(1.0))
 
 		other := cache.With(cache.Tuning{Registerer: registry})
 		_, err = other(cfg, cache.Options{})
 		Expect(err).NotTo(HaveOccurred(), "caches may share a registerer")
+	})
+
+	It("tells of objects and label indexes, until the informer is removed", func(ctx SpecContext) {
+		var objects []client.Object
+		for i := range 130 { // fewer are not worth an index
+			objects = append(objects, configMap(namespace, "many-"+strconv.Itoa(i), "x"))
+		}
+		create(ctx, objects...)
+		registry := prometheus.NewRegistry()
+		c := started(ctx, cache.With(cache.Tuning{Registerer: registry}), cache.Options{
+			DefaultNamespaces: map[string]cache.Config{namespace: {}},
+		})
+		list := &corev1.ConfigMapList{}
+		Expect(c.List(ctx, list, client.MatchingLabels{"set": "x"})).To(Succeed())
+		Expect(total(registry, "tarn_informer_objects")).To(BeNumerically(">=", 132))
+		Expect(total(registry, "tarn_informer_label_indexes")).To(Equal(1.0))
+		Expect(total(registry, "tarn_informer_label_index_bytes")).To(BeNumerically(">", 132*8))
+		Expect(c.RemoveInformer(ctx, &corev1.ConfigMap{})).To(Succeed())
+		Expect(registry.Gather()).To(BeEmpty())
 	})
 
 	DescribeTable("refuses bad values", func(t cache.Tuning, says string) {
@@ -165,6 +176,22 @@ var _ = Describe("Tuning", func() {
 		Entry("an object without a kind", cache.Tuning{Decoded: []client.Object{&metav1.PartialObjectMetadata{}}}, "Decoded[0]"),
 	)
 })
+
+// total returns the sum of a metric over all informers.
+func total(from prometheus.Gatherer, name string) float64 {
+	GinkgoHelper()
+	families, err := from.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, m := range family.Metric {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
 
 type roundTripper func(*http.Request) (*http.Response, error)
 

@@ -28,7 +28,8 @@ type MapEntry struct {
 	key       Key
 	namespace string
 	fields    *index.Fields
-	release   func() // gives the informer's name back, once
+	release   func() // gives the informer's name back and ends its metrics, once
+	lagged    func() // counts a handler that lagged
 
 	// ctx ends when the informer is removed or its map is stopped.
 	ctx    context.Context
@@ -88,7 +89,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolsca
 		Decoded:    o.UnsafeDisableDeepCopy || o.Decoded != nil && o.Decoded(e.key),
 		Verify:     o.VerifyFlat || verifyAll(),
 		Window:     o.Window,
-		Lagged:     o.Metrics.lagged(o.Name, e),
+		Lagged:     func() { e.lagged() },
 		Identifier: identifier,
 	})
 	if err != nil {
@@ -99,7 +100,12 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolsca
 		o.Logger.Info("The objects of a kind are kept decoded, which takes more memory", "kind", e.key.String(), "reason", reason.Error())
 	}
 	e.Informer = informer
-	return informer.Store(), nil
+	store := informer.Store()
+	var end func()
+	e.lagged, end = o.Metrics.follow(o.Name, e, store)
+	release := e.release
+	e.release = sync.OnceFunc(func() { release(); end() })
+	return store, nil
 }
 
 // verifyAll reports whether the environment asks for flat objects to be verified, as

@@ -57,6 +57,9 @@ func (s *Engine) get(key client.ObjectKey) (object.Object, bool, error) {
 	return item.Value, ok, nil
 }
 
+// Len returns the number of objects.
+func (s *Engine) Len() int { return s.engine.Len() }
+
 func (s *Engine) states() *pages { return s.pages }
 
 func (s *Engine) find(q query) (found, error) {
