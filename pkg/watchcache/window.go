@@ -50,11 +50,17 @@ func (w *window[V]) append(event Event[V], readers int) {
 	if w.slots == nil {
 		w.slots = make([]slot[V], w.capacity)
 	}
+	s := w.at(w.next)
+	*s = slot[V]{event: event, readers: readers}
 	if readers == 0 {
-		event.Attached = nil
+		s.empty()
 	}
-	*w.at(w.next) = slot[V]{event: event, readers: readers}
 	w.next++
+}
+
+// empty lets go of the values.
+func (s *slot[V]) empty() {
+	s.event.Item.Value, s.event.Previous.Value, s.event.Attached = *new(V), *new(V), nil
 }
 
 // dropFirst removes the oldest event.
@@ -71,12 +77,13 @@ func (w *window[V]) clear() {
 }
 
 // read says that one subscriber has read the events of the positions from up to, and
-// without, to. Those that have left the window are passed over.
+// without, to. Those that have left the window are passed over. An event that all have
+// read stays, but not what is large about it: nobody goes back to it.
 func (w *window[V]) read(from, to uint64) {
 	for p := max(from, w.first); p < min(to, w.next); p++ {
 		s := w.at(p)
 		if s.readers--; s.readers == 0 {
-			s.event.Attached = nil
+			s.empty()
 		}
 	}
 }
