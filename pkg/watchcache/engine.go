@@ -45,6 +45,7 @@ type Engine[V any] struct {
 
 	mu       sync.RWMutex // guards what follows
 	items    *btree.BTreeG[Item[V]]
+	written  uint64 // how often items were changed
 	indexes  map[string]*index.Postings
 	revision uint64
 	complete bool         // Replace was called
@@ -103,6 +104,7 @@ func (e *Engine[V]) Apply(changes ...Change[V]) {
 func (e *Engine[V]) applyLocked(c *Change[V]) {
 	e.makeRoomLocked() // while the state is still the one that the window leads to
 	e.snapshot = nil
+	e.written++
 	e.revision = max(e.revision, c.Item.Revision)
 	event := Event[V]{Item: c.Item, Attached: c.Attached}
 	if c.Deleted {
@@ -171,27 +173,13 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 		return true
 	})
 	e.items = fresh
+	e.written++
 	e.complete = true
 	e.revision = revision
 	for name := range e.indexes {
 		e.indexes[name] = e.indexedLocked(name)
 	}
 	e.wakeLocked()
-}
-
-// Rewrite replaces every value by what f makes of it, without an event: for a
-// change of the form in which objects are kept. f must not call the engine.
-func (e *Engine[V]) Rewrite(f func(Item[V]) V) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	rewritten := newTree[V]()
-	e.items.Scan(func(item Item[V]) bool {
-		item.Value = f(item)
-		rewritten.Load(item)
-		return true
-	})
-	e.snapshot = nil
-	e.items = rewritten
 }
 
 // Get returns the object with the given key.
