@@ -4,11 +4,14 @@
 package envtest_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
@@ -210,42 +213,66 @@ var _ = Describe("Options", func() {
 	}, SpecTimeout(patience))
 
 	It("let a request end when there is a grace period, and cut it off when there is none", func(ctx SpecContext) {
-		for _, grace := range []time.Duration{5 * time.Second, 0} {
+		for _, grace := range []time.Duration{patience, 0} {
 			env := envtest.New(envtest.Options{StopGracePeriod: grace})
 			Expect(env.Start(ctx)).To(Succeed())
+			config, idle := env.Config(), idleConnection(env.Config())
 			body, end := io.Pipe()
-			answered := make(chan error, 1)
-			go func() { answered <- postConfigMap(ctx, env.Config(), body) }()
-			_, err := io.WriteString(end, `{"apiVersion":"v1","kind":"ConfigMap",`) // returns when the request is sent
+			handled, answered := make(chan struct{}), make(chan error, 1)
+			go func() { answered <- postConfigMap(ctx, config, body, func() { close(handled) }) }()
+			_, err := io.WriteString(end, `{"apiVersion":"v1","kind":"ConfigMap",`) // may still be on its way
 			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, handled).Should(BeClosed())
 			stopped := make(chan error, 1)
 			go func() { stopped <- env.Stop() }()
 			if grace == 0 {
 				Expect(<-answered).To(HaveOccurred())
 				Expect(end.Close()).To(Succeed())
 			} else {
-				Consistently(stopped, 50*time.Millisecond).ShouldNot(Receive())
+				_, err = idle.Read(make([]byte, 1))
+				Expect(err).To(MatchError(io.EOF), "idle connections are closed when the grace period begins")
 				_, err = io.WriteString(end, `"metadata":{"name":"one"}}`)
 				Expect(err).NotTo(HaveOccurred())
+				Expect(stopped).NotTo(Receive(), "the request has not ended")
 				Expect(end.Close()).To(Succeed())
 				Expect(<-answered).NotTo(HaveOccurred())
 			}
 			Expect(<-stopped).To(Succeed())
+			Expect(idle.Close()).To(Succeed())
 		}
 	}, SpecTimeout(patience))
 })
 
-// postConfigMap creates a ConfigMap from a body that may come slowly.
-func postConfigMap(ctx context.Context, config *rest.Config, body io.Reader) error {
+// idleConnection returns a connection to the server on which a request was answered and none follows.
+func idleConnection(config *rest.Config) net.Conn {
+	GinkgoHelper()
+	tlsConfig, err := rest.TLSConfigFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(config.Host, "https://"), tlsConfig) // offers HTTP/1.1 alone
+	Expect(err).NotTo(HaveOccurred())
+	req, err := http.NewRequest(http.MethodGet, config.Host+"/livez", nil)
+	Expect(err).NotTo(HaveOccurred())
+	req.Header.Set("Authorization", "Bearer "+config.BearerToken)
+	Expect(req.Write(conn)).To(Succeed())
+	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(io.ReadAll(resp.Body)).To(BeEquivalentTo("ok"))
+	return conn
+}
+
+// postConfigMap creates a ConfigMap from a body that may come slowly. It calls handled when the handler wants the body.
+func postConfigMap(ctx context.Context, config *rest.Config, body io.Reader, handled func()) error {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return err
 	}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got100Continue: handled})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/api/v1/namespaces/default/configmaps", body)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Expect", "100-continue") // Go's servers send it when the handler first reads
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return err
