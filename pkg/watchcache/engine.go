@@ -117,14 +117,19 @@ func (e *Engine[V]) applyLocked(c *Change[V]) {
 		e.reindexLocked(&previous, nil)
 		e.dropped(previous.Value)
 	} else {
-		previous, ok := e.items.Set(c.Item)
+		previous, ok := e.items.Get(Item[V]{Key: c.Item.Key})
+		if ok {
+			// One string for each key: what has not changed in an index keeps the old one.
+			event.Item.Key = previous.Key
+		}
+		e.items.Set(event.Item)
 		if ok {
 			event.Type, event.Previous = Updated, previous
-			e.reindexLocked(&previous, &c.Item)
+			e.reindexLocked(&previous, &event.Item)
 			e.dropped(previous.Value)
 		} else {
 			event.Type = Added
-			e.reindexLocked(nil, &c.Item)
+			e.reindexLocked(nil, &event.Item)
 		}
 	}
 	if !c.Silent {
