@@ -116,7 +116,9 @@ func (r *running) stop(grace time.Duration) error {
 }
 
 // Stop stops the environment, and returns when nothing of it is left: no goroutine, connection, port or file. Requests in
-// flight are cut off, unless the options give them time. Stopping again, or what never started, does nothing.
+// flight are cut off, unless the options give them time. It takes up to a second longer when a CRD whose resources were
+// used has just been changed or deleted: the CRD server keeps their old store for that long. Stopping again, or what never
+// started, does nothing.
 func (e *Environment) Stop() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

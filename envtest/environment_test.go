@@ -31,6 +31,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -61,6 +62,20 @@ var _ = Describe("an environment", func() {
 		Expect(goleak.Find(before)).To(Succeed())
 		_, err = net.Dial("tcp", strings.TrimPrefix(config.Host, "https://"))
 		Expect(err).To(HaveOccurred())
+	}, SpecTimeout(patience))
+
+	It("leaves nothing behind of a definition that was changed right before", func(ctx SpecContext) {
+		before, crd := goleak.IgnoreCurrent(), widgetCRD("changed.example.com")
+		env := envtest.New(envtest.Options{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}})
+		Expect(env.Start(ctx)).To(Succeed())
+		widgets := dynamic.NewForConfigOrDie(env.Config()).
+			Resource(schema.GroupVersionResource{Group: "changed.example.com", Version: "v1", Resource: "widgets"})
+		_, err := widgets.List(ctx, metav1.ListOptions{}) // makes the store
+		Expect(err).NotTo(HaveOccurred())
+		crd.Spec.Names.ShortNames = nil
+		Expect(env.InstallCRDs(ctx, crd)).To(Succeed())
+		Expect(env.Stop()).To(Succeed())
+		Expect(goleak.Find(before)).To(Succeed())
 	}, SpecTimeout(patience))
 
 	It("runs once, and answers before and after with an error", func(ctx SpecContext) {

@@ -54,6 +54,7 @@ type server struct {
 	serving  *serving
 	catalog  *catalog
 	loopback *loopback
+	custom   customStores
 	prepared chan struct{} // closed when the OpenAPI documents are served
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	run      context.Context
@@ -165,7 +166,7 @@ func (s *server) build(
 	crdConfig := crdserver.Config{
 		GenericConfig: config,
 		ExtraConfig: crdserver.ExtraConfig{
-			CRDRESTOptionsGetter: customOptions{stores},
+			CRDRESTOptionsGetter: customOptions{stores, &s.custom},
 			MasterCount:          1,
 			ServiceResolver:      opts.serviceResolver(),
 			AuthResolverWrapper:  webhookAuthentication(&config.Config),
@@ -284,7 +285,9 @@ func (s *server) stop(grace time.Duration) error {
 	s.loopback.close()
 	err := s.serving.stop(grace)
 	s.handlers.close()
+	s.custom.refuse() // before the CRD server destroys those that it knows of
 	s.crds.GenericAPIServer.Destroy()
+	s.custom.close(releasePatience)
 	return err
 }
 

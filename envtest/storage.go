@@ -184,9 +184,14 @@ func externalVersion(obj runtime.Object) (schema.GroupVersion, error) {
 }
 
 // customOptions gives custom resources their stores. They are stored as JSON, as kube-apiserver does by default.
-type customOptions struct{ *stores }
+type customOptions struct {
+	*stores
+	known *customStores
+}
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (o customOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	return o.options(resource, unstructured.UnstructuredJSONScheme, nil), nil
+	options := o.options(resource, unstructured.UnstructuredJSONScheme, nil)
+	options.Decorator = o.known.track(resource, options.Decorator)
+	return options, nil
 }

@@ -1,0 +1,116 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+)
+
+// releasePatience bounds the wait for the CRD server to let go of its stores. It does so a second after their CRD changed,
+// and never of those that it made before it failed to make another one.
+const releasePatience = 5 * time.Second
+
+// customStores knows the stores of custom resources. The CRD server makes them when they are first needed, also from
+// controllers that nobody can wait for, and destroys those of a changed or deleted CRD in goroutines of which nobody is
+// told; Stop has to know of them nevertheless. The zero value is ready. It is safe for concurrent use.
+type customStores struct {
+	making requests // stores that are being made
+
+	mu   sync.Mutex
+	made map[schema.GroupResource]int // guarded by mu; counts the stores that ever were
+	live map[*customStore]struct{}    // guarded by mu; those that their owner has not destroyed
+}
+
+// customStore is the store of one version of a custom resource.
+type customStore struct {
+	destroy  func()        // may be called again
+	released chan struct{} // closed when the owner has destroyed it
+}
+
+// track decorates the store of a custom resource so that it is known.
+func (c *customStores) track(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		if !c.making.enter() {
+			return nil, nil, fmt.Errorf("create the store of %s: %w", resource, errStopping)
+		}
+		defer c.making.leave()
+		store, destroy, err := next(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+		if err != nil {
+			return nil, nil, err
+		}
+		return store, c.add(resource, destroy), nil
+	}
+}
+
+// add notes a store and returns the function with which its owner destroys it.
+func (c *customStores) add(resource schema.GroupResource, destroy func()) func() {
+	store := &customStore{destroy: sync.OnceFunc(destroy), released: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live == nil {
+		c.made, c.live = map[schema.GroupResource]int{}, map[*customStore]struct{}{}
+	}
+	c.made[resource]++
+	c.live[store] = struct{}{}
+	return sync.OnceFunc(func() {
+		store.destroy()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.live, store)
+		close(store.released)
+	})
+}
+
+// count returns how many stores of a resource were ever made.
+func (c *customStores) count(resource schema.GroupResource) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made[resource]
+}
+
+// refuse lets no further store be made, and returns when those that were being made are.
+func (c *customStores) refuse() { c.making.close() }
+
+// close destroys the stores that are left and returns when their owners have done so too: the goroutines that will are
+// gone then. Stores that nobody owns any more cost patience. refuse has to be called before.
+func (c *customStores) close(patience time.Duration) {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	left := c.left()
+	for _, store := range left {
+		store.destroy()
+	}
+	for _, store := range left {
+		select {
+		case <-store.released:
+		case <-timeout.C:
+			return
+		}
+	}
+}
+
+// left returns the stores that their owners have not destroyed.
+func (c *customStores) left() []*customStore {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var stores []*customStore
+	for store := range c.live {
+		stores = append(stores, store)
+	}
+	return stores
+}

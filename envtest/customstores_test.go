@@ -1,0 +1,68 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+)
+
+// makeStore makes a store that counts how often it is destroyed.
+func makeStore(c *customStores, resource schema.GroupResource, destroyed *int) (func(), error) {
+	_, destroy, err := c.track(resource, func(
+		*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
+		func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		return nil, func() { *destroyed++ }, nil
+	})(nil, "", nil, nil, nil, nil, nil, nil)
+	return destroy, err
+}
+
+func TestCustomStores(t *testing.T) {
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	for name, c := range map[string]struct {
+		after time.Duration // until the owner destroys the store
+		want  time.Duration // that close takes
+	}{
+		"destroyed before":      {0, 0},
+		"destroyed soon":        {time.Second, time.Second},
+		"of an owner that left": {time.Hour, releasePatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var stores customStores
+				destroyed := 0
+				destroy, err := makeStore(&stores, widgets, &destroyed)
+				if err != nil || stores.count(widgets) != 1 {
+					t.Fatalf("made %d stores: %v", stores.count(widgets), err)
+				}
+				time.AfterFunc(c.after, destroy)
+				synctest.Wait()
+				stores.refuse()
+				if _, err := makeStore(&stores, widgets, &destroyed); !errors.Is(err, context.Canceled) {
+					t.Errorf("a store could be made: %v", err)
+				}
+				began := time.Now()
+				stores.close(releasePatience)
+				if took := time.Since(began); took != c.want {
+					t.Errorf("close took %s, want %s", took, c.want)
+				}
+				destroy()
+				if destroyed != 1 {
+					t.Errorf("the store was destroyed %d times", destroyed)
+				}
+			})
+		})
+	}
+}
