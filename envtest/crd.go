@@ -14,21 +14,16 @@ import (
 	"path/filepath"
 	"slices"
 
-	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	crdtyped "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/apimachinery/pkg/watch"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // InstallCRDs creates the definitions, or updates those that exist, and returns when the server serves and discovers
-// every version of them that is to be served. The definitions are not changed. A definition that the server accepts but
+// every version of them that is to be served, as they are now. The definitions are not changed. A definition that the server accepts but
 // cannot serve, because of a name that is taken, is ErrCRDNotEstablished.
 func (e *Environment) InstallCRDs(ctx context.Context, crds ...*apiextensionsv1.CustomResourceDefinition) error {
 	if slices.Contains(crds, nil) {
@@ -46,95 +41,40 @@ func (r *running) install(ctx context.Context, crds []*apiextensionsv1.CustomRes
 	if len(crds) == 0 {
 		return nil
 	}
+	ctx, end := r.server.whileRunning(ctx)
+	defer end()
 	clientset, err := crdclient.NewForConfig(r.server.loopback.config)
 	if err != nil {
 		return fmt.Errorf("create a client for CRDs: %w", err)
 	}
-	client := clientset.ApiextensionsV1().CustomResourceDefinitions()
+	view, err := viewCRDs(r.server.crds.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer())
+	if err != nil {
+		return fmt.Errorf("install CRDs: %w", err)
+	}
+	defer view.close()
+	var written []installation
 	var served []schema.GroupVersionResource
 	for _, crd := range crds {
-		if err := createOrUpdate(ctx, client, crd); err != nil {
+		i, err := r.server.write(ctx, clientset.ApiextensionsV1().CustomResourceDefinitions(), crd)
+		if err != nil {
 			return fmt.Errorf("install CRD %s: %w", crd.Name, err)
 		}
-		served = append(served, servedResources(crd)...)
+		written, served = append(written, i), append(served, i.served()...)
 	}
-	for _, crd := range crds {
-		if err := waitEstablished(ctx, client, crd.Name); err != nil {
-			return fmt.Errorf("install CRD %s: %w", crd.Name, err)
+	for _, i := range written {
+		if err := view.waitEstablished(ctx, i.crd); err != nil {
+			return fmt.Errorf("install CRD %s: %w", i.crd.Name, err)
 		}
 	}
-	return r.server.catalog.waitServed(ctx, served)
-}
-
-// createOrUpdate makes the server's definition like crd.
-func createOrUpdate(ctx context.Context, client crdtyped.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
-	crd = crd.DeepCopy()
-	crd.ResourceVersion = ""
-	_, err := client.Create(ctx, crd, metav1.CreateOptions{})
-	for apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) { // the CRD server's controllers write the status
-		var existing *apiextensionsv1.CustomResourceDefinition
-		if existing, err = client.Get(ctx, crd.Name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-		crd.ResourceVersion = existing.ResourceVersion
-		_, err = client.Update(ctx, crd, metav1.UpdateOptions{})
-	}
-	return err
-}
-
-// servedResources are the resources that discovery will list.
-func servedResources(crd *apiextensionsv1.CustomResourceDefinition) []schema.GroupVersionResource {
-	var resources []schema.GroupVersionResource
-	for _, v := range crd.Spec.Versions {
-		if v.Served {
-			resources = append(resources, schema.GroupVersionResource{
-				Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural,
-			})
-		}
-	}
-	return resources
-}
-
-// waitEstablished watches a definition until it is established or cannot be.
-func waitEstablished(ctx context.Context, client crdtyped.CustomResourceDefinitionInterface, name string) error {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	w, err := client.Watch(ctx, metav1.ListOptions{FieldSelector: selector}) // begins with the state of now
-	if err != nil {
+	if err := r.server.catalog.waitServed(ctx, served); err != nil {
 		return err
 	}
-	defer w.Stop()
-	for {
-		select {
-		case event, ok := <-w.ResultChan():
-			if !ok {
-				return errors.New("the watch ended before the CRD was established")
-			}
-			if done, err := established(event); done || err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("wait until it is established: %w", context.Cause(ctx))
+	for _, i := range written {
+		if err := r.server.waitAnswered(ctx, i); err != nil {
+			return err
 		}
 	}
-}
-
-// established reads the conditions of a definition.
-func established(event watch.Event) (bool, error) {
-	if event.Type == watch.Error {
-		return false, apierrors.FromObject(event.Object)
-	}
-	crd, ok := event.Object.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok || event.Type == watch.Bookmark {
-		return false, nil
-	}
-	if event.Type == watch.Deleted {
-		return false, fmt.Errorf("%w: it was deleted", ErrCRDNotEstablished)
-	}
-	names := apihelpers.FindCRDCondition(crd, apiextensionsv1.NamesAccepted)
-	if names != nil && names.Status == apiextensionsv1.ConditionFalse {
-		return false, fmt.Errorf("%w: %s", ErrCRDNotEstablished, names.Message)
-	}
-	return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established), nil
+	return nil
 }
 
 // waitServed returns when discovery lists the resources.

@@ -246,6 +246,25 @@ var _ = Describe("InstallCRDs", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(patience))
 
+	It("returns when a changed schema is in force", func(ctx SpecContext) {
+		const group = "changing.tarn.example.com"
+		crd := widgetCRD(group)
+		widgets := target.dyn.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace("default")
+		for i := range 10 {
+			field := fmt.Sprintf("field%d", i)
+			properties := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+			properties[field] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+			Expect(target.env.InstallCRDs(ctx, crd)).To(Succeed())
+			obj := widget(group, fmt.Sprintf("one-%d", i), 2)
+			Expect(unstructured.SetNestedField(obj.Object, "kept", "spec", field)).To(Succeed())
+			made, err := widgets.Create(ctx, obj, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			kept, _, err := unstructured.NestedString(made.Object, "spec", field)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(kept).To(Equal("kept"), "a field that the old schema does not know is dropped")
+		}
+	}, SpecTimeout(patience))
+
 	It("tells of a definition whose names are taken, and of a nil one", func(ctx SpecContext) {
 		const group = "taken.tarn.example.com"
 		Expect(target.env.InstallCRDs(ctx, widgetCRD(group))).To(Succeed())

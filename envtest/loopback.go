@@ -34,7 +34,9 @@ func newLoopback(config *rest.Config) (*loopback, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the server's client: %w", err)
 	}
-	dyn, err := dynamic.NewForConfig(config)
+	quiet := rest.CopyConfig(config)
+	quiet.WarningHandlerWithContext = rest.NoWarnings{} // a deprecated version is the user's business
+	dyn, err := dynamic.NewForConfig(quiet)
 	if err != nil {
 		return nil, fmt.Errorf("create the server's dynamic client: %w", err)
 	}

@@ -242,6 +242,17 @@ func (s *server) start(ctx context.Context, pair *certificate) error {
 	return s.waitForHooks(ctx)
 }
 
+// whileRunning returns a context that also ends when the server stops, with ErrNotRunning as its cause. The function ends
+// it.
+func (s *server) whileRunning(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(s.run, func() { cancel(ErrNotRunning) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
+}
+
 // waitForHooks returns when every hook is done. The generic server tells of that through its health checks alone.
 func (s *server) waitForHooks(ctx context.Context) error {
 	ticker := time.NewTicker(hookInterval)
