@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -66,15 +67,22 @@ var _ = Describe("an environment", func() {
 
 	It("leaves nothing behind of a definition that was changed right before", func(ctx SpecContext) {
 		before, crd := goleak.IgnoreCurrent(), widgetCRD("changed.example.com")
-		env := envtest.New(envtest.Options{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}})
+		var made, destroyed atomic.Int32
+		env := envtest.New(envtest.Options{
+			CRDs:             []*apiextensionsv1.CustomResourceDefinition{crd},
+			StorageDecorator: counting(&made, &destroyed),
+		})
 		Expect(env.Start(ctx)).To(Succeed())
 		widgets := dynamic.NewForConfigOrDie(env.Config()).
 			Resource(schema.GroupVersionResource{Group: "changed.example.com", Version: "v1", Resource: "widgets"})
 		_, err := widgets.List(ctx, metav1.ListOptions{}) // makes the store
 		Expect(err).NotTo(HaveOccurred())
 		crd.Spec.Names.ShortNames = nil
+		built := made.Load()
 		Expect(env.InstallCRDs(ctx, crd)).To(Succeed())
+		Expect(made.Load()).To(BeNumerically(">", built), "the changed definition has a store of its own")
 		Expect(env.Stop()).To(Succeed())
+		Expect(destroyed.Load()).To(Equal(made.Load()))
 		Expect(goleak.Find(before)).To(Succeed())
 	}, SpecTimeout(patience))
 
@@ -162,6 +170,28 @@ func failingFor(name string) envtest.StorageDecorator {
 			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
 		) (storage.Interface, factory.DestroyFunc, error) {
 			return nil, nil, errors.New("no store for " + name)
+		}
+	}
+}
+
+// counting is the default decorator, and counts stores.
+func counting(made, destroyed *atomic.Int32) envtest.StorageDecorator {
+	return func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+		next := envtest.UpstreamCacher(resource, store)
+		return func(
+			config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
+			newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
+			indexers *cache.Indexers,
+		) (storage.Interface, factory.DestroyFunc, error) {
+			s, destroy, err := next(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+			if err != nil {
+				return nil, nil, err
+			}
+			made.Add(1)
+			return s, sync.OnceFunc(func() {
+				destroy()
+				destroyed.Add(1)
+			}), nil
 		}
 	}
 }
