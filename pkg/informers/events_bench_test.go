@@ -147,6 +147,7 @@ func newPodStream(b *testing.B, pods int) *podStream {
 	if err := corev1.AddToScheme(s.scheme); err != nil {
 		b.Fatal(err)
 	}
+	codecs := serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(s.scheme)}
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	var buffer bytes.Buffer
 	encode := restwatch.NewEncoder(
@@ -185,6 +186,7 @@ func (s *podStream) finish(e watch.Event) watch.Event {
 
 // open returns a watch as client-go makes it, of a stream of bytes.
 func (s *podStream) open(scheme *runtime.Scheme) watch.Interface {
+	codecs := serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	frames := info.StreamSerializer.NewFrameReader(&podReader{podStream: s, closed: make(chan struct{})})
 	return watch.NewStreamWatcher(
