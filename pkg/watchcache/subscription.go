@@ -25,6 +25,8 @@ type Subscription[V any] struct {
 	base     *Snapshot[V] // what a lagging subscriber has seen; nil if it is active
 	lagged   uint64
 	closed   chan struct{}
+
+	events []Event[V] // of the newest batch; belongs to the goroutine that calls Next
 }
 
 // Subscribe returns a subscription that starts from the empty state, or, if from
@@ -76,6 +78,7 @@ type Batch[V any] struct {
 // say that the batch before was consumed. The error is ErrClosed, or the cause for
 // which ctx ended.
 func (s *Subscription[V]) Next(ctx context.Context) (Batch[V], error) {
+	clear(s.events) // it must not hold the batch before while it waits
 	for {
 		batch, changed, ok := s.poll()
 		if ok {
@@ -122,11 +125,11 @@ func (s *Subscription[V]) poll() (_ Batch[V], changed <-chan struct{}, ok bool) 
 		return Batch[V]{}, e.changedLocked(), false
 	}
 	s.given = min(e.window.next, s.position+maxBatch)
-	events := make([]Event[V], 0, s.given-s.position)
+	s.events = s.events[:0]
 	for p := s.position; p < s.given; p++ {
-		events = append(events, e.window.at(p).event)
+		s.events = append(s.events, e.window.at(p).event)
 	}
-	return Batch[V]{Events: events}, nil, true
+	return Batch[V]{Events: s.events}, nil, true
 }
 
 // acknowledgeLocked says that an active subscriber has read all events up to, and
