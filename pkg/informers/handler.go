@@ -143,14 +143,16 @@ func (r *registration) run(ctx context.Context) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer close(r.ended)
 	defer r.subscription.Close()
-	nextResync := r.dueAfter(r.informer.clock.Now())
+	until, cancel := r.untilResync(ctx)
+	defer func() { cancel() }()
 	for {
-		batch, err := r.next(ctx, nextResync)
+		batch, err := r.subscription.Next(until)
 		switch {
 		case errors.Is(err, errResync):
 			if state, ok := r.subscription.State(); ok {
 				r.resyncTo(ctx, state)
-				nextResync = r.dueAfter(r.informer.clock.Now())
+				cancel()
+				until, cancel = r.untilResync(ctx)
 			}
 			continue
 		case err != nil:
@@ -169,7 +171,7 @@ func (r *registration) run(ctx context.Context) {
 }
 
 // dueAfter returns when the next resync is due: after the handler's period, at the
-// next time at which the informer resyncs.
+// next time at which the informer resyncs; zero is never.
 func (r *registration) dueAfter(now time.Time) time.Time {
 	i := r.informer
 	i.mu.Lock()
@@ -185,14 +187,13 @@ func (r *registration) dueAfter(now time.Time) time.Time {
 // errResync is the cause for which waiting for events ends when a resync is due.
 var errResync = errors.New("resync")
 
-// next waits for events, or for a resync to be due once all events were seen.
-func (r *registration) next(ctx context.Context, resync time.Time) (watchcache.Batch[object.Object], error) {
-	if r.resync == 0 {
-		return r.subscription.Next(ctx)
+// untilResync returns a context that ends with ctx, or when the next resync is due.
+func (r *registration) untilResync(ctx context.Context) (context.Context, context.CancelFunc) {
+	due := r.dueAfter(r.informer.clock.Now())
+	if due.IsZero() {
+		return ctx, func() {}
 	}
-	until, cancel := context.WithDeadlineCause(ctx, resync, errResync)
-	defer cancel()
-	return r.subscription.Next(until)
+	return context.WithDeadlineCause(ctx, due, errResync)
 }
 
 // catchUp passes on what leads from the state that the handler has seen to another.
@@ -234,13 +235,14 @@ func (r *registration) tryDeliver(event *watchcache.Event[object.Object]) error 
 	case watchcache.Added:
 		r.handler.OnAdd(shared.current, !r.HasSynced())
 	case watchcache.Updated:
+		if event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
+			return nil
+		}
 		previous, err := shared.before(event)
 		if err != nil {
 			return err
 		}
-		if event.Item.Revision != event.Previous.Revision || event.Item.Revision == 0 {
-			r.handler.OnUpdate(previous, shared.current)
-		}
+		r.handler.OnUpdate(previous, shared.current)
 	case watchcache.Deleted:
 		if shared.current != nil {
 			r.handler.OnDelete(shared.current)
