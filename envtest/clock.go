@@ -10,8 +10,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// endingClock is the real clock until it ends: then every After fires, and later ones fire at once. Upstream's Cacher
-// leaves a goroutine behind After for three seconds with each read that had to wait, even when the Cacher has stopped.
+// afterEnd is longer than any time-out of a Cacher.
+const afterEnd = time.Minute
+
+// endingClock is the real clock until it ends: then every After fires, later ones fire at once, and every time-out has
+// passed. Upstream's Cacher leaves a goroutine behind After for three seconds with each read that had to wait, even when
+// the Cacher has stopped; and a reader that this goroutine wakes waits on, for ever, if its time is not up.
 type endingClock struct {
 	clock.RealClock
 
@@ -24,6 +28,16 @@ var _ clock.WithTicker = (*endingClock)(nil)
 
 func newEndingClock() *endingClock {
 	return &endingClock{pending: map[chan time.Time]*time.Timer{}}
+}
+
+// Since implements clock.PassiveClock.
+func (c *endingClock) Since(t time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return c.RealClock.Since(t) + afterEnd
+	}
+	return c.RealClock.Since(t)
 }
 
 // After implements clock.Clock.

@@ -16,8 +16,14 @@ func TestEndingClock(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("After(1s) fired after %s", took)
 		}
+		if since := c.Since(began); since != time.Second {
+			t.Errorf("Since is %s after a second", since)
+		}
 		pending := c.After(time.Hour)
 		c.end()
+		if since := c.Since(began); since < afterEnd {
+			t.Errorf("Since is %s when the clock has ended, so that readers wait on", since)
+		}
 		<-pending
 		<-c.After(time.Hour)
 		if took := time.Since(began); took != time.Second {

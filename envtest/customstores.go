@@ -32,12 +32,6 @@ type customStores struct {
 	live map[*customStore]struct{}    // guarded by mu; those that their owner has not destroyed
 }
 
-// customStore is the store of one version of a custom resource.
-type customStore struct {
-	destroy  func()        // may be called again
-	released chan struct{} // closed when the owner has destroyed it
-}
-
 // track decorates the store of a custom resource so that it is known.
 func (c *customStores) track(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
 	return func(
@@ -53,13 +47,13 @@ func (c *customStores) track(resource schema.GroupResource, next generic.Storage
 		if err != nil {
 			return nil, nil, err
 		}
-		return store, c.add(resource, destroy), nil
+		known := newCustomStore(store, destroy)
+		return known, c.add(resource, known), nil
 	}
 }
 
 // add notes a store and returns the function with which its owner destroys it.
-func (c *customStores) add(resource schema.GroupResource, destroy func()) func() {
-	store := &customStore{destroy: sync.OnceFunc(destroy), released: make(chan struct{})}
+func (c *customStores) add(resource schema.GroupResource, store *customStore) func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live == nil {

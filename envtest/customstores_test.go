@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
@@ -61,6 +62,52 @@ func TestCustomStores(t *testing.T) {
 				destroy()
 				if destroyed != 1 {
 					t.Errorf("the store was destroyed %d times", destroyed)
+				}
+			})
+		})
+	}
+}
+
+// blockingStore answers reads when it is told to.
+type blockingStore struct {
+	storage.Interface
+	answer chan struct{}
+}
+
+func (s blockingStore) Get(context.Context, string, storage.GetOptions, runtime.Object) error {
+	<-s.answer
+	return nil
+}
+
+func (s blockingStore) GetList(context.Context, string, storage.ListOptions, runtime.Object) error {
+	<-s.answer
+	return nil
+}
+
+func TestCustomStoreOutlivesItsReads(t *testing.T) {
+	for name, read := range map[string]func(storage.Interface) error{
+		"Get":     func(s storage.Interface) error { return s.Get(t.Context(), "one", storage.GetOptions{}, nil) },
+		"GetList": func(s storage.Interface) error { return s.GetList(t.Context(), "", storage.ListOptions{}, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answer, destroyed := make(chan struct{}), false
+				store := newCustomStore(blockingStore{answer: answer}, func() { destroyed = true })
+				var got error
+				go func() { got = read(store) }()
+				synctest.Wait()
+				go store.destroy()
+				synctest.Wait()
+				if destroyed {
+					t.Error("the store was destroyed under a read")
+				}
+				if err := read(store); !apierrors.IsTooManyRequests(err) {
+					t.Errorf("a read could begin: %v", err)
+				}
+				close(answer)
+				synctest.Wait()
+				if got != nil || !destroyed {
+					t.Errorf("the read gave %v; destroyed: %t", got, destroyed)
 				}
 			})
 		})
