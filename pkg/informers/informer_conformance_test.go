@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -39,12 +40,14 @@ type implementation struct {
 	window int
 }
 
-// implementations returns the table: client-go's informer, and ours in both forms.
+// implementations returns the table: client-go's informer, and ours in both forms and
+// behind the sources of a map.
 func implementations() []implementation {
 	return []implementation{
 		{name: "client-go", new: newClientGoInformer},
 		{name: "flat", new: newOwnInformer(false), ours: true, window: conformanceWindow},
 		{name: "decoded", new: newOwnInformer(true), ours: true, window: conformanceWindow},
+		{name: "arrivals", new: newArrivingInformer, ours: true, window: conformanceWindow},
 	}
 }
 
@@ -69,6 +72,28 @@ func newOwnInformer(decoded bool) func(toolscache.ListerWatcher, runtime.Object,
 		return i
 	}
 }
+
+// newArrivingInformer returns our informer as a map makes it: what a watch sends is
+// kept before it comes to the Reflector.
+func newArrivingInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	s := serverSource{lw.(*server)}
+	return newOwnInformer(false)(newListWatch(s, Selector{}, s.streaming), example, resync, indexers)
+}
+
+// serverSource is a server as a source.
+type serverSource struct{ *server }
+
+func (s serverSource) example() runtime.Object { return s.server.example }
+
+func (s serverSource) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return s.ListWithContext(ctx, opts)
+}
+
+func (s serverSource) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return s.WatchWithContext(ctx, opts)
+}
+
+func (s serverSource) finish(e watch.Event) watch.Event { return e }
 
 // setting is what a test wants of its informer; the zero value is an informer of
 // ConfigMaps that does not resync.

@@ -48,8 +48,16 @@ func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Int
 func (w *orderedWatch) receive(queue, jobs chan<- *job) {
 	defer close(queue)
 	defer close(jobs)
-	for event := range w.from.ResultChan() {
-		j := &job{event: event, done: make(chan watch.Event, 1)}
+	for {
+		j := &job{done: make(chan watch.Event, 1)}
+		var open bool
+		select {
+		case j.event, open = <-w.from.ResultChan():
+		case <-w.stopped:
+		}
+		if !open {
+			return
+		}
 		select {
 		case queue <- j:
 			jobs <- j // has room for as many as the queue, and one for each worker
