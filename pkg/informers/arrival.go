@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/consistencydetector"
 
 	"github.com/tarn-dev/tarn/pkg/object"
 )
@@ -35,9 +36,11 @@ func (a *arrival) DeepCopyObject() runtime.Object    { c := *a; return &c }
 
 // arrive makes an arrival of the object of an event that is to be kept. Other events
 // stay as they are, and so do all if there is a transform: that is the user's, and is
-// called for one object at a time, in the order of the events.
+// called for one object at a time, in the order of the events. client-go's detector of
+// inconsistencies wants to see the objects as well.
 func (in *intake) arrive(event watch.Event) watch.Event {
-	if in.transform != nil || event.Type != watch.Added && event.Type != watch.Modified {
+	if in.transform != nil || consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() ||
+		event.Type != watch.Added && event.Type != watch.Modified {
 		return event
 	}
 	m, err := meta.Accessor(event.Object)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/consistencydetector"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/object"
@@ -64,8 +65,12 @@ func (in *intake) receive(obj any) (any, metav1.Object, error) {
 }
 
 // Transformer implements TransformingStore: what the Reflector collects of a
-// streaming list is kept in the form of the store from the first.
+// streaming list is kept in the form of the store from the first, unless client-go is to
+// compare it with a list.
 func (in *intake) Transformer() toolscache.TransformFunc {
+	if consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
+		return nil
+	}
 	return func(obj any) (any, error) {
 		if a, ok := obj.(*arrival); ok {
 			return a.kept, nil
