@@ -142,7 +142,7 @@ func (in *intake) write(change watchcache.Change[object.Object]) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !change.Deleted {
-		change.Item.Value = in.informer.form.Retell(change.Item.Value)
+		change.Item.Value = in.informer.form.Refresh(change.Item.Value)
 	}
 	in.informer.engine.Apply(change)
 	in.renewLocked()
@@ -199,7 +199,7 @@ func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersio
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for n := range items {
-		items[n].Value = in.informer.form.Retell(items[n].Value)
+		items[n].Value = in.informer.form.Refresh(items[n].Value)
 	}
 	in.informer.engine.Replace(items, revision(resourceVersion))
 }

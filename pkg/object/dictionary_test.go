@@ -68,3 +68,19 @@ func TestAWornDictionaryIsRenewed(t *testing.T) {
 	g.Expect(f.Keep(twin(0, version)).Dictionary()).To(BeIdenticalTo(kept[0].Dictionary()))
 	g.Expect(f.Copy(last)).To(Equal(twin(0, version)))
 }
+
+// TestAnObjectKeptBeforeARenewalIsRefreshed keeps an object, as a decoder of a watch may,
+// that comes to its store after the others have moved.
+func TestAnObjectKeptBeforeARenewalIsRefreshed(t *testing.T) {
+	g := NewWithT(t)
+	f := podForm()
+	late := f.Keep(twin(0, 1))
+	f.Renew()
+	f.Declare("name", func(o client.Object) []string { return []string{o.GetName()} })
+	newest := f.Keep(twin(1, 1)).Dictionary()
+	g.Expect(late.Dictionary()).NotTo(BeIdenticalTo(newest))
+	fresh := f.Refresh(late)
+	g.Expect(fresh.Dictionary()).To(BeIdenticalTo(newest))
+	g.Expect(f.Copy(fresh)).To(Equal(twin(0, 1)))
+	g.Expect(values(f, fresh, "name")).To(Equal([]string{"pod0"}))
+}

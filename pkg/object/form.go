@@ -198,22 +198,28 @@ func (f *Form) Stale() bool {
 // Objects that are not moved stay readable. It must not run while another Renew
 // does. A form that keeps objects decoded has nothing to move.
 func (f *Form) Renew() func(Object) Object {
-	worn := f.dict.Load()
-	if worn == nil {
-		return func(o Object) Object { return o }
+	if worn := f.dict.Load(); worn != nil {
+		f.dict.Store(worn.Successor())
 	}
-	fresh := worn.Successor()
-	f.dict.Store(fresh)
-	return func(o Object) Object {
-		if !o.IsFlat() {
-			return o
-		}
-		if moved, err := f.codec.Reencode(o.flat, fresh); err == nil {
-			o.flat = moved
-		}
+	return f.move
+}
+
+// move moves an object to the newest dictionary.
+func (f *Form) move(o Object) Object {
+	dict := f.dict.Load()
+	if !o.IsFlat() || o.flat.Dictionary() == dict {
 		return o
 	}
+	if moved, err := f.codec.Reencode(o.flat, dict); err == nil {
+		o.flat = moved
+	}
+	return o
 }
+
+// Refresh returns o as Keep would keep it now: with the values of all declared fields,
+// and moved to the newest dictionary. An object that is in the old one would keep all
+// of that from being collected.
+func (f *Form) Refresh(o Object) Object { return f.move(f.Retell(o)) }
 
 func copyDecoded(obj any, into runtime.Object) error {
 	source, err := asObject(obj)
