@@ -22,7 +22,9 @@ type Fields struct {
 	gvk    schema.GroupVersionKind
 	logger logr.Logger
 
-	mu     sync.RWMutex // guards byName
+	declaring sync.Mutex // held by Declare; it comes before mu, and before the informer's locks
+
+	mu     sync.RWMutex // guards byName; no function of a user's is called with it
 	byName map[string]*declared
 }
 
@@ -59,9 +61,10 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 	case extract == nil:
 		return fmt.Errorf("cannot index field %q of %s: the function that extracts its values is nil", field, Describe(f.gvk))
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known, ok := f.byName[field]; ok {
+	// To index all objects there are may take seconds, in which lists go on.
+	f.declaring.Lock()
+	defer f.declaring.Unlock()
+	if known, ok := f.declared(field); ok {
 		known.addTwin(extract)
 		return nil
 	}
@@ -69,8 +72,17 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 	if err := add(informer, Name(field), d.values); err != nil {
 		return fmt.Errorf("cannot index field %q of %s: %w", field, Describe(f.gvk), err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.byName[field] = d
 	return nil
+}
+
+func (f *Fields) declared(field string) (*declared, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	d, ok := f.byName[field]
+	return d, ok
 }
 
 func add(informer Informer, name string, extract client.IndexerFunc) error {
@@ -90,9 +102,7 @@ const (
 // indexed reports whether an index serves field; a field that none serves and that
 // not every object has is an error.
 func (f *Fields) indexed(field string) (bool, error) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if _, ok := f.byName[field]; ok {
+	if _, ok := f.declared(field); ok {
 		return true, nil
 	}
 	if field == fieldName || field == fieldNamespace {
@@ -103,9 +113,7 @@ func (f *Fields) indexed(field string) (bool, error) {
 
 // Values returns the values of a declared field of obj; none of others.
 func (f *Fields) Values(obj client.Object, field string) []string {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if d, ok := f.byName[field]; ok {
+	if d, ok := f.declared(field); ok {
 		return d.extract(obj)
 	}
 	return nil
@@ -118,12 +126,12 @@ type declared struct {
 	logger  logr.Logger
 	extract client.IndexerFunc
 
-	twins     atomic.Pointer[[]client.IndexerFunc] // replaced under Fields.mu, read without
+	twins     atomic.Pointer[[]client.IndexerFunc] // replaced under Fields.declaring, read without
 	disagreed atomic.Bool
 }
 
 // addTwin remembers a further function declared for the same field; the caller
-// holds Fields.mu.
+// holds Fields.declaring.
 func (d *declared) addTwin(extract client.IndexerFunc) {
 	twins := []client.IndexerFunc{extract}
 	if known := d.twins.Load(); known != nil {

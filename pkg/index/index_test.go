@@ -112,6 +112,26 @@ func TestDeclareTwiceKeepsTheFirstAndReportsADifference(t *testing.T) {
 	g.Expect(store.IndexKeys(index.Name("node"), index.Key("a", "n1"))).To(HaveLen(3))
 }
 
+// A function that extracts values is a user's: what it does must not wait for itself.
+func TestNoLockIsHeldWhileValuesAreExtracted(t *testing.T) {
+	g := NewWithT(t)
+	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
+	g.Expect(store.Add(pod("a", "one", "n1", "Always"))).To(Succeed())
+	calls := 0
+	extract := func(o client.Object) []string {
+		if calls++; calls == 1 { // of Declare
+			_, err := declared.Select(fields.OneTermEqualSelector("metadata.name", "one"))
+			g.Expect(err).NotTo(HaveOccurred())
+		} else { // of Values
+			g.Expect(declared.Declare(store, "other", byPolicy)).To(Succeed())
+		}
+		return byNode(o)
+	}
+	g.Expect(declared.Declare(store, "node", extract)).To(Succeed())
+	g.Expect(declared.Values(pod("a", "one", "n1", "Always"), "node")).To(Equal([]string{"n1"}))
+	g.Expect(calls).To(Equal(2))
+}
+
 func TestSelectNamesTheFieldThatIsNotIndexed(t *testing.T) {
 	g := NewWithT(t)
 	_, err := index.NewFields(podKind, logr.Discard()).Select(fields.OneTermEqualSelector("spec.nodeName", "n1"))
