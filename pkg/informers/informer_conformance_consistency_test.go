@@ -16,7 +16,9 @@ import (
 func TestInformerIsConsistentForClientGosDetector(t *testing.T) {
 	defer consistencydetector.SetDataConsistencyDetectionForWatchListEnabledForTest(true)()
 	eachInformer(t, setting{}, func(r *rig) {
-		r.server.put(configMap("ns/a", "1"), configMap("ns/b", "1"))
+		a, b := configMap("ns/a", "1"), configMap("ns/b", "1")
+		a.UID, b.UID = "a", "b" // by which the detector sorts what it compares
+		r.server.put(a, b)
 		r.start()
 		r.Expect(describeAll(r.informer.GetStore().List())).To(Equal([]string{"ns/a=1", "ns/b=1"}))
 		r.server.put(configMap("ns/a", "2"))
