@@ -37,6 +37,7 @@ type Form struct {
 	verify bool
 	dict   atomic.Pointer[flat.Dictionary]
 	fields atomic.Pointer[[]declared] // in the order in which they were declared
+	shared shared
 }
 
 // NewForm returns the form for one store.
@@ -74,7 +75,6 @@ func (f *Form) Keep(obj any) Object {
 		}
 	}
 	kept.flat = encoded
-	kept.shared = &atomic.Pointer[runtime.Object]{}
 	return kept
 }
 
@@ -102,8 +102,8 @@ func (f *Form) holds(o Object, like any) bool {
 	return reflect.TypeOf(o.decoded) == reflect.TypeOf(like)
 }
 
-// ShareInto overwrites into with the object that all such reads share; what it
-// refers to must not be changed. Metadata alone are copied.
+// ShareInto overwrites into with what Shared returns; what it refers to must not be
+// changed. Metadata alone are copied.
 func (f *Form) ShareInto(o Object, into runtime.Object) error {
 	if _, ok := into.(*metav1.PartialObjectMetadata); ok && !f.holds(o, into) {
 		return f.CopyInto(o, into)
@@ -123,23 +123,20 @@ func (f *Form) ShareInto(o Object, into runtime.Object) error {
 	return nil
 }
 
-// Shared returns the object that all reads without a copy share.
+// Shared returns the object that reads without a copy share: a decoded object itself; of
+// a flat one, what was made by the first of such reads that follow one another closely.
 func (f *Form) Shared(o Object) (any, error) {
 	if !o.IsFlat() {
 		return o.decoded, nil
 	}
-	if shared := o.shared.Load(); shared != nil {
-		return *shared, nil
+	if made, ok := f.shared.find(o.flat); ok {
+		return made, nil
 	}
 	made, err := f.Materialize(o)
 	if err != nil {
 		return nil, err
 	}
-	shared := made.(runtime.Object)
-	if !o.shared.CompareAndSwap(nil, &shared) {
-		return *o.shared.Load(), nil
-	}
-	return shared, nil
+	return f.shared.keep(o.flat, made), nil
 }
 
 // Materialize returns an object of which nothing else is made: for a decoded one

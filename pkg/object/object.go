@@ -4,11 +4,9 @@
 package object
 
 import (
-	"sync/atomic"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/pkg/flat"
 )
@@ -16,12 +14,9 @@ import (
 // Object is one kept object. The zero Object is none.
 type Object struct {
 	flat    flat.Object
-	decoded any // if flat is zero; a runtime.Object unless a transform made it something else
-	// shared is what reads that do not want a copy share of a flat object; it is made
-	// by the first of them.
-	shared *atomic.Pointer[runtime.Object]
-	terms  unique.Handle[string] // the values of the declared fields, see terms.go
-	fields int                   // how many fields were declared then
+	decoded any                   // if flat is zero; a runtime.Object unless a transform made it something else
+	terms   unique.Handle[string] // the values of the declared fields, see terms.go
+	fields  int                   // how many fields were declared then
 }
 
 // IsZero reports that there is no object.

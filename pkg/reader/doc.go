@@ -9,8 +9,8 @@
 // What a reader returns is the caller's own: a copy, made straight into the object
 // or the list that the caller passed; [Iterate] makes one object at a time. With deep
 // copies disabled, for the kind or for the call, the values are shared with the store
-// and must not be modified; what such a call shares of an object that is kept flat
-// stays in memory until the object changes.
+// and must not be modified. Of objects that are kept flat, such calls share what one of
+// them made shortly before.
 //
 // Lists are sorted by namespace and name and carry the resourceVersion up to which
 // they are complete. Each is read from one snapshot. One that is cut short by a limit
