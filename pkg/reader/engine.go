@@ -33,7 +33,7 @@ func NewEngine(engine *watchcache.Engine[object.Object], form *object.Form) *Eng
 }
 
 func newEngine(engine *watchcache.Engine[object.Object], form *object.Form, clock clock.PassiveClock) *Engine {
-	return &Engine{engine: engine, objects: form, labels: newLabelIndexes(engine, clock), pages: newPages(clock)}
+	return &Engine{engine: engine, objects: form, labels: newLabelIndexes(engine, clock), pages: newPages()}
 }
 
 // ValuesOf returns what an engine needs to index objects of form: the values of
@@ -121,7 +121,6 @@ func (s *Engine) snapshot(q query) (*watchcache.Snapshot[object.Object], error) 
 		}
 		return state.(*watchcache.Snapshot[object.Object]), nil
 	}
-	s.pages.expire()
 	s.labels.ask(index.LabelKeys(q.labels))
 	return s.engine.Snapshot(), nil
 }

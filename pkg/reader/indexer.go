@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -31,7 +30,7 @@ var _ Store = (*Indexer)(nil)
 func NewIndexer(indexer toolscache.Indexer, fields *index.Fields) *Indexer {
 	return &Indexer{
 		indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true}),
-		pages: newPages(clock.RealClock{}),
+		pages: newPages(),
 	}
 }
 
@@ -93,7 +92,6 @@ func (s *Indexer) state(q query) (*indexerState, error) {
 		}
 		return state.(*indexerState), nil
 	}
-	s.pages.expire()
 	// The version is read before the objects, so that it never promises what they
 	// do not hold.
 	state := &indexerState{revision: s.indexer.LastStoreSyncResourceVersion()}

@@ -163,14 +163,11 @@ func TestTheMemoryOfLabelIndexesIsTold(t *testing.T) {
 	l.Expect(l.LabelIndexes()).To(Equal(LabelIndexes{}))
 }
 
-func TestStatesAreDroppedByALaterList(t *testing.T) {
+func TestAStateIsKeptIfThereArePagesToCome(t *testing.T) {
 	l := newLabelled(t, 200)
 	list := &corev1.PodList{}
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(200))).To(Succeed())
 	l.Expect(l.pages.states).To(BeEmpty(), "there are no pages to come")
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(199))).To(Succeed())
 	l.Expect(l.pages.states).To(HaveLen(1))
-	l.pass(pagesFor)
-	l.list("")
-	l.Expect(l.pages.states).To(BeEmpty(), "nobody came for the next page")
 }

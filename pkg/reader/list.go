@@ -33,8 +33,7 @@ type listed struct {
 // List reads what matches opts in all readers, which hold disjoint scopes of one
 // kind, into out: sorted by namespace and name, at most opts.Limit of it. A list
 // that is cut short has a Continue token, with which the next page is read from
-// the same state; too old a token is a ResourceExpired API error (410), and so is
-// one whose last page was read. The caller passes the same selectors and the same
+// the same state; too old a token is a ResourceExpired API error (410). The caller passes the same selectors and the same
 // namespace for every page: the token does not hold them.
 //
 // The resourceVersion of the list is one that every scope has reached: the list
@@ -118,11 +117,11 @@ func (s *selected) next(readers []*CacheReader) string {
 	return s.at.encode()
 }
 
-// finish drops the states of a list that is complete.
+// finish says that the list is complete.
 func (s *selected) finish(readers []*CacheReader) {
 	for i, r := range readers {
 		if s.at.States[i] != 0 {
-			r.store.states().drop(s.at.States[i])
+			r.store.states().end(s.at.States[i])
 		}
 	}
 }

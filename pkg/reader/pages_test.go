@@ -6,11 +6,13 @@ package reader_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -210,7 +212,7 @@ func begin(f fixture, opts ...client.ListOption) client.Continue {
 // proceed reads another page.
 func proceed(f fixture, token client.Continue, opts ...client.ListOption) (*corev1.PodList, error) {
 	list := &corev1.PodList{}
-	return list, f.List(f.context(), list, append(opts, token, client.Limit(2))...)
+	return list, f.List(f.context(), list, append([]client.ListOption{token, client.Limit(2)}, opts...)...)
 }
 
 func expectExpired(f fixture, token client.Continue) {
@@ -235,17 +237,68 @@ func TestATokenExpires(t *testing.T) {
 	})
 }
 
-func TestAStateIsDroppedWithTheLastPage(t *testing.T) {
+func TestTheLastPageCanBeReadAgainForAWhile(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, store string) {
-		f := pods(t, store, numbered(4)...)
-		token, other := begin(f), begin(f)
-		list, err := proceed(f, token)
-		f.Expect(err).NotTo(HaveOccurred())
-		f.Expect(list.Continue).To(BeEmpty())
-		expectExpired(f, token)
-		_, err = proceed(f, other)
-		f.Expect(err).NotTo(HaveOccurred(), "another list of the same state goes on")
+		synctest.Test(t, func(t *testing.T) {
+			f := pods(t, store, numbered(4)...)
+			token, other := begin(f), begin(f)
+			last := func() []string {
+				list, err := proceed(f, token)
+				f.Expect(err).NotTo(HaveOccurred())
+				f.Expect(list.Continue).To(BeEmpty())
+				return names(list)
+			}
+			want := last()
+			f.Expect(want).To(HaveLen(2))
+			f.store.put(pod("ns2", "pod9", 10))
+			time.Sleep(20 * time.Second)
+			f.Expect(last()).To(Equal(want))
+			time.Sleep(time.Minute)
+			expectExpired(f, token)
+			_, err := proceed(f, other)
+			f.Expect(err).NotTo(HaveOccurred(), "another list of the same state goes on")
+		})
 	})
+}
+
+// TestListsThatAreCompleteDoNotEndOthers reads a great many lists to their ends.
+func TestListsThatAreCompleteDoNotEndOthers(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		f := pods(t, store, numbered(5)...)
+		going, err := proceed(f, begin(f))
+		f.Expect(err).NotTo(HaveOccurred())
+		for range 100 {
+			list, err := proceed(f, begin(f), client.Limit(10))
+			f.Expect(err).NotTo(HaveOccurred())
+			f.Expect(list.Continue).To(BeEmpty())
+		}
+		_, err = proceed(f, client.Continue(going.Continue))
+		f.Expect(err).NotTo(HaveOccurred())
+	})
+}
+
+// TestAStateIsDroppedThoughNobodyReads begins a list, and reads nothing any more.
+func TestAStateIsDroppedThoughNobodyReads(t *testing.T) {
+	for _, store := range []string{"indexer", "decoded engine"} {
+		t.Run(store, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := pods(t, store, numbered(9)...)
+				listed := pod("ns0", "listed", 10)
+				kept := weak.Make(listed)
+				f.store.put(listed)
+				begin(f)
+				f.store.remove(listed)
+				listed = nil
+				time.Sleep(4 * time.Minute)
+				runtime.GC()
+				f.Expect(kept.Value()).NotTo(BeNil())
+				time.Sleep(2 * time.Minute)
+				runtime.GC()
+				f.Expect(kept.Value()).To(BeNil())
+				runtime.KeepAlive(f)
+			})
+		})
+	}
 }
 
 // TestListsOfOnePageDoNotEndOthers begins a great many lists without reading on, as
