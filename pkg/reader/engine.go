@@ -81,8 +81,8 @@ func (s *Engine) walk(snapshot *watchcache.Snapshot[object.Object], q query, acc
 	if q.fields.Nothing() {
 		return
 	}
-	if name, ok := q.fields.Name(); ok && q.namespace != "" {
-		if it, ok := snapshot.Get(Key(q.namespace, name)); ok && it.Key > q.page.after {
+	if q.key != "" {
+		if it, ok := snapshot.Get(q.key); ok && it.Key > q.page.after {
 			accept(it)
 		}
 		return

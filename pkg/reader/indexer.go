@@ -125,6 +125,13 @@ func (s *Indexer) candidates(q query) ([]any, error) {
 	if q.fields.Nothing() {
 		return nil, nil
 	}
+	if q.key != "" {
+		raw, ok, err := s.indexer.GetByKey(StoreKey(q.key))
+		if err != nil || !ok {
+			return nil, err
+		}
+		return []any{raw}, nil
+	}
 	for field, value := range q.fields.Equals() {
 		return s.indexer.ByIndex(index.Name(field), index.Key(q.namespace, value))
 	}

@@ -163,5 +163,9 @@ func (r *CacheReader) find(opts *client.ListOptions, at page) (found, error) {
 	if namespace == "" {
 		namespace, _ = selection.Namespace() // to look at no others
 	}
-	return r.store.find(query{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at})
+	q := query{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at}
+	if name, ok := selection.Name(); ok && (namespace != "" || r.scope == meta.RESTScopeNameRoot) {
+		q.key = Key(namespace, name)
+	}
+	return r.store.find(q)
 }

@@ -4,6 +4,7 @@
 package reader_test
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -135,6 +136,56 @@ func TestListByName(t *testing.T) {
 			list := &corev1.PodList{}
 			f.Expect(f.List(t.Context(), list, client.InNamespace(c.namespace), client.MatchingFields{"metadata.name": c.name})).To(Succeed())
 			f.Expect(names(list)).To(Equal(c.want))
+		}
+	})
+}
+
+// counting is a selector that no index answers; it counts the objects that it is asked
+// about.
+type counting struct {
+	labels.Selector
+	asked *int
+}
+
+func newCounting(g *WithT) counting {
+	selector, err := labels.Parse("!none")
+	g.Expect(err).NotTo(HaveOccurred())
+	return counting{selector, new(int)}
+}
+
+func (c counting) Matches(l labels.Labels) bool {
+	*c.asked++
+	return c.Selector.Matches(l)
+}
+
+// TestAListOfOneNameLooksAtOneObject where the name, with the namespace of a kind that
+// has one, says which that is.
+func TestAListOfOneNameLooksAtOneObject(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, store string) {
+		namespaced, nodes := pods(t, store), newFixture(t, store, nodesKind)
+		for i := range 50 {
+			namespaced.store.put(pod("a", fmt.Sprint("one", i), i+1))
+			nodes.store.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("one", i)}})
+		}
+		for _, c := range []struct {
+			of   fixture
+			in   string
+			by   client.MatchingFields
+			want int
+		}{
+			{namespaced, "a", client.MatchingFields{"metadata.name": "one7"}, 1},
+			{namespaced, "", client.MatchingFields{"metadata.name": "one7", "metadata.namespace": "a"}, 1},
+			{namespaced, "b", client.MatchingFields{"metadata.name": "one7"}, 0},
+			{namespaced, "a", client.MatchingFields{"metadata.name": "one7", "metadata.namespace": "b"}, 0},
+			{nodes, "", client.MatchingFields{"metadata.name": "one7"}, 1},
+			{nodes, "", client.MatchingFields{"metadata.name": "one"}, 0},
+			{nodes, "", client.MatchingFields{"metadata.name": "one7", "metadata.namespace": ""}, 1},
+			{nodes, "", client.MatchingFields{"metadata.name": "one7", "metadata.namespace": "a"}, 0},
+		} {
+			list, selector := &metav1.PartialObjectMetadataList{}, newCounting(c.of.WithT)
+			c.of.Expect(c.of.List(t.Context(), list, client.InNamespace(c.in), c.by, client.MatchingLabelsSelector{Selector: selector})).To(Succeed())
+			c.of.Expect(list.Items).To(HaveLen(c.want), "%v", c.by)
+			c.of.Expect(*selector.asked).To(BeNumerically("<=", 1), "%v", c.by)
 		}
 	})
 }

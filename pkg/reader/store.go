@@ -27,6 +27,7 @@ type Store interface {
 // query says which objects are wanted.
 type query struct {
 	namespace string // empty means all
+	key       string // of the one object that can match; empty if there may be several
 	labels    labels.Selector
 	fields    index.Selection
 	page      page
