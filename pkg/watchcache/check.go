@@ -33,18 +33,26 @@ func (e *Engine[V]) Check() error {
 // they touch.
 func (e *Engine[V]) checkWindowLocked() error {
 	w := &e.window
-	if w.next-w.first > uint64(w.capacity) {
-		return fmt.Errorf("the window spans %d events, its capacity is %d", w.next-w.first, w.capacity)
+	if w.len() > max(1, w.ceiling) {
+		return fmt.Errorf("the window spans %d events, its limit is %d", w.len(), w.ceiling)
 	}
 	last := map[string]Event[V]{}
+	bytes, revision := 0, w.oldest
 	for p := w.first; p < w.next; p++ {
 		event := w.at(p).event
+		if w.at(p).revision < revision {
+			return fmt.Errorf("the event of %q at revision %d comes after one of %d", event.Item.Key, event.Item.Revision, revision)
+		}
+		bytes, revision = bytes+w.at(p).bytes, w.at(p).revision
 		before, seen := last[event.Item.Key]
 		there := seen && before.Type != Deleted
 		if seen && (there == (event.Type == Added) || there && before.Item.Revision != event.Previous.Revision) {
 			return fmt.Errorf("events of %q at revisions %d and %d do not follow one another", event.Item.Key, before.Item.Revision, event.Item.Revision)
 		}
 		last[event.Item.Key] = event
+	}
+	if bytes != w.bytes {
+		return fmt.Errorf("the events of the window hold %d bytes, it has counted %d", bytes, w.bytes)
 	}
 	for _, key := range slices.Sorted(maps.Keys(last)) {
 		item, ok := e.items.Get(Item[V]{Key: key})

@@ -35,6 +35,20 @@
 // most that it holds back is one old state. The first batch of every subscriber
 // is a Diff too, from the empty state, and so is the one after a Replace.
 //
+// # History
+//
+// With a [History] the window keeps the values of its events too, for some time, and
+// readers need no subscription: Position tells where the events after a revision begin,
+// Events copies them, WaitForEvents waits for more, and At makes the state of an
+// older revision. A position is left behind by the window, never given to another
+// event, and so is every position by a Replace: what happened between the states
+// before and after it is not known, so the history begins anew at the revision of the new
+// one. Oldest says how far it reaches back.
+//
+// Several events may have one revision, as those of a transaction have. They should be
+// written by one Apply: state, history and waiters are of the revision as soon as one
+// of them is written. A bookmark moves the revision without an event.
+//
 // # Concurrency
 //
 // All methods of Engine and Snapshot are safe for concurrent use; a Subscription

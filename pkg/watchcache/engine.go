@@ -5,6 +5,7 @@ package watchcache
 
 import (
 	"sync"
+	"time"
 
 	"github.com/tidwall/btree"
 
@@ -26,8 +27,11 @@ type Options[V any] struct {
 	// Window is the number of events that are kept for subscribers; at least 1. The
 	// zero value means DefaultWindow.
 	Window int
+	// History keeps events for those who come back for them; nil keeps none.
+	History *History[V]
 	// Values passes to yield what an object has under the name of an index. It must
-	// always give the same for the same value. An engine without indexes needs none.
+	// always give the same for the same value, and may be called by several goroutines
+	// at once. An engine without indexes needs none.
 	Values func(value V, index string, yield func(string))
 	// Dropped is told of every value that is no longer part of the state. It is
 	// called with the lock held and must not call the engine.
@@ -42,6 +46,8 @@ const DefaultWindow = 1024
 type Engine[V any] struct {
 	values  func(V, string, func(string))
 	dropped func(V)
+	history History[V]
+	begin   time.Time // of the engine's time; zero if it has no history
 
 	mu       sync.RWMutex // guards what follows
 	items    *btree.BTreeG[Item[V]]
@@ -51,6 +57,7 @@ type Engine[V any] struct {
 	complete bool         // Replace was called
 	snapshot *Snapshot[V] // of the state; nil after a change
 	window   window[V]
+	recent   []*Snapshot[V] // of older revisions, the one that was asked for last at the end
 	subs     map[*Subscription[V]]struct{}
 	changed  chan struct{} // closed and replaced when anything changes; nil if nobody waits
 }
@@ -63,14 +70,20 @@ func New[V any](o Options[V]) *Engine[V] {
 	if o.Dropped == nil {
 		o.Dropped = func(V) {}
 	}
-	return &Engine[V]{
+	e := &Engine[V]{
 		values:  o.Values,
 		dropped: o.Dropped,
 		items:   newTree[V](),
 		indexes: map[string]*index.Postings{},
-		window:  window[V]{capacity: o.Window},
+		window:  window[V]{limits: limits{floor: o.Window, ceiling: o.Window}},
 		subs:    map[*Subscription[V]]struct{}{},
 	}
+	if o.History != nil {
+		e.history = o.History.complete()
+		e.begin = e.history.Clock.Now()
+		e.window.limits = e.history.limits(o.Window)
+	}
+	return e
 }
 
 func newTree[V any]() *btree.BTreeG[Item[V]] {
@@ -83,7 +96,8 @@ type Change[V any] struct {
 	Item    Item[V]
 	Deleted bool
 	// Attached is passed on with the event until every active subscriber has read
-	// it, and then dropped: for what is too large to be kept in the window.
+	// it, and then dropped: for what is too large to be kept in the window. A History
+	// keeps it with the event, and does not count its size.
 	Attached any
 	// Silent changes the state without an event: for who writes to a store behind the
 	// back of its source.
@@ -95,72 +109,76 @@ type Change[V any] struct {
 func (e *Engine[V]) Apply(changes ...Change[V]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	now := e.now()
 	for i := range changes {
-		e.applyLocked(&changes[i])
+		e.applyLocked(&changes[i], now)
 	}
 	e.wakeLocked()
 }
 
-func (e *Engine[V]) applyLocked(c *Change[V]) {
-	e.makeRoomLocked() // while the state is still the one that the window leads to
+func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
 	e.snapshot = nil
 	e.written++
 	e.revision = max(e.revision, c.Item.Revision)
+	previous, there := e.items.Get(Item[V]{Key: c.Item.Key})
+	if c.Deleted && !there {
+		return
+	}
 	event := Event[V]{Item: c.Item, Attached: c.Attached}
-	if c.Deleted {
-		previous, ok := e.items.Delete(Item[V]{Key: c.Item.Key})
-		if !ok {
-			return
-		}
-		event.Type, event.Previous = Deleted, previous
-		event.Item.Value = *new(V)
-		e.reindexLocked(&previous, nil)
-		e.dropped(previous.Value)
-	} else {
-		previous, ok := e.items.Get(Item[V]{Key: c.Item.Key})
-		if ok {
-			// One string for each key: what has not changed in an index keeps the old one.
-			event.Item.Key = previous.Key
-		}
+	held := 0
+	if there {
+		// One string for each key: what has not changed in an index keeps the old one.
+		event.Item.Key, event.Previous, held = previous.Key, previous, e.history.size(previous.Value)
+	}
+	e.makeRoomLocked(1, held, now) // while the state is still the one that the window leads to
+	switch {
+	case c.Deleted:
+		event.Type, event.Item.Value = Deleted, *new(V)
+		e.items.Delete(previous)
+	case there:
+		event.Type = Updated
 		e.items.Set(event.Item)
-		if ok {
-			event.Type, event.Previous = Updated, previous
-			e.reindexLocked(&previous, &event.Item)
-			e.dropped(previous.Value)
-		} else {
-			event.Type = Added
-			e.reindexLocked(nil, &event.Item)
-		}
+	default:
+		event.Type = Added
+		e.items.Set(event.Item)
+	}
+	e.reindex(e.indexes, &event)
+	if there {
+		e.dropped(previous.Value)
 	}
 	if !c.Silent {
-		e.publishLocked(event)
+		e.window.append(slot[V]{event: event, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
 	}
 }
 
-// makeRoomLocked makes room for an event in the window. Subscribers that have not
-// read what must go for it become lagging.
-func (e *Engine[V]) makeRoomLocked() {
-	if e.window.full() {
-		e.outrunLocked()
-		e.window.dropFirst()
+// makeRoomLocked makes room in the window for more events, which hold so many bytes.
+// Subscribers that have not read what must go for it become lagging.
+func (e *Engine[V]) makeRoomLocked(more, bytes int, now time.Duration) {
+	first := e.window.fit(more, bytes, now)
+	if first == e.window.first {
+		return
 	}
+	e.outrunLocked(first)
+	e.window.dropTo(first)
+	e.forgetLocked()
 }
 
-// publishLocked puts event into the window.
-func (e *Engine[V]) publishLocked(event Event[V]) {
+// readersLocked returns how many subscribers will read the next event.
+func (e *Engine[V]) readersLocked() int {
 	readers := 0
 	for s := range e.subs {
 		if s.base == nil {
 			readers++
 		}
 	}
-	e.window.append(event, readers)
+	return readers
 }
 
 // Replace makes items, in any order, the whole state. The items whose revision is
 // that of the object there before count as unchanged, unless it is 0. The revision
 // becomes the one given, even if that is lower: a source may have been restored from
-// a backup.
+// a backup. Of what happened between the two states nothing is known, so the history
+// begins anew.
 func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	fresh := newTree[V]()
 	for _, item := range items {
@@ -171,7 +189,8 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	for s := range e.subs {
 		e.lagLocked(s)
 	}
-	e.window.clear()
+	e.window.restart(revision)
+	e.forgetLocked()
 	e.snapshot = nil
 	e.items.Scan(func(item Item[V]) bool {
 		e.dropped(item.Value)

@@ -22,19 +22,26 @@ func (e *Engine[V]) Bookmark(revision uint64) {
 	}
 	e.revision = revision
 	e.snapshot = nil
+	e.makeRoomLocked(0, 0, e.now()) // when nothing is written, events grow old all the same
 	e.wakeLocked()
 }
 
 // WaitUntilFresh waits until the state is complete up to revision. The error is
 // the cause for which ctx ended.
 func (e *Engine[V]) WaitUntilFresh(ctx context.Context, revision uint64) error {
+	return e.wait(ctx, func() bool { return e.revision >= revision })
+}
+
+// wait waits until done, which is called with the lock held.
+func (e *Engine[V]) wait(ctx context.Context, done func() bool) error {
 	for {
 		e.mu.Lock()
-		fresh, changed := e.revision >= revision, e.changedLocked()
-		e.mu.Unlock()
-		if fresh {
+		if done() {
+			e.mu.Unlock()
 			return nil
 		}
+		changed := e.changedLocked()
+		e.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():

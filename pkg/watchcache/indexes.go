@@ -40,25 +40,25 @@ func (e *Engine[V]) indexedLocked(name string) *index.Postings {
 	return postings
 }
 
-// reindexLocked moves an object from what it had to what it has; nil is for an
-// object that was not there, or is not any more.
-func (e *Engine[V]) reindexLocked(previous, current *Item[V]) {
-	for name, postings := range e.indexes {
+// reindex moves an object in indexes from what it had before an event to what it has
+// after it.
+func (e *Engine[V]) reindex(indexes map[string]*index.Postings, event *Event[V]) {
+	for name, postings := range indexes {
 		var had, has []string
-		if previous != nil {
-			e.values(previous.Value, name, func(value string) { had = append(had, value) })
+		if event.Type != Added {
+			e.values(event.Previous.Value, name, func(value string) { had = append(had, value) })
 		}
-		if current != nil {
-			e.values(current.Value, name, func(value string) { has = append(has, value) })
+		if event.Type != Deleted {
+			e.values(event.Item.Value, name, func(value string) { has = append(has, value) })
 		}
 		if slices.Equal(had, has) {
 			continue
 		}
 		for _, value := range had {
-			postings.Remove(value, previous.Key)
+			postings.Remove(value, event.Item.Key)
 		}
 		for _, value := range has {
-			postings.Add(value, current.Key)
+			postings.Add(value, event.Item.Key)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package watchcache
 
 import (
 	"iter"
+	"sort"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -22,6 +23,16 @@ type Snapshot[V any] struct {
 	position uint64 // in the sequence of events
 }
 
+// undo takes back an event, the newest one in the state of a snapshot that nobody else
+// has yet. The indexes stay.
+func (s *Snapshot[V]) undo(event *Event[V]) {
+	if event.Type == Added {
+		s.items.Delete(event.Item)
+	} else {
+		s.items.Set(event.Previous)
+	}
+}
+
 // Snapshot returns the state of now.
 func (e *Engine[V]) Snapshot() *Snapshot[V] {
 	e.mu.Lock()
@@ -31,22 +42,31 @@ func (e *Engine[V]) Snapshot() *Snapshot[V] {
 
 func (e *Engine[V]) snapshotLocked() *Snapshot[V] {
 	if e.snapshot == nil {
-		e.snapshot = &Snapshot[V]{
-			items:    e.items.Copy(),
-			indexes:  make(map[string]*index.Postings, len(e.indexes)),
-			revision: e.revision,
-			complete: e.complete,
-			position: e.window.next,
-		}
-		for name, postings := range e.indexes {
-			e.snapshot.indexes[name] = postings.Clone()
-		}
+		e.snapshot = e.copyLocked()
 	}
 	return e.snapshot
 }
 
+// copyLocked returns a new snapshot of the state of now.
+func (e *Engine[V]) copyLocked() *Snapshot[V] {
+	s := &Snapshot[V]{
+		items:    e.items.Copy(),
+		indexes:  make(map[string]*index.Postings, len(e.indexes)),
+		revision: e.revision,
+		complete: e.complete,
+		position: e.window.next,
+	}
+	for name, postings := range e.indexes {
+		s.indexes[name] = postings.Clone()
+	}
+	return s
+}
+
 // Revision returns the revision up to which the snapshot is complete.
 func (s *Snapshot[V]) Revision() uint64 { return s.revision }
+
+// Position returns the position of the first event that is not in the snapshot.
+func (s *Snapshot[V]) Position() uint64 { return s.position }
 
 // Complete reports that the state is that of the source: it was replaced at least
 // once.
@@ -74,6 +94,30 @@ func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
 			return yield(item)
 		})
 	}
+}
+
+// Count returns the number of objects that Items walks, without a walk.
+func (s *Snapshot[V]) Count(prefix, after string) int {
+	end := s.Len()
+	// The first key behind those with the prefix has its last byte that can be higher by one.
+	if trimmed := strings.TrimRight(prefix, "\xff"); trimmed != "" {
+		last := len(trimmed) - 1
+		end = s.Rank(trimmed[:last] + string([]byte{trimmed[last] + 1}))
+	}
+	begin := s.Rank(prefix)
+	if after != "" {
+		begin = max(begin, s.Rank(after+"\x00"))
+	}
+	return max(0, end-begin)
+}
+
+// Rank returns the number of objects whose keys are lower than key, in
+// O(log² n) for n objects.
+func (s *Snapshot[V]) Rank(key string) int {
+	return sort.Search(s.items.Len(), func(i int) bool {
+		item, _ := s.items.GetAt(i)
+		return item.Key >= key
+	})
 }
 
 // Index returns an index as of the snapshot; nil if there was none.

@@ -141,11 +141,11 @@ func (e *Engine[V]) acknowledgeLocked(s *Subscription[V], position uint64) {
 	}
 }
 
-// outrunLocked makes those subscribers lagging that were not given the event at the
-// beginning of the window yet.
-func (e *Engine[V]) outrunLocked() {
+// outrunLocked makes those subscribers lagging that were not given all events before
+// first yet.
+func (e *Engine[V]) outrunLocked(first uint64) {
 	for s := range e.subs {
-		if s.base == nil && s.given <= e.window.first {
+		if s.base == nil && s.given < first {
 			e.lagLocked(s)
 			s.lagged++
 		}
@@ -162,12 +162,7 @@ func (e *Engine[V]) lagLocked(s *Subscription[V]) {
 	given := s.given
 	base := &Snapshot[V]{items: e.items.Copy(), position: given}
 	for p := e.window.next; p > given; p-- {
-		event := &e.window.at(p - 1).event
-		if event.Type == Added {
-			base.items.Delete(Item[V]{Key: event.Item.Key})
-		} else {
-			base.items.Set(event.Previous)
-		}
+		base.undo(&e.window.at(p - 1).event)
 	}
 	e.acknowledgeLocked(s, e.window.next)
 	s.base = base

@@ -3,6 +3,11 @@
 
 package watchcache
 
+import (
+	"sort"
+	"time"
+)
+
 // EventType says what happened to an object.
 type EventType int
 
@@ -25,37 +30,77 @@ type Event[V any] struct {
 	Attached any
 }
 
+// limits say how many events a window holds.
+type limits struct {
+	floor    int           // so many of the newest are held however old they are
+	ceiling  int           // and so many at most
+	minAge   time.Duration // younger ones are held beyond the floor
+	maxBytes int           // that events may hold; 0 for no limit
+	values   bool          // events keep their values after all have read them
+}
+
 // window holds the newest events, each at a position in the sequence of all events:
 // from first up to, and without, next.
 type window[V any] struct {
-	capacity    int
+	limits
 	slots       []slot[V] // a ring; the event at position p is in slot p modulo its length
 	first, next uint64
+	bytes       int    // that the events hold
+	oldest      uint64 // all events after this revision are there
 }
 
 type slot[V any] struct {
-	event   Event[V]
-	readers int // active subscribers that have not read it
+	event    Event[V]
+	readers  int           // active subscribers that have not read it
+	revision uint64        // of the engine after the event
+	written  time.Duration // when, from the engine's beginning
+	bytes    int           // that it holds
 }
 
-func (w *window[V]) full() bool { return w.next-w.first == uint64(w.capacity) }
+// minRing is the length of the smallest ring, and that of the first.
+const minRing = 16
+
+func (w *window[V]) len() int { return int(w.next - w.first) }
 
 func (w *window[V]) at(position uint64) *slot[V] {
-	return &w.slots[position%uint64(w.capacity)]
+	return &w.slots[position%uint64(len(w.slots))]
 }
 
-// append adds an event that so many active subscribers will read; the window is not
-// full.
-func (w *window[V]) append(event Event[V], readers int) {
-	if w.slots == nil {
-		w.slots = make([]slot[V], w.capacity)
+// fit returns what first must be at the time now for more events to have room, which
+// hold so many bytes. The newest event stays in any case.
+func (w *window[V]) fit(more, bytes int, now time.Duration) uint64 {
+	first, bytes := w.first, w.bytes+bytes
+	for ; first < w.next; first++ {
+		count, oldest := int(w.next-first)+more, w.at(first)
+		wanted := count <= w.floor || now-oldest.written < w.minAge
+		if count == 1 || wanted && count <= w.ceiling && (w.maxBytes == 0 || bytes <= w.maxBytes) {
+			break
+		}
+		bytes -= oldest.bytes
 	}
-	s := w.at(w.next)
-	*s = slot[V]{event: event, readers: readers}
-	if readers == 0 {
+	return first
+}
+
+// append adds an event; there is room.
+func (w *window[V]) append(s slot[V]) {
+	if w.len() == len(w.slots) {
+		w.resize(max(minRing, 2*len(w.slots)))
+	}
+	if s.readers == 0 && !w.values {
 		s.empty()
 	}
+	*w.at(w.next) = s
+	w.bytes += s.bytes
 	w.next++
+}
+
+// resize moves the events to a ring of another length.
+func (w *window[V]) resize(length int) {
+	old := *w
+	w.slots = make([]slot[V], length)
+	for p := w.first; p < w.next; p++ {
+		*w.at(p) = *old.at(p)
+	}
 }
 
 // empty lets go of the values.
@@ -63,26 +108,46 @@ func (s *slot[V]) empty() {
 	s.event.Item.Value, s.event.Previous.Value, s.event.Attached = *new(V), *new(V), nil
 }
 
-// dropFirst removes the oldest event.
-func (w *window[V]) dropFirst() {
-	*w.at(w.first) = slot[V]{}
-	w.first++
+// dropTo removes the events before first. A ring that is three quarters empty is
+// halved, so that it does not grow again with the next event.
+func (w *window[V]) dropTo(first uint64) {
+	for ; w.first < first; w.first++ {
+		s := w.at(w.first)
+		w.oldest = max(w.oldest, s.revision)
+		w.bytes -= s.bytes
+		*s = slot[V]{}
+	}
+	length := len(w.slots)
+	for length > minRing && w.len() <= length/4 {
+		length /= 2
+	}
+	if length != len(w.slots) {
+		w.resize(length)
+	}
 }
 
-// clear removes all events.
-func (w *window[V]) clear() {
-	for w.first < w.next {
-		w.dropFirst()
-	}
+// restart removes all events and passes over a position, so that all positions that
+// were given out have left the window.
+func (w *window[V]) restart(revision uint64) {
+	w.slots, w.bytes = nil, 0
+	w.next++
+	w.first, w.oldest = w.next, revision
+}
+
+// after returns the position of the first event after revision.
+func (w *window[V]) after(revision uint64) uint64 {
+	return w.first + uint64(sort.Search(w.len(), func(i int) bool {
+		return w.at(w.first+uint64(i)).revision > revision
+	}))
 }
 
 // read says that one subscriber has read the events of the positions from up to, and
 // without, to. Those that have left the window are passed over. An event that all have
-// read stays, but not what is large about it: nobody goes back to it.
+// read stays, but not what is large about it, if nobody goes back to it.
 func (w *window[V]) read(from, to uint64) {
 	for p := max(from, w.first); p < min(to, w.next); p++ {
 		s := w.at(p)
-		if s.readers--; s.readers == 0 {
+		if s.readers--; s.readers == 0 && !w.values {
 			s.empty()
 		}
 	}

@@ -1,0 +1,141 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// History says how long events are kept with their values, for readers that come back
+// for them: those that resume at a revision, and those that want the state of one.
+//
+// An event is kept until it is older than MinAge, and the newest Options.Window ones
+// however old they are. MaxEvents and MaxBytes come before both; only the newest event
+// is kept in any case. What must go goes with the next write or bookmark.
+type History[V any] struct {
+	// MinAge is the age up to which events are kept. With none, only their number
+	// counts.
+	MinAge time.Duration
+	// MaxEvents bounds the number of events; zero means DefaultMaxEvents.
+	MaxEvents int
+	// MaxBytes bounds what the events hold beside the state: the values that have been
+	// replaced or deleted. Zero is no bound.
+	MaxBytes int
+	// Size returns the bytes of a value, always the same for the same one. It is needed
+	// for MaxBytes.
+	Size func(value V) int
+	// Clock tells the age of events; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+// DefaultMaxEvents is more than a kind sees in some minutes at a thousand writes a
+// second, and takes tens of megabytes without the values.
+const DefaultMaxEvents = 100 * 1024
+
+// complete returns h with what was left out.
+func (h History[V]) complete() History[V] {
+	if h.MaxBytes > 0 && h.Size == nil {
+		panic("watchcache: History.MaxBytes is set without History.Size: set both, or none for no bound in bytes")
+	}
+	if h.MaxEvents <= 0 {
+		h.MaxEvents = DefaultMaxEvents
+	}
+	if h.Clock == nil {
+		h.Clock = clock.RealClock{}
+	}
+	return h
+}
+
+func (h *History[V]) limits(window int) limits {
+	return limits{floor: window, ceiling: h.MaxEvents, minAge: h.MinAge, maxBytes: h.MaxBytes, values: true}
+}
+
+func (h *History[V]) size(value V) int {
+	if h.MaxBytes == 0 {
+		return 0
+	}
+	return h.Size(value)
+}
+
+// now returns the time since the engine's beginning; it stands still without a history.
+func (e *Engine[V]) now() time.Duration {
+	if e.begin.IsZero() {
+		return 0
+	}
+	return e.history.Clock.Since(e.begin)
+}
+
+// Oldest returns the revision that the history reaches back to: all events after it
+// are there. Without a History it is the revision of now.
+func (e *Engine[V]) Oldest() uint64 {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.oldestLocked()
+}
+
+func (e *Engine[V]) oldestLocked() uint64 {
+	if !e.window.values {
+		return e.revision
+	}
+	return e.window.oldest
+}
+
+// Position returns the position of the first event after revision, which is that of
+// the next event if there is none yet. It is not ok if the history does not reach back
+// to revision. For a revision that is not reached yet, the events up to it are still
+// to come at the position and behind it.
+//
+// An event counts for the revision that the engine had after it, which is that of the
+// object or, if a writer is behind its own bookmarks, a higher one.
+func (e *Engine[V]) Position(revision uint64) (position uint64, ok bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if revision < e.oldestLocked() {
+		return 0, false
+	}
+	return e.window.after(revision), true
+}
+
+// Events copies events into into, beginning with the one at the position from. It
+// returns how many there are and the position from which to go on. It is not ok if the
+// position has left the window, or a Replace came after it; and without a History.
+func (e *Engine[V]) Events(from uint64, into []Event[V]) (n int, next uint64, ok bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if !e.window.values || from < e.window.first {
+		return 0, from, false
+	}
+	for next = from; next < e.window.next && n < len(into); next++ {
+		into[n] = e.window.at(next).event
+		n++
+	}
+	return n, next, true
+}
+
+// Progress is how far an engine has come at one moment.
+type Progress struct {
+	// Position is that of the next event.
+	Position uint64
+	// Revision is what the state is complete up to, with the events before Position.
+	Revision uint64
+}
+
+// AnyRevision is the revision to wait for of who waits for events alone.
+const AnyRevision = math.MaxUint64
+
+// WaitForEvents waits until there was an event at position, or the engine has a higher
+// revision than the one given, maybe by a bookmark. It returns as well when the position
+// is lost by a Replace: Events says so. The error is the cause for which ctx ended.
+func (e *Engine[V]) WaitForEvents(ctx context.Context, position, revision uint64) (Progress, error) {
+	var progress Progress
+	err := e.wait(ctx, func() bool {
+		progress = Progress{Position: e.window.next, Revision: e.revision}
+		return progress.Position > position || progress.Revision > revision
+	})
+	return progress, err
+}
