@@ -145,6 +145,11 @@ func TestPositionsOfRevisions(t *testing.T) {
 	g.Expect(e.Oldest()).To(Equal(uint64(10)))
 	_, ok := e.Position(9)
 	g.Expect(ok).To(BeFalse())
+	e.Apply(put("a", 13, "late"))
+	late, _ := e.Position(14)
+	g.Expect(late).To(Equal(base+4), "who has seen 14 has not seen it")
+	late, _ = e.Position(15)
+	g.Expect(late).To(Equal(base + 5))
 
 	e, _ = newHistory(history{})
 	e.Apply(put("a", 11, ""), put("a", 12, ""), put("b", 12, ""), put("c", 12, ""))
@@ -202,6 +207,28 @@ func TestOlderStatesAreRememberedForAWhile(t *testing.T) {
 	e.Apply(put("a", 100, ""))
 	_, ok := e.At(1)
 	g.Expect(ok).To(BeFalse())
+}
+
+// The state of a source that was restored may reach the same revision again.
+func TestAStateThatIsMadeDuringAReplaceIsNotRemembered(t *testing.T) {
+	g := NewWithT(t)
+	var e *engine
+	during := func() {}
+	e = watchcache.New(watchcache.Options[thing]{History: &history{}, Values: func(thing, string, func(string)) {
+		now := during
+		during = func() {}
+		now()
+	}})
+	e.AddIndex("")
+	e.Apply(put("a", 7, ""), put("a", 9, ""))
+	during = func() { e.Replace([]item{{Key: "b", Revision: 3}}, 3) }
+	before, ok := e.At(7)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(keys(before, "", "")).To(Equal([]string{"a"}))
+	e.Apply(put("b", 7, ""), put("b", 9, ""))
+	after, ok := e.At(7)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(keys(after, "", "")).To(Equal([]string{"b"}))
 }
 
 func TestWithoutAHistoryThereIsOnlyTheStateOfNow(t *testing.T) {
