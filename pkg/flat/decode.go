@@ -30,6 +30,7 @@ type decoder struct {
 
 	counts string     // of slabs, from the header
 	slabs  *slabTable // nil to allocate singly
+	trail  *trail     // of a decoder that compares, see DecodeBeside
 	depth  int
 	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
 	bad    bool
@@ -344,22 +345,27 @@ func (d *decoder) pointee(t *plan, p unsafe.Pointer) {
 	if !d.enter() || !d.charge(int(t.size)) {
 		return
 	}
-	var to unsafe.Pointer
-	if t.slab != 0 && d.slabs != nil {
-		to = d.slabs.take(t, 1)
-	}
-	switch {
-	case to != nil:
-	case t.noscan && t.size <= carveLimit:
-		to = d.carve(t.size, t.align)
-	case t.kind == kindString:
-		to = unsafe.Pointer(&d.stringHeaders(1)[0])
-	default:
-		to = reflect.New(t.typ).UnsafePointer()
-	}
+	to := d.newPointee(t)
 	*(*unsafe.Pointer)(p) = to
 	d.element(t, to)
 	d.depth--
+}
+
+// newPointee allocates a zero value for a pointer.
+func (d *decoder) newPointee(t *plan) unsafe.Pointer {
+	if t.slab != 0 && d.slabs != nil {
+		if to := d.slabs.take(t, 1); to != nil {
+			return to
+		}
+	}
+	switch {
+	case t.noscan && t.size <= carveLimit:
+		return d.carve(t.size, t.align)
+	case t.kind == kindString:
+		return unsafe.Pointer(&d.stringHeaders(1)[0])
+	default:
+		return reflect.New(t.typ).UnsafePointer()
+	}
 }
 
 // slice allocates and reads a slice.
@@ -372,19 +378,27 @@ func (d *decoder) slice(t *plan, s *sliceHeader) {
 		}
 		return
 	}
+	if n := d.makeSlice(t, s, h); n > 0 {
+		d.elements(t.elem, s.data, n)
+		d.depth--
+	}
+}
+
+// makeSlice allocates the slice that h announces and goes to its elements, a level deeper. If
+// there are none, or that fails, it returns zero and stays where it is.
+func (d *decoder) makeSlice(t *plan, s *sliceHeader, h uint64) int {
 	n := int(h >> 1)
 	if n == 0 {
 		s.data = unsafe.Pointer(&nothing)
-		return
+		return 0
 	}
 	// Every element takes at least a byte.
 	if uint64(n) > uint64(len(d.buf)-d.pos) || !d.charge(n*int(t.elem.size)) || !d.enter() {
 		d.fail()
-		return
+		return 0
 	}
 	d.allocate(t, s, n)
-	d.elements(t.elem, s.data, n)
-	d.depth--
+	return n
 }
 
 // allocate makes s a slice of n zero elements.

@@ -34,7 +34,12 @@ func corpus(t testing.TB) ([]*flat.Codec, []flat.Object) {
 
 // readAll reads everything that can be read of a damaged Object and uses it; nothing of this may
 // panic or take unbounded memory.
-func readAll(t testing.TB, c *flat.Codec, o flat.Object) {
+func readAll(t testing.TB, c *flat.Codec, o flat.Object, like any) {
+	beside := reflect.New(c.Type()).Interface()
+	if err := c.DecodeBeside(o, beside, like); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
+		t.Fatal(err)
+	}
+	_, _ = c.Encode(beside, nil) // reads all of it
 	into := reflect.New(c.Type())
 	if err := c.Decode(o, into.Interface()); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
 		t.Fatal(err)
@@ -51,6 +56,15 @@ func readAll(t testing.TB, c *flat.Codec, o flat.Object) {
 	_, _ = o.Annotation("absent")
 }
 
+// decoded returns what o holds.
+func decoded(t testing.TB, c *flat.Codec, o flat.Object) any {
+	into := reflect.New(c.Type()).Interface()
+	if err := c.Decode(o, into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
 func FuzzDecode(f *testing.F) {
 	codecs, objects := corpus(f)
 	for i, o := range objects {
@@ -62,28 +76,28 @@ func FuzzDecode(f *testing.F) {
 			// Of the right type, or nothing but the refusal is tested.
 			data = append(flat.Bytes(objects[i])[:2], data[2:]...)
 		}
-		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary()))
+		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary()), decoded(t, codecs[i], objects[i]))
 	})
 }
 
 func TestDamagedObjects(t *testing.T) {
 	codecs, objects := corpus(t)
 	for i, o := range objects {
-		data := flat.Bytes(o)
+		data, like := flat.Bytes(o), decoded(t, codecs[i], o)
 		for n := range data {
 			cut := flat.FromBytes(data[:n], o.Dictionary())
-			readAll(t, codecs[i], cut)
+			readAll(t, codecs[i], cut, like)
 			if err := codecs[i].Decode(cut, reflect.New(codecs[i].Type()).Interface()); err == nil {
 				t.Fatalf("%v: the first %d of %d bytes were accepted", codecs[i].Type(), n, len(data))
 			}
 			for _, with := range []byte{0xff, data[n] ^ 1} {
 				bad := append([]byte(nil), data...)
 				bad[n] = with
-				readAll(t, codecs[i], flat.FromBytes(bad, o.Dictionary()))
+				readAll(t, codecs[i], flat.FromBytes(bad, o.Dictionary()), like)
 			}
 		}
-		readAll(t, codecs[i], flat.FromBytes(data, nil))
-		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary()))
+		readAll(t, codecs[i], flat.FromBytes(data, nil), like)
+		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary()), like)
 	}
 }
 

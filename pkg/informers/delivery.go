@@ -24,8 +24,9 @@ func newDelivery(form *object.Form, current any) *delivery {
 	return &delivery{form: form, current: current}
 }
 
-// before returns the object as it was before the event.
+// before returns the object as it was before the event. It refers to the memory of the
+// current one wherever the two are equal: most of an object stays as it is.
 func (d *delivery) before(event *watchcache.Event[object.Object]) (any, error) {
-	d.once.Do(func() { d.previous, d.err = d.form.Materialize(event.Previous.Value) })
+	d.once.Do(func() { d.previous, d.err = d.form.MaterializeBeside(event.Previous.Value, d.current) })
 	return d.previous, d.err
 }

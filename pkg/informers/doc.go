@@ -22,6 +22,10 @@
 // state; each event handler follows the window in a goroutine of its own, see
 // [Informer] for what it gets if it falls behind.
 //
+// Handlers must not change the objects that they get. They share them with other
+// handlers, and the two objects of an update share memory with each other: of a flat
+// store, what the update has left as it was is there once.
+//
 // # Concurrency
 //
 // A Map is safe for concurrent use. Informers may be added, removed and waited

@@ -69,13 +69,19 @@ func (f *Form) Keep(obj any) Object {
 		kept.decoded = obj
 		return kept
 	}
-	if f.verify {
-		if err := f.codec.Verify(obj, encoded); err != nil {
-			panic(fmt.Sprintf("%s is not kept without loss: %v", f.typ, err))
-		}
-	}
+	f.check(obj, encoded)
 	kept.flat = encoded
 	return kept
+}
+
+// check panics if obj is not what encoded holds, if that is to be looked at.
+func (f *Form) check(obj any, encoded flat.Object) {
+	if !f.verify {
+		return
+	}
+	if err := f.codec.Verify(obj, encoded); err != nil {
+		panic(fmt.Sprintf("%s is not kept without loss: %v", f.typ, err))
+	}
 }
 
 // CopyInto overwrites into with a copy that is the caller's own. Of an object of
@@ -147,6 +153,21 @@ func (f *Form) Materialize(o Object) (any, error) {
 	}
 	made := reflect.New(f.typ.Elem()).Interface()
 	return made, f.codec.Decode(o.flat, made)
+}
+
+// MaterializeBeside is Materialize beside another object, which may be of any type: if the
+// object is flat, what is made refers to memory of like wherever the two are equal.
+// Neither may be changed then.
+func (f *Form) MaterializeBeside(o Object, like any) (any, error) {
+	if !o.IsFlat() || reflect.TypeOf(like) != f.typ {
+		return f.Materialize(o)
+	}
+	made := reflect.New(f.typ.Elem()).Interface()
+	if err := f.codec.DecodeBeside(o.flat, made, like); err != nil {
+		return nil, err
+	}
+	f.check(made, o.flat)
+	return made, nil
 }
 
 // Copy returns a copy that is the caller's own.

@@ -58,6 +58,9 @@ func TestWhatIsKeptAnswersLikeItsSource(t *testing.T) {
 				g.Expect(into).To(Equal(want))
 				g.Expect(f.Copy(kept)).To(Equal(want))
 				g.Expect(f.Materialize(kept)).To(Equal(want))
+				g.Expect(f.MaterializeBeside(kept, f.random(random))).To(Equal(want))
+				g.Expect(f.MaterializeBeside(kept, &metav1.Status{})).To(Equal(want))
+				g.Expect(f.MaterializeBeside(kept, nil)).To(Equal(want))
 				g.Expect(f.Shared(kept)).To(Equal(want))
 				into = f.empty()
 				g.Expect(f.ShareInto(kept, into)).To(Succeed())
@@ -70,6 +73,19 @@ func TestWhatIsKeptAnswersLikeItsSource(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatIsMaterializedBesideAnotherSharesItsMemory(t *testing.T) {
+	g := NewWithT(t)
+	f := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Verify: true})
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "one"}}}}
+	pod.ResourceVersion = "1"
+	like := pod.DeepCopy()
+	like.ResourceVersion = "2"
+	made, err := f.MaterializeBeside(f.Keep(pod), like)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(made).To(Equal(pod))
+	g.Expect(&made.(*corev1.Pod).Spec.Containers[0]).To(BeIdenticalTo(&like.Spec.Containers[0]))
 }
 
 func sameLabels(g *WithT, kept object.Object, want map[string]string) {
