@@ -4,6 +4,7 @@
 package index
 
 import (
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,18 +24,30 @@ type Plan struct {
 }
 
 // Keys returns the keys to look at, in order and each once.
-func (p Plan) Keys() []string {
-	var keys []string
-	if p.values == nil {
-		for value := range p.postings.Values() {
-			keys = slices.AppendSeq(keys, p.postings.Keys(value, p.prefix))
+func (p Plan) Keys() []string { return slices.Collect(p.KeysAfter("")) }
+
+// KeysAfter walks the keys to look at behind the key after, in order and each once. Those
+// of one value are read as far as they are walked.
+func (p Plan) KeysAfter(after string) iter.Seq[string] {
+	if len(p.values) == 1 {
+		return p.postings.KeysAfter(p.values[0], p.prefix, after)
+	}
+	return func(yield func(string) bool) {
+		values := slices.Values(p.values)
+		if p.values == nil {
+			values = p.postings.Values()
+		}
+		var keys []string
+		for value := range values {
+			keys = slices.AppendSeq(keys, p.postings.KeysAfter(value, p.prefix, after))
+		}
+		slices.Sort(keys)
+		for _, key := range slices.Compact(keys) {
+			if !yield(key) {
+				return
+			}
 		}
 	}
-	for _, value := range p.values {
-		keys = slices.AppendSeq(keys, p.postings.Keys(value, p.prefix))
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
 }
 
 // count returns how many keys there are to look at, or limit if there are as many.

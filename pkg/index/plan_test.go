@@ -130,6 +130,9 @@ func TestAPlanHasEachKeyOnce(t *testing.T) {
 		plan, ok := index.NewPlan(byLabel, index.Selection{}, open, "", 100)
 		g.Expect(ok).To(BeTrue())
 		g.Expect(plan.Keys()).To(Equal(want), selector)
+		for n, after := range want {
+			g.Expect(slices.Collect(plan.KeysAfter(after))).To(HaveExactElements(want[n+1:]), "%s after %s", selector, after)
+		}
 	}
 }
 

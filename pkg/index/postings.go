@@ -5,6 +5,7 @@ package index
 
 import (
 	"iter"
+	"sort"
 	"strings"
 	"unique"
 
@@ -77,26 +78,50 @@ func (p *Postings) Bytes() int {
 	return p.Len()*pairBytes + values*valueBytes
 }
 
+// countedSingly is how many keys are counted one by one, which is quicker than to look
+// for the end of the list if that is near.
+const countedSingly = 256
+
 // Count returns the number of keys with the given prefix that have value, or limit
-// if there are as many: choosing the shortest of several lists should not cost as
-// much as reading the longest.
+// if there are as many. It takes O(log² n) for n pairs: choosing the shortest of several
+// lists should not cost as much as reading the longest.
 func (p *Postings) Count(value, prefix string, limit int) int {
 	count := 0
 	for range p.Keys(value, prefix) {
-		if count == limit {
-			break
+		switch count {
+		case limit:
+			return limit
+		case countedSingly:
+			return min(limit, p.rank(value, prefix+pastEveryKey)-p.rank(value, prefix))
 		}
 		count++
 	}
 	return count
 }
 
+// rank returns the number of pairs that are lower than the one given.
+func (p *Postings) rank(value, key string) int {
+	pair := posting{value: unique.Make(value), key: key}
+	return sort.Search(p.pairs.Len(), func(i int) bool {
+		at, _ := p.pairs.GetAt(i)
+		return !at.less(pair)
+	})
+}
+
 // Keys walks the keys with the given prefix that have value, in order.
 func (p *Postings) Keys(value, prefix string) iter.Seq[string] {
+	return p.KeysAfter(value, prefix, "")
+}
+
+// KeysAfter is Keys without those up to the key after; an empty one is before all.
+func (p *Postings) KeysAfter(value, prefix, after string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		want := unique.Make(value)
-		p.pairs.Ascend(posting{value: want, key: prefix}, func(at posting) bool {
-			return at.value == want && strings.HasPrefix(at.key, prefix) && yield(at.key)
+		p.pairs.Ascend(posting{value: want, key: max(prefix, after)}, func(at posting) bool {
+			if at.value != want || !strings.HasPrefix(at.key, prefix) {
+				return false
+			}
+			return after != "" && at.key == after || yield(at.key)
 		})
 	}
 }

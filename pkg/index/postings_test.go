@@ -44,6 +44,10 @@ func TestPostingsAgreeWithAMap(t *testing.T) {
 				}
 				slices.Sort(keys)
 				g.Expect(slices.Collect(p.Keys(value, prefix))).To(Equal(keys))
+				for _, after := range []string{"a", "a/1", "a/11", "b/3", "b/5x", "c"} {
+					behind := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key <= after })
+					g.Expect(slices.Collect(p.KeysAfter(value, prefix, after))).To(HaveExactElements(behind), "after %q", after)
+				}
 				g.Expect(p.Count(value, prefix, 1000)).To(Equal(len(keys)))
 				g.Expect(p.Count(value, prefix, 2)).To(Equal(min(len(keys), 2)))
 			}
@@ -65,6 +69,22 @@ func TestPostingsAgreeWithAMap(t *testing.T) {
 		}
 		agree(p, want)
 		agree(clone, cloned)
+	}
+}
+
+func TestLongListsAreCounted(t *testing.T) {
+	g := NewWithT(t)
+	p := index.NewPostings()
+	for i := range 3000 {
+		p.Add(fmt.Sprint("v", i%3), fmt.Sprintf("%c/%04d", 'a'+i%2, i))
+	}
+	for value, want := range map[string]int{"v0": 1000, "v1": 1000, "v2": 1000, "v3": 0, "v": 0} {
+		g.Expect(p.Count(value, "", 1e6)).To(Equal(want), value)
+		g.Expect(p.Count(value, "", 600)).To(Equal(min(want, 600)))
+		for prefix, want := range map[string]int{"a/": want / 2, "b/": want / 2, "b/2": want / 6, "c/": 0, "": want} {
+			g.Expect(p.Count(value, prefix, 1e6)).To(BeNumerically("~", want, 1), "%s %s", value, prefix)
+			g.Expect(p.Count(value, prefix, 1e6)).To(Equal(len(slices.Collect(p.Keys(value, prefix)))), "%s %s", value, prefix)
+		}
 	}
 }
 

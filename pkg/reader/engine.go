@@ -97,8 +97,8 @@ func (s *Engine) walk(snapshot *watchcache.Snapshot[object.Object], q query, acc
 		}
 		return
 	}
-	for _, key := range plan.Keys() {
-		if it, ok := snapshot.Get(key); ok && key > q.page.after && !accept(it) {
+	for key := range plan.KeysAfter(q.page.after) {
+		if it, ok := snapshot.Get(key); ok && !accept(it) {
 			return
 		}
 	}

@@ -72,8 +72,12 @@ func (s *Indexer) find(q query) (found, error) {
 		return found{}, err
 	}
 	answer := found{revision: state.revision, state: state}
-	for _, it := range state.items {
-		if it.key <= q.page.after || q.page.state != 0 && !s.matches(it, q) {
+	begin, there := slices.BinarySearchFunc(state.items, q.page.after, func(it item, key string) int { return strings.Compare(it.key, key) })
+	if there {
+		begin++
+	}
+	for _, it := range state.items[begin:] {
+		if q.page.state != 0 && !s.matches(it, q) {
 			continue
 		}
 		if !answer.add(it, &q) {

@@ -221,6 +221,33 @@ func expectExpired(f fixture, token client.Continue) {
 	f.Expect(apierrors.ReasonForError(err)).To(BeEquivalentTo("Expired"))
 }
 
+// TestAPageBeginsWhereTheOneBeforeEnded: what is before must not be gathered again for
+// every page.
+func TestAPageBeginsWhereTheOneBeforeEnded(t *testing.T) {
+	const matches = 5000
+	f := pods(t, "flat engine")
+	for i := range 3 * matches {
+		p := pod("ns", fmt.Sprintf("pod%05d", i), i+1)
+		p.Labels["third"] = fmt.Sprint(i % 3)
+		f.store.put(p)
+	}
+	selector := client.MatchingLabels{"third": "1"}
+	list, err := proceed(f, begin(f, selector), selector, client.Limit(matches-4))
+	f.Expect(err).NotTo(HaveOccurred())
+	last := client.Continue(list.Continue)
+
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const reads = 10
+	for range reads {
+		list, err := proceed(f, last, selector)
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(names(list)).To(Equal([]string{"ns/pod14995", "ns/pod14998"}))
+	}
+	runtime.ReadMemStats(&after)
+	f.Expect((after.TotalAlloc-before.TotalAlloc)/reads).To(BeNumerically("<", matches*8), "less than a word for each match")
+}
+
 func TestATokenExpires(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, store string) {
 		synctest.Test(t, func(t *testing.T) {
