@@ -66,10 +66,14 @@ func (p Plan) count(limit int) int {
 
 // LabelKeys returns the labels whose indexes could answer selector. A requirement
 // that an object meets without the label is answered by no index.
-func LabelKeys(selector labels.Selector) []string {
+func LabelKeys(selector labels.Selector) []string { return LabelKeysIn(selector, "") }
+
+// LabelKeysIn returns the labels whose indexes NewPlan could choose for selector and
+// the keys with prefix.
+func LabelKeysIn(selector labels.Selector, prefix string) []string {
 	var keys []string
 	for _, r := range requirements(selector) {
-		if _, ok := wanted(r); ok {
+		if values, ok := wanted(r); ok && usable(values, prefix) {
 			keys = append(keys, r.Key())
 		}
 	}
@@ -99,13 +103,11 @@ func wanted(r labels.Requirement) (values []string, ok bool) {
 // NewPlan chooses the shortest posting lists that hold every match. open returns an
 // index by its name, nil if there is none; prefix is that of the keys that count.
 // The plan must be shorter than limit to be worth more than looking at all objects;
-// ok is false if there is none. All values of a label are no plan for a prefix: to
-// find their keys with the prefix takes as long as there are values, which may be as
-// many as there are objects.
+// ok is false if there is none.
 func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) *Postings, prefix string, limit int) (plan Plan, ok bool) {
 	consider := func(name string, values []string) {
 		postings := open(name)
-		if postings == nil || values == nil && prefix != "" {
+		if postings == nil || !usable(values, prefix) {
 			return
 		}
 		candidate := Plan{postings: postings, prefix: prefix, values: values}
@@ -123,3 +125,8 @@ func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) 
 	}
 	return plan, ok
 }
+
+// usable reports whether postings answer for some values, or nil for all, and a prefix.
+// All values of a label are no plan for a prefix: to find their keys with the prefix
+// takes as long as there are values, which may be as many as there are objects.
+func usable(values []string, prefix string) bool { return values != nil || prefix == "" }

@@ -141,6 +141,7 @@ func TestLabelKeysAreThoseThatAnIndexCouldAnswer(t *testing.T) {
 	byLabel, err := labels.Parse("a=1,b==2,c in (3),d,e!=5,f notin (6),!g,h>8,i<9")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(index.LabelKeys(byLabel)).To(ConsistOf("a", "b", "c", "d"))
+	g.Expect(index.LabelKeysIn(byLabel, "ns/")).To(ConsistOf("a", "b", "c"), "all values of a label are no plan for a prefix")
 	g.Expect(index.LabelKeys(nil)).To(BeEmpty())
 	g.Expect(index.LabelKeys(labels.Everything())).To(BeEmpty())
 	g.Expect(index.LabelKeys(labels.Nothing())).To(BeEmpty())

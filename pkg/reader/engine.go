@@ -121,8 +121,29 @@ func (s *Engine) snapshot(q query) (*watchcache.Snapshot[object.Object], error) 
 		}
 		return state.(*watchcache.Snapshot[object.Object]), nil
 	}
-	s.labels.ask(index.LabelKeys(q.labels))
+	s.labels.ask(s.worthIndexing(q))
 	return s.engine.Snapshot(), nil
+}
+
+// worthIndexing returns the labels whose indexes would spare q work: none if there is
+// little to look at anyway.
+func (s *Engine) worthIndexing(q query) []string {
+	prefix := Prefix(q.namespace)
+	keys := index.LabelKeysIn(q.labels, prefix)
+	if len(keys) == 0 || q.key != "" || q.fields.Nothing() {
+		return nil
+	}
+	snapshot := s.engine.Snapshot()
+	if _, few := index.NewPlan(nil, q.fields, snapshot.Index, prefix, scanWorth+1); few {
+		return nil
+	}
+	count := 0
+	for range snapshot.Items(prefix, "") {
+		if count++; count > scanWorth {
+			return keys
+		}
+	}
+	return nil
 }
 
 func (s *Engine) matches(it watchcache.Item[object.Object], q query) bool {

@@ -54,9 +54,6 @@ func (l *labelIndexes) ask(keys []string) {
 	if now.Sub(l.checked) >= coldCheck {
 		l.dropColdLocked(now)
 	}
-	if len(keys) == 0 || l.engine.Len() <= scanWorth {
-		return
-	}
 	var missing []string
 	for _, key := range keys[:min(len(keys), maxLabelIndexes)] {
 		if _, ok := l.asked[key]; ok {

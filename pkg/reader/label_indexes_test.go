@@ -16,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +55,17 @@ func newLabelled(t *testing.T, pods int) *labelled {
 	}
 	engine.Replace(items, uint64(pods))
 	return l
+}
+
+// AddIndexers implements index.Informer.
+func (l *labelled) AddIndexers(toolscache.Indexers) error { panic("an engine has fields") }
+
+// AddField implements index.FieldInformer.
+func (l *labelled) AddField(name string, extract client.IndexerFunc) error {
+	l.objects.Declare(name, extract)
+	l.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return l.objects.Retell(i.Value) })
+	l.engine.AddIndex(name)
+	return nil
 }
 
 // list lists by a selector and returns the number of objects.
@@ -94,13 +107,32 @@ func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
 	l.Expect(l.indexed()).To(BeEmpty())
 }
 
+// TestAnIndexThatIsNotUsedIsNotBuilt has 200 Pods in one namespace and one in another.
+func TestAnIndexThatIsNotUsedIsNotBuilt(t *testing.T) {
+	l := newLabelled(t, 200)
+	few := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "few", Name: "pod", Labels: map[string]string{"label1": "value1"}}}
+	l.engine.Apply(watchcache.Change[object.Object]{Item: watchcache.Item[object.Object]{Key: Key("few", "pod"), Revision: 201, Value: l.objects.Keep(few)}})
+	l.Expect(l.reader.fields.Declare(l, "name", func(o client.Object) []string { return []string{o.GetName()} })).To(Succeed())
+	in, by := client.InNamespace("ns"), func(field, value string) client.ListOption { return client.MatchingFields{field: value} }
+	for name, opts := range map[string][]client.ListOption{
+		"a label that is there, in a namespace": {client.HasLabels{"label1"}, in},
+		"a namespace of few objects":            {client.MatchingLabels{"label1": "value1"}, client.InNamespace("few")},
+		"a name in a namespace":                 {client.MatchingLabels{"label1": "value1"}, in, by("metadata.name", "pod1")},
+		"nothing":                               {client.MatchingLabels{"label1": "value1"}, client.MatchingFieldsSelector{Selector: fields.Nothing()}},
+		"a field that few have":                 {client.MatchingLabels{"label1": "value1"}, by("name", "pod1")},
+	} {
+		l.Expect(l.reader.List(t.Context(), &corev1.PodList{}, opts...)).To(Succeed(), name)
+		l.Expect(l.indexed()).To(BeEmpty(), name)
+	}
+	l.Expect(l.reader.List(t.Context(), &corev1.PodList{}, client.MatchingLabels{"label1": "value1"}, in)).To(Succeed())
+	l.Expect(l.indexed()).To(Equal([]string{"label1"}))
+}
+
 // TestAnIndexCalledLikeALabel is an index of the user's own, which is none of a label.
 func TestAnIndexCalledLikeALabel(t *testing.T) {
 	l := newLabelled(t, 200)
 	const name = "label:label1"
-	l.objects.Declare(name, func(o client.Object) []string { return []string{o.GetName()} })
-	l.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return l.objects.Retell(i.Value) })
-	l.engine.AddIndex(name)
+	l.Expect(l.AddField(name, func(o client.Object) []string { return []string{o.GetName()} })).To(Succeed())
 	l.Expect(l.list("label1=value1")).To(Equal(100))
 	l.pass(coldAfter)
 	l.list("")
