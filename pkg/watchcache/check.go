@@ -16,7 +16,7 @@ func (e *Engine[V]) Check() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for name, postings := range e.indexes {
-		want := e.indexedLocked(name)
+		want := e.indexed(e.items, name)
 		for _, value := range slices.Sorted(want.Values()) {
 			if has, had := slices.Collect(postings.Keys(value, "")), slices.Collect(want.Keys(value, "")); !slices.Equal(has, had) {
 				return fmt.Errorf("index %q has %q under %q, the objects say %q", name, has, value, had)

@@ -51,7 +51,7 @@ type Engine[V any] struct {
 
 	mu       sync.RWMutex // guards what follows
 	items    *btree.BTreeG[Item[V]]
-	written  uint64 // how often items were changed
+	noting   map[*notes]struct{}
 	indexes  map[string]*index.Postings
 	revision uint64
 	complete bool         // Replace was called
@@ -74,6 +74,7 @@ func New[V any](o Options[V]) *Engine[V] {
 		values:  o.Values,
 		dropped: o.Dropped,
 		items:   newTree[V](),
+		noting:  map[*notes]struct{}{},
 		indexes: map[string]*index.Postings{},
 		window:  window[V]{limits: limits{floor: o.Window, ceiling: o.Window}},
 		subs:    map[*Subscription[V]]struct{}{},
@@ -118,12 +119,12 @@ func (e *Engine[V]) Apply(changes ...Change[V]) {
 
 func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
 	e.snapshot = nil
-	e.written++
 	e.revision = max(e.revision, c.Item.Revision)
 	previous, there := e.items.Get(Item[V]{Key: c.Item.Key})
 	if c.Deleted && !there {
 		return
 	}
+	e.noteLocked(c.Item.Key)
 	event := Event[V]{Item: c.Item, Attached: c.Attached}
 	held := 0
 	if there {
@@ -184,6 +185,10 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	for _, item := range items {
 		fresh.Set(item)
 	}
+	indexes := map[string]*index.Postings{}
+	for _, name := range e.indexNames() {
+		indexes[name] = e.indexed(fresh, name)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for s := range e.subs {
@@ -197,11 +202,14 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 		return true
 	})
 	e.items = fresh
-	e.written++
+	e.noteAllLocked()
 	e.complete = true
 	e.revision = revision
 	for name := range e.indexes {
-		e.indexes[name] = e.indexedLocked(name)
+		if indexes[name] == nil { // it was added meanwhile
+			indexes[name] = e.indexed(fresh, name)
+		}
+		e.indexes[name] = indexes[name]
 	}
 	e.wakeLocked()
 }

@@ -12,3 +12,6 @@ func (e *Engine[V]) Ring() (length, events int) {
 
 // MaxRecent is how many older states are remembered.
 const MaxRecent = maxRecent
+
+// BesideAttempts is how often something is made without the lock.
+const BesideAttempts = besideAttempts

@@ -4,20 +4,60 @@
 package watchcache
 
 import (
+	"maps"
 	"slices"
+
+	"github.com/tidwall/btree"
 
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // AddIndex makes the engine keep an index of what Options.Values gives for name,
-// from now on and for the objects that are there. Adding one twice does nothing.
+// from now on and for the objects that are there: it returns when the index is there.
+// To look at all objects may take seconds, in which others read and write. Adding one
+// twice does nothing.
 func (e *Engine[V]) AddIndex(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, ok := e.indexes[name]; !ok {
-		e.indexes[name] = e.indexedLocked(name)
-		e.snapshot = nil
+	if slices.Contains(e.indexNames(), name) {
+		return
 	}
+	var postings *index.Postings
+	e.beside(func(items *btree.BTreeG[Item[V]]) {
+		postings = e.indexed(items, name)
+	}, func(of *btree.BTreeG[Item[V]], written map[string]struct{}) {
+		if _, ok := e.indexes[name]; ok {
+			return
+		}
+		added := map[string]*index.Postings{name: postings}
+		for key := range written {
+			if event, ok := change(of, e.items, key); ok {
+				e.reindex(added, &event)
+			}
+		}
+		e.indexes[name] = postings
+		e.snapshot = nil
+	})
+}
+
+// change returns what leads from one state of a key to another; ok is false if it is in
+// neither.
+func change[V any](from, to *btree.BTreeG[Item[V]], key string) (event Event[V], ok bool) {
+	previous, had := from.Get(Item[V]{Key: key})
+	current, has := to.Get(Item[V]{Key: key})
+	switch {
+	case had && has:
+		return Event[V]{Type: Updated, Item: current, Previous: previous}, true
+	case had:
+		return Event[V]{Type: Deleted, Item: Item[V]{Key: key}, Previous: previous}, true
+	default:
+		return Event[V]{Type: Added, Item: current}, has
+	}
+}
+
+// indexNames returns the names of the indexes that there are, in no order.
+func (e *Engine[V]) indexNames() []string {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return slices.Collect(maps.Keys(e.indexes))
 }
 
 // RemoveIndex drops an index. Snapshots that have it keep it.
@@ -30,10 +70,10 @@ func (e *Engine[V]) RemoveIndex(name string) {
 	}
 }
 
-// indexedLocked returns a new index of all objects.
-func (e *Engine[V]) indexedLocked(name string) *index.Postings {
+// indexed returns a new index of items.
+func (e *Engine[V]) indexed(items *btree.BTreeG[Item[V]], name string) *index.Postings {
 	postings := index.NewPostings()
-	e.items.Scan(func(item Item[V]) bool {
+	items.Scan(func(item Item[V]) bool {
 		e.values(item.Value, name, func(value string) { postings.Add(value, item.Key) })
 		return true
 	})

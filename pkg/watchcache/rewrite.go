@@ -11,19 +11,17 @@ import "github.com/tidwall/btree"
 // meanwhile is rewritten as well, but then all is done again, with the lock held. So
 // f may be called twice for an item, and must not call the engine.
 func (e *Engine[V]) Rewrite(f func(Item[V]) V) {
-	e.mu.Lock()
-	items, written := e.items.Copy(), e.written
-	e.mu.Unlock()
-	rewritten := rewrite(items, f)
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.written != written {
-		rewritten = rewrite(e.items, f)
-	}
-	e.snapshot = nil
-	e.written++
-	e.items = rewritten
+	var rewritten *btree.BTreeG[Item[V]]
+	e.beside(func(items *btree.BTreeG[Item[V]]) {
+		rewritten = rewrite(items, f)
+	}, func(_ *btree.BTreeG[Item[V]], written map[string]struct{}) {
+		if len(written) > 0 {
+			rewritten = rewrite(e.items, f)
+		}
+		e.noteAllLocked()
+		e.snapshot = nil
+		e.items = rewritten
+	})
 }
 
 func rewrite[V any](items *btree.BTreeG[Item[V]], f func(Item[V]) V) *btree.BTreeG[Item[V]] {

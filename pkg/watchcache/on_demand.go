@@ -1,0 +1,113 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// ScanWorth is the number of objects up to which looking at all of them is quicker
+	// than an index, and an index is not worth its memory.
+	ScanWorth = 128
+	// MaxOnDemand bounds what queries by ever other indexes cost: each index is kept up
+	// with every write. The kinds of an operator are listed by a handful of labels.
+	MaxOnDemand = 32
+	// ColdAfter is how long an index is kept that no query asks for. To build one again
+	// costs about as much as one query without it; most reconcilers come back sooner, at
+	// the latest with the resync of what they watch.
+	ColdAfter = 10 * time.Minute
+	// coldCheck is how often cold indexes are looked for.
+	coldCheck = time.Minute
+)
+
+// OnDemand makes an engine keep the indexes that queries ask for, and no others. It
+// has no goroutine: queries do the work. It is safe for concurrent use.
+type OnDemand[V any] struct {
+	engine *Engine[V]
+	clock  clock.PassiveClock
+	fixed  []string
+
+	mu      sync.Mutex           // guards what follows; comes before the engine's lock
+	asked   map[string]time.Time // for each index that was made, when a query asked last
+	checked time.Time            // when cold indexes were looked for last
+}
+
+// NewOnDemand returns the indexes on demand of an engine. Those with the names in fixed are
+// there anyway: they are neither made nor dropped.
+func NewOnDemand[V any](engine *Engine[V], clock clock.PassiveClock, fixed ...string) *OnDemand[V] {
+	return &OnDemand[V]{engine: engine, clock: clock, fixed: fixed, asked: map[string]time.Time{}, checked: clock.Now()}
+}
+
+// Ask says that a query can use the indexes with these names, builds those that are
+// missing, and drops those that are cold or, if there are too many, were asked for longest
+// ago. Every query calls it, also one that asks for none.
+func (d *OnDemand[V]) Ask(names ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock.Now()
+	if now.Sub(d.checked) >= coldCheck {
+		d.dropColdLocked(now)
+	}
+	if len(names) == 0 || d.engine.Len() <= ScanWorth {
+		return
+	}
+	var missing []string
+	for _, name := range names[:min(len(names), MaxOnDemand)] {
+		if _, ok := d.asked[name]; ok {
+			d.asked[name] = now
+		} else if !slices.Contains(d.fixed, name) {
+			missing = append(missing, name)
+		}
+	}
+	for _, name := range missing {
+		d.makeRoomLocked()
+		d.asked[name] = now
+		d.engine.AddIndex(name)
+	}
+}
+
+// Asked returns the names of the indexes that were made, in no order.
+func (d *OnDemand[V]) Asked() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names := make([]string, 0, len(d.asked))
+	for name := range d.asked {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (d *OnDemand[V]) dropColdLocked(now time.Time) {
+	d.checked = now
+	for name, at := range d.asked {
+		if now.Sub(at) >= ColdAfter {
+			d.dropLocked(name)
+		}
+	}
+}
+
+// makeRoomLocked drops the index that was asked for longest ago, if another would be
+// one too many.
+func (d *OnDemand[V]) makeRoomLocked() {
+	if len(d.asked) < MaxOnDemand {
+		return
+	}
+	oldest, since := "", time.Time{}
+	for name, at := range d.asked {
+		if oldest == "" || at.Before(since) {
+			oldest, since = name, at
+		}
+	}
+	d.dropLocked(oldest)
+}
+
+func (d *OnDemand[V]) dropLocked(name string) {
+	delete(d.asked, name)
+	d.engine.RemoveIndex(name)
+}
