@@ -103,6 +103,31 @@ func TestDictionaryWearsOut(t *testing.T) {
 	}
 }
 
+// TestFillingIsNoWear: the first objects of a store have little in common with each other, and
+// the others much with them.
+func TestFillingIsNoWear(t *testing.T) {
+	d := flat.NewDictionary(flat.Limits{})
+	c := codecFor(t, reflect.TypeFor[corev1.Node]())
+	const groups = 1200
+	var live [10 * groups]flat.Object
+	for round := range 3 { // a list, and two updates of each
+		for i := range live {
+			n := node(fmt.Sprint("n", i), fmt.Sprint("group-", i%groups))
+			for k := range 4 {
+				n.Labels[fmt.Sprint("key-", k)] = fmt.Sprint("value-", k, "-", i%groups)
+			}
+			d.Release(live[i])
+			live[i] = mustEncode(t, c, n, d)
+			if i%1000 == 0 && d.Stale() {
+				t.Fatalf("stale in round %d: %+v", round, d.Stats())
+			}
+		}
+	}
+	if s := d.Stats(); s.Entries < flat.WearEntries {
+		t.Fatalf("too few entries for the test to tell anything: %+v", s)
+	}
+}
+
 func TestDictionaryWearsOutByReplacement(t *testing.T) {
 	d := flat.NewDictionary(flat.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())

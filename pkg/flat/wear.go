@@ -8,13 +8,16 @@ import "sync/atomic"
 const (
 	wearEntries  = 1 << 12 // below this, what could be won is not worth a thought
 	wearInterval = 1 << 10 // encodings between two looks
+	wearReleased = 8       // no measure counts as low until one in so many live objects was released
 )
 
 // wear estimates how much of a dictionary is dead without counting references. The measure is
 // entries for each live object. While a store fills, it falls, as objects share what they have
 // in common. It rises when entries outlive their objects: because objects are replaced by ones
 // with other strings, or because there are fewer objects. When it has doubled since its lowest
-// point, about half of the entries serve nobody.
+// point, about half of the entries serve nobody. Points before a fair share of objects was
+// released do not count: nothing can be dead then, and the first objects, which have met none
+// that they could share with, would set a mark that the others cannot keep.
 //
 // The estimate can be wrong when later objects have less in common than earlier ones. Moving to
 // a successor then costs one encoding for each object and wins little; the successor takes its
@@ -45,6 +48,10 @@ func (d *Dictionary) measure() (now, lowest uint64) {
 	}
 	entries := uint64(d.published.Load()) + uint64(w.refused.Load())
 	now = entries * 1024 / uint64(max(w.live.Load(), 1))
+	if live := w.live.Load(); w.encoded.Load()-live < live/wearReleased {
+		w.lowest.Store(max(now, 1))
+		return now, now
+	}
 	lowest = w.lowest.Load()
 	for lowest == 0 || now < lowest {
 		if w.lowest.CompareAndSwap(lowest, max(now, 1)) {
