@@ -6,17 +6,22 @@ package watchcache
 import "github.com/tidwall/btree"
 
 // Rewrite replaces every value by what f makes of it, without an event: for a
-// change of the form in which objects are kept. That may take seconds, in which
-// nobody who reads waits. It is for one that no other writes beside: what is written
-// meanwhile is rewritten as well, but then all is done again, with the lock held. So
-// f may be called twice for an item, and must not call the engine.
+// change of the form in which objects are kept. That may take seconds, in which others
+// read and write; what is written meanwhile is rewritten as well. The values of
+// events stay as they are. f may be called twice for an item, and must not call the
+// engine, the lock of which may be held.
 func (e *Engine[V]) Rewrite(f func(Item[V]) V) {
 	var rewritten *btree.BTreeG[Item[V]]
 	e.beside(func(items *btree.BTreeG[Item[V]]) {
 		rewritten = rewrite(items, f)
 	}, func(_ *btree.BTreeG[Item[V]], written map[string]struct{}) {
-		if len(written) > 0 {
-			rewritten = rewrite(e.items, f)
+		for key := range written {
+			if item, ok := e.items.Get(Item[V]{Key: key}); ok {
+				item.Value = f(item)
+				rewritten.Set(item)
+			} else {
+				rewritten.Delete(Item[V]{Key: key})
+			}
 		}
 		e.noteAllLocked()
 		e.snapshot = nil

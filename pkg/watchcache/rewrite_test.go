@@ -4,6 +4,8 @@
 package watchcache_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -35,19 +37,46 @@ func TestARewriteTakesInWhatIsWrittenMeanwhile(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)
 	e.Apply(put("a", 1, "x"), put("b", 2, "y"))
-	wrote := false
+	for i := range 100 {
+		e.Apply(put(fmt.Sprint("other", i), 2, "o"))
+	}
+	calls := map[string]int{}
 	e.Rewrite(func(i item) thing {
-		if !wrote {
-			wrote = true
-			e.Apply(put("a", 3, "z"), remove("b", 4), put("c", 5, "w"))
+		if calls[i.Key]++; len(calls) == 1 {
+			if calls[i.Key] == 1 {
+				e.Apply(put("a", 3, "z"), remove("b", 4), put("c", 5, "w"))
+			}
 		}
 		return thing{i.Value.words + "!"}
 	})
 	s := e.Snapshot()
-	g.Expect(keys(s, "", "")).To(Equal([]string{"a", "c"}))
+	g.Expect(s.Len()).To(Equal(102))
 	for key, want := range map[string]item{"a": {Key: "a", Revision: 3, Value: thing{"z!"}}, "c": {Key: "c", Revision: 5, Value: thing{"w!"}}} {
 		got, _ := s.Get(key)
 		g.Expect(got).To(Equal(want))
 	}
-	g.Expect(s.Len()).To(Equal(2))
+	for key, n := range calls {
+		if strings.HasPrefix(key, "other") {
+			g.Expect(n).To(Equal(1), "%q was not written, and writers wait for what is done again", key)
+		}
+	}
+}
+
+// Of two rewrites the one that ends last has the last word, and loses nothing.
+func TestARewriteTakesInAnotherOne(t *testing.T) {
+	g := NewWithT(t)
+	e := newEngine(0)
+	e.Apply(put("a", 1, "x"), put("b", 2, "y"))
+	other := false
+	e.Rewrite(func(i item) thing {
+		if !other {
+			other = true
+			e.Rewrite(func(i item) thing { return thing{i.Value.words + "?"} })
+		}
+		return thing{i.Value.words + "!"}
+	})
+	for key, want := range map[string]string{"a": "x?!", "b": "y?!"} {
+		got, _ := e.Get(key)
+		g.Expect(got.Value.words).To(Equal(want))
+	}
 }
