@@ -9,10 +9,13 @@ import "iter"
 type Diff[V any] struct {
 	// From is what the subscriber has seen, To what it will have seen then.
 	From, To *Snapshot[V]
+
+	initial bool
 }
 
-// Initial reports that the subscriber has seen nothing before.
-func (d *Diff[V]) Initial() bool { return d.From.Len() == 0 }
+// Initial reports that the subscriber was given nothing before: no batch, be it of an
+// empty state, and no snapshot to start from.
+func (d *Diff[V]) Initial() bool { return d.initial }
 
 // Events walks the changes, one for each key that differs, in the order of the keys.
 // An object that is there in both states at the same revision has not changed, unless

@@ -171,6 +171,24 @@ func TestASubscriberSeesStateThenEvents(t *testing.T) {
 	g.Expect(e.Revision()).To(Equal(uint64(5)))
 }
 
+// What comes first is told apart from what comes after a state that was empty.
+func TestOnlyTheFirstDiffIsInitial(t *testing.T) {
+	g := NewWithT(t)
+	e := newEngine(1)
+	s, resumed := e.Subscribe(nil), e.Subscribe(e.Snapshot())
+	defer s.Close()
+	defer resumed.Close()
+	e.Replace(nil, 1)
+	e.Apply(put("a", 2, ""), remove("a", 3))
+	g.Expect(next(g, s).Diff.Initial()).To(BeTrue(), "it was given nothing, whatever has happened")
+	g.Expect(next(g, resumed).Diff.Initial()).To(BeFalse(), "it has seen a snapshot")
+	e.Apply(put("a", 4, ""), put("b", 5, ""))
+	g.Expect(s.Lagged()).To(Equal(uint64(1)))
+	g.Expect(next(g, s).Diff.Initial()).To(BeFalse(), "it has seen that there was nothing")
+	e.Replace(nil, 6)
+	g.Expect(next(g, s).Diff.Initial()).To(BeFalse())
+}
+
 func TestReplaceIsOneStep(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)

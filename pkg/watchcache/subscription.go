@@ -23,6 +23,7 @@ type Subscription[V any] struct {
 	position uint64       // of the first event that was not acknowledged
 	given    uint64       // of the first event that was not given to the subscriber
 	base     *Snapshot[V] // what a lagging subscriber has seen; nil if it is active
+	begun    bool         // it was given something
 	lagged   uint64
 	closed   chan struct{}
 
@@ -34,10 +35,10 @@ type Subscription[V any] struct {
 func (e *Engine[V]) Subscribe(from *Snapshot[V]) *Subscription[V] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	s := &Subscription[V]{engine: e, base: from, begun: from != nil, closed: make(chan struct{})}
 	if from == nil {
-		from = &Snapshot[V]{items: newTree[V]()}
+		s.base = &Snapshot[V]{items: newTree[V]()}
 	}
-	s := &Subscription[V]{engine: e, base: from, closed: make(chan struct{})}
 	e.subs[s] = struct{}{}
 	return s
 }
@@ -116,9 +117,9 @@ func (s *Subscription[V]) poll() (_ Batch[V], changed <-chan struct{}, ok bool) 
 	}
 	if s.base != nil {
 		to := e.snapshotLocked()
-		from := s.base
-		s.base, s.position, s.given = nil, to.position, to.position
-		return Batch[V]{Diff: &Diff[V]{From: from, To: to}}, nil, true
+		diff := &Diff[V]{From: s.base, To: to, initial: !s.begun}
+		s.base, s.begun, s.position, s.given = nil, true, to.position, to.position
+		return Batch[V]{Diff: diff}, nil, true
 	}
 	e.acknowledgeLocked(s, s.given)
 	if s.position == e.window.next {
