@@ -35,6 +35,17 @@
 // most that it holds back is one old state. The first batch of every subscriber
 // is a Diff too, from the empty state, and so is the one after a Replace.
 //
+// # Silent changes
+//
+// A silent change takes its place among the events, but is not given to anybody: who
+// passes its place has the change among what it has seen, without having been told. So
+// the next event of the key leads from the state with the silent change, as it does in
+// client-go: an object that was silently deleted is Added again, one that was silently added
+// is Updated, and the deletion of one that was silently deleted is no event. The state
+// that a lagging subscriber has seen is that at its place, without the silent changes
+// behind it; the Diff to the state of now has those too, as the first Diff of a new
+// subscriber has. An older state of a history has the silent changes of its time.
+//
 // # History
 //
 // With a [History] the window keeps the values of its events too, for some time, and

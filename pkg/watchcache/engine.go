@@ -101,7 +101,7 @@ type Change[V any] struct {
 	// keeps it with the event, and does not count its size.
 	Attached any
 	// Silent changes the state without an event: for who writes to a store behind the
-	// back of its source.
+	// back of its source. The package comment says what subscribers see of it.
 	Silent bool
 }
 
@@ -147,9 +147,7 @@ func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
 	if there {
 		e.dropped(previous.Value)
 	}
-	if !c.Silent {
-		e.window.append(slot[V]{event: event, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
-	}
+	e.window.append(slot[V]{event: event, silent: c.Silent, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
 }
 
 // makeRoomLocked makes room in the window for more events, which hold so many bytes.

@@ -111,8 +111,10 @@ func (e *Engine[V]) Events(from uint64, into []Event[V]) (n int, next uint64, ok
 		return 0, from, false
 	}
 	for next = from; next < e.window.next && n < len(into); next++ {
-		into[n] = e.window.at(next).event
-		n++
+		if s := e.window.at(next); !s.silent {
+			into[n] = s.event
+			n++
+		}
 	}
 	return n, next, true
 }
@@ -129,8 +131,8 @@ type Progress struct {
 const AnyRevision = math.MaxUint64
 
 // WaitForEvents waits until there was an event at position, or the engine has a higher
-// revision than the one given, maybe by a bookmark. It returns as well when the position
-// is lost by a Replace: Events says so. The error is the cause for which ctx ended.
+// revision than the one given, maybe by a bookmark. It returns as well for a silent
+// change, and when the position is lost by a Replace: Events says so. The error is the cause for which ctx ended.
 func (e *Engine[V]) WaitForEvents(ctx context.Context, position, revision uint64) (Progress, error) {
 	var progress Progress
 	err := e.wait(ctx, func() bool {

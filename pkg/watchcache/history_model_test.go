@@ -24,6 +24,7 @@ import (
 type model struct {
 	history  history
 	window   int
+	silent   bool // now and then it writes silently
 	now      time.Time
 	state    map[string]item
 	revision uint64
@@ -37,6 +38,7 @@ type modelEvent struct {
 	event
 	revision uint64
 	at       time.Time
+	silent   bool
 }
 
 // written says that the state is of a revision now.
@@ -62,7 +64,7 @@ func (m *model) apply(c change) {
 		m.state[c.Item.Key] = c.Item
 	}
 	m.written(c.Item.Revision)
-	m.events = append(m.events, modelEvent{ev, m.revision, m.now})
+	m.events = append(m.events, modelEvent{ev, m.revision, m.now, c.Silent})
 	m.expire()
 }
 
@@ -150,7 +152,7 @@ func (m *model) checkState(g *WithT, s *watchcache.Snapshot[thing], want map[str
 func (m *model) checkEvents(g *WithT, e *engine, position, revision uint64, random *rand.Rand) {
 	var want, got []event
 	for _, ev := range m.events[m.gone:] {
-		if ev.revision > revision {
+		if ev.revision > revision && !ev.silent {
 			want = append(want, ev.event)
 		}
 	}
@@ -158,7 +160,7 @@ func (m *model) checkEvents(g *WithT, e *engine, position, revision uint64, rand
 	for {
 		n, next, ok := e.Events(position, into)
 		g.Expect(ok).To(BeTrue())
-		g.Expect(next).To(Equal(position + uint64(n)))
+		g.Expect(next).To(BeNumerically(">=", position+uint64(n)))
 		if got, position = append(got, into[:n]...), next; n < len(into) {
 			break
 		}
@@ -184,7 +186,7 @@ func TestAHistoryAgreesWithANaiveOne(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		g := NewWithT(t)
 		clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-		m := &model{history: h, window: 8, now: clock.Now(), state: map[string]item{}, states: map[uint64]map[string]item{0: {}}}
+		m := &model{history: h, window: 8, silent: true, now: clock.Now(), state: map[string]item{}, states: map[uint64]map[string]item{0: {}}}
 		h.Clock = clock
 		e := watchcache.New(watchcache.Options[thing]{Window: m.window, Values: words, History: &h})
 		e.AddIndex("words")
@@ -248,6 +250,7 @@ func (m *model) step(e *engine, clock *clocktesting.FakePassiveClock, random *ra
 		e.Apply(c)
 	default:
 		c := write(m.revision + 1 + random.Uint64N(2))
+		c.Silent = m.silent && random.IntN(5) == 0
 		m.apply(c)
 		e.Apply(c)
 	}

@@ -122,13 +122,15 @@ func (s *Subscription[V]) poll() (_ Batch[V], changed <-chan struct{}, ok bool) 
 		return Batch[V]{Diff: diff}, nil, true
 	}
 	e.acknowledgeLocked(s, s.given)
-	if s.position == e.window.next {
-		return Batch[V]{}, e.changedLocked(), false
-	}
-	s.given = min(e.window.next, s.position+maxBatch)
 	s.events = s.events[:0]
-	for p := s.position; p < s.given; p++ {
-		s.events = append(s.events, e.window.at(p).event)
+	for ; s.given < e.window.next && len(s.events) < maxBatch; s.given++ {
+		if next := e.window.at(s.given); !next.silent {
+			s.events = append(s.events, next.event)
+		}
+	}
+	if len(s.events) == 0 {
+		e.acknowledgeLocked(s, s.given)
+		return Batch[V]{}, e.changedLocked(), false
 	}
 	return Batch[V]{Events: s.events}, nil, true
 }

@@ -51,6 +51,7 @@ type window[V any] struct {
 
 type slot[V any] struct {
 	event    Event[V]
+	silent   bool          // it is there for those who undo it, and not to be read
 	readers  int           // active subscribers that have not read it
 	revision uint64        // of the engine after the event
 	written  time.Duration // when, from the engine's beginning
