@@ -12,7 +12,7 @@
 // IndexField, and by which extraction function. [Fields.Select] turns a field
 // selector into a [Selection]. Values are compared as strings; an object may yield
 // any number of values, and a requirement holds when one of them is equal. The
-// extraction functions may be called for several objects at once.
+// extraction functions of a field are called for one object at a time.
 //
 // In an informer of client-go's kind, which has no posting lists, the keys of a field
 // index follow controller-runtime's convention: every value is filed twice for a

@@ -53,7 +53,8 @@ type FieldInformer interface {
 // Declaring a field that is declared already succeeds, so that several
 // controllers can each declare what they list by: the first function serves the
 // index. Functions cannot be compared, so the later ones are run beside it, and
-// the first object on which they disagree is logged as an error.
+// the first object on which they disagree is logged as an error. All of them are called
+// for one object at a time.
 func (f *Fields) Declare(informer Informer, field string, extract client.IndexerFunc) error {
 	switch {
 	case field == "":
@@ -114,6 +115,8 @@ func (f *Fields) indexed(field string) (bool, error) {
 // Values returns the values of a declared field of obj; none of others.
 func (f *Fields) Values(obj client.Object, field string) []string {
 	if d, ok := f.declared(field); ok {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		return d.extract(obj)
 	}
 	return nil
@@ -121,9 +124,11 @@ func (f *Fields) Values(obj client.Object, field string) []string {
 
 // declared is one declared field.
 type declared struct {
-	field   string
-	gvk     schema.GroupVersionKind
-	logger  logr.Logger
+	field  string
+	gvk    schema.GroupVersionKind
+	logger logr.Logger
+
+	mu      sync.Mutex // held to call extract and twins: client-go calls them one at a time, too
 	extract client.IndexerFunc
 
 	twins     atomic.Pointer[[]client.IndexerFunc] // replaced under Fields.declaring, read without
@@ -142,6 +147,8 @@ func (d *declared) addTwin(extract client.IndexerFunc) {
 
 // values is extract, with the twins checked beside it until one disagrees.
 func (d *declared) values(obj client.Object) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	values := d.extract(obj)
 	twins := d.twins.Load()
 	if twins == nil || d.disagreed.Load() {

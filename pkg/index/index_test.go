@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -69,6 +72,35 @@ func TestDeclareFilesValuesUnderTheNamespaceAndUnderAll(t *testing.T) {
 	g.Expect(keys("a")).To(ConsistOf("a/before"))
 	g.Expect(keys("b")).To(ConsistOf("b/after"))
 	g.Expect(keys("c")).To(BeEmpty())
+}
+
+// TestAFunctionRunsForOneObjectAtATime, also when lists match objects beside a write.
+func TestAFunctionRunsForOneObjectAtATime(t *testing.T) {
+	g := NewWithT(t)
+	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
+	var running atomic.Int32
+	together := false
+	f := func(client.Object) []string {
+		together = together || running.Add(1) > 1
+		runtime.Gosched()
+		running.Add(-1)
+		return nil
+	}
+	g.Expect(declared.Declare(store, "field", f)).To(Succeed())
+	g.Expect(declared.Declare(store, "field", f)).To(Succeed())
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for n := range 200 {
+				if i == 0 {
+					_ = store.Update(pod("a", fmt.Sprint(n), "", ""))
+				}
+				declared.Values(pod("a", "x", "", ""), "field")
+			}
+		})
+	}
+	callers.Wait()
+	g.Expect(together).To(BeFalse())
 }
 
 func TestDeclareClusterScoped(t *testing.T) {

@@ -5,6 +5,7 @@ package object
 
 import (
 	"encoding/binary"
+	"sync"
 	"unique"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,11 +18,23 @@ import (
 // number of values and then each value behind its length.
 
 // Declare adds a field. The objects that were kept before do not have its values
-// until they went through Retell. It must not run while another Declare does.
+// until they went through Retell. Objects may be kept by several goroutines; extract is
+// called for one at a time. Declare must not run while another does.
 func (f *Form) Declare(name string, extract func(client.Object) []string) {
 	known := *f.fields.Load()
-	fields := append(known[:len(known):len(known)], declared{name: name, extract: extract})
+	fields := append(known[:len(known):len(known)], declared{name: name, extract: inTurn(extract)})
 	f.fields.Store(&fields)
+}
+
+// inTurn returns extract as one that is called for one object at a time: client-go calls
+// such functions with the lock of its store, so they may rely on that.
+func inTurn(extract func(client.Object) []string) func(client.Object) []string {
+	var mu sync.Mutex
+	return func(obj client.Object) []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return extract(obj)
+	}
 }
 
 // Retell returns o with the values of all fields that are declared now.

@@ -6,7 +6,10 @@ package object_test
 import (
 	"fmt"
 	"reflect"
+	goruntime "runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -54,6 +57,32 @@ func TestValuesOfDeclaredFields(t *testing.T) {
 			g.Expect(values(f, object.Object{}, "field")).To(BeEmpty())
 		})
 	}
+}
+
+// TestAFunctionOfAFieldRunsForOneObjectAtATime, as in client-go.
+func TestAFunctionOfAFieldRunsForOneObjectAtATime(t *testing.T) {
+	g := NewWithT(t)
+	f := podForm()
+	var running atomic.Int32
+	calls, together := 0, false
+	f.Declare("field", func(client.Object) []string {
+		together = together || running.Add(1) > 1
+		calls++
+		goruntime.Gosched()
+		running.Add(-1)
+		return nil
+	})
+	var keepers sync.WaitGroup
+	for range 8 {
+		keepers.Go(func() {
+			for range 200 {
+				f.Keep(&corev1.Pod{})
+			}
+		})
+	}
+	keepers.Wait()
+	g.Expect(together).To(BeFalse())
+	g.Expect(calls).To(Equal(1600))
 }
 
 func TestFieldsDeclaredLater(t *testing.T) {
