@@ -97,7 +97,16 @@ func (f *Form) CopyInto(o Object, into runtime.Object) error {
 	if have := f.typ; have != reflect.TypeOf(into) {
 		return typeError(have, into)
 	}
-	return f.codec.Decode(o.flat, into)
+	return f.decode(o, into)
+}
+
+// decode makes an object of a flat one.
+func (f *Form) decode(o Object, into any) error {
+	if err := f.codec.Decode(o.flat, into); err != nil {
+		return err
+	}
+	ownNames(into)
+	return nil
 }
 
 // holds reports whether o is of the type of like.
@@ -152,7 +161,7 @@ func (f *Form) Materialize(o Object) (any, error) {
 		return o.decoded, nil
 	}
 	made := reflect.New(f.typ.Elem()).Interface()
-	return made, f.codec.Decode(o.flat, made)
+	return made, f.decode(o, made)
 }
 
 // MaterializeBeside is Materialize beside another object, which may be of any type: if the
@@ -187,7 +196,11 @@ func (f *Form) Copy(o Object) (runtime.Object, error) {
 // caller's own.
 func (f *Form) MetadataInto(o Object, into *metav1.ObjectMeta) error {
 	if o.IsFlat() {
-		return o.flat.DecodeMetadata(into)
+		if err := o.flat.DecodeMetadata(into); err != nil {
+			return err
+		}
+		ownNames(into)
+		return nil
 	}
 	m, err := meta.Accessor(o.decoded)
 	if err != nil {

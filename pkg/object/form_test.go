@@ -5,10 +5,12 @@ package object_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	goruntime "runtime"
 	"sync"
 	"testing"
+	"unsafe"
 	"weak"
 
 	. "github.com/onsi/gomega"
@@ -16,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/flat"
@@ -140,6 +143,55 @@ func TestCopiesAreTheCallersOwn(t *testing.T) {
 			}
 			g.Expect(places).To(BeNumerically(">", 2000), "the test reaches what it should")
 		})
+	}
+}
+
+// TestWhatUsersKeepOfAnObjectDoesNotKeepTheObject reads each flat object twice: strings
+// that point into its bytes would be the same.
+func TestWhatUsersKeepOfAnObjectDoesNotKeepTheObject(t *testing.T) {
+	random := newRandom(t)
+	reads := map[string]func(*WithT, form, object.Object) metav1.Object{
+		"CopyInto": func(g *WithT, f form, o object.Object) metav1.Object {
+			into := f.empty()
+			g.Expect(f.CopyInto(o, into)).To(Succeed())
+			return into
+		},
+		"Materialize": func(g *WithT, f form, o object.Object) metav1.Object {
+			made, err := f.Materialize(o)
+			g.Expect(err).NotTo(HaveOccurred())
+			return made.(metav1.Object)
+		},
+		"MetadataInto": func(g *WithT, f form, o object.Object) metav1.Object {
+			into := &metav1.ObjectMeta{}
+			g.Expect(f.MetadataInto(o, into)).To(Succeed())
+			return into
+		},
+	}
+	for _, f := range forms() {
+		if !f.flat {
+			continue
+		}
+		for name, read := range reads {
+			t.Run(f.name+" "+name, func(t *testing.T) {
+				g := NewWithT(t)
+				for n := range 3 {
+					source := f.random(random)
+					source.SetNamespace([]string{"", "namespace", ""}[n])
+					source.SetName(fmt.Sprint("a name that is seen once", n))
+					source.SetUID(types.UID([]string{"", "a UID", "another"}[n]))
+					kept := f.Keep(source)
+					one, other := read(g, f, kept), read(g, f, kept)
+					for _, get := range []func(metav1.Object) string{
+						metav1.Object.GetNamespace, metav1.Object.GetName, func(o metav1.Object) string { return string(o.GetUID()) },
+					} {
+						g.Expect(get(one)).To(Equal(get(source)))
+						if get(one) != "" {
+							g.Expect(unsafe.StringData(get(one))).NotTo(BeIdenticalTo(unsafe.StringData(get(other))), get(one))
+						}
+					}
+				}
+			})
+		}
 	}
 }
 
