@@ -134,6 +134,26 @@ func TestOrderedWatchKeepsTheOrder(t *testing.T) {
 	}
 }
 
+func TestStopOfAnOrderedWatchWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		from, release, stopped := watch.NewFakeWithChanSize(3, false), make(chan struct{}), make(chan struct{})
+		ordered := inOrder(from, func(e watch.Event) watch.Event { <-release; return e })
+		for range 3 {
+			from.Add(&corev1.Pod{})
+		}
+		synctest.Wait()
+		go func() {
+			ordered.Stop()
+			close(stopped)
+		}()
+		synctest.Wait()
+		g.Expect(stopped).NotTo(BeClosed(), "the function is working on an event")
+		close(release)
+		<-stopped
+	})
+}
+
 func TestOrderedWatchEndsWhenStoppedWithAnEventUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		from := watch.NewFakeWithChanSize(2, false)

@@ -19,6 +19,7 @@ type orderedWatch struct {
 	results chan watch.Event
 	stopped chan struct{}
 	stop    sync.Once
+	running sync.WaitGroup
 }
 
 // readAhead is how many events may be under way: enough to keep all cores busy, and
@@ -32,15 +33,15 @@ type job struct {
 }
 
 // inOrder returns a watch that owns from: stopping it stops from. Its goroutines end
-// when from ends, or with Stop.
+// when from ends, or with Stop, which waits for them.
 func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Interface {
 	w := &orderedWatch{from: from, each: each, results: make(chan watch.Event), stopped: make(chan struct{})}
 	queue, jobs := make(chan *job, readAhead), make(chan *job, readAhead)
-	go w.receive(queue, jobs)
+	w.running.Go(func() { w.receive(queue, jobs) })
 	for range runtime.GOMAXPROCS(0) {
-		go w.work(jobs)
+		w.running.Go(func() { w.work(jobs) })
 	}
-	go w.send(queue)
+	w.running.Go(func() { w.send(queue) })
 	return w
 }
 
@@ -85,12 +86,14 @@ func (w *orderedWatch) send(queue <-chan *job) {
 	}
 }
 
-// Stop implements watch.Interface.
+// Stop implements watch.Interface. When it returns, the function has returned from the
+// last event: nothing of a watch is left when the informer that stopped it ends.
 func (w *orderedWatch) Stop() {
 	w.stop.Do(func() {
 		close(w.stopped)
 		w.from.Stop()
 	})
+	w.running.Wait()
 }
 
 // ResultChan implements watch.Interface.
