@@ -304,6 +304,34 @@ func TestInformerHandlersHearNothingOfWritesToTheStore(t *testing.T) {
 	})
 }
 
+func TestInformerIsNotSyncedByAReplaceOfItsStore(t *testing.T) {
+	eachInformer(t, setting{}, func(r *rig) {
+		release := r.server.hold()
+		h := &recording{}
+		registration := r.handle(h)
+		r.start()
+		store := r.informer.GetStore()
+		r.Expect(store.Add(configMap("ns/old", "1"))).To(Succeed())
+		r.Expect(store.Replace([]any{configMap("ns/a", "written"), configMap("ns/b", "written")}, "0")).To(Succeed())
+		r.settle()
+		r.Expect(describeAll(store.List())).To(Equal([]string{"ns/a=written", "ns/b=written"}))
+		r.Expect(h.take()).To(BeEmpty())
+		r.Expect(registration.HasSynced()).To(BeFalse())
+		r.Expect(r.informer.HasSynced()).To(BeFalse())
+
+		r.server.put(configMap("ns/a", "1"))
+		release()
+		r.settle()
+		r.Expect(h.take()).To(ConsistOf("update ns/a=written>1", "missed delete ns/b=written"))
+		r.Expect(describeAll(store.List())).To(Equal([]string{"ns/a=1"}))
+		r.Expect(registration.HasSynced()).To(BeTrue())
+		r.Expect(store.Replace([]any{configMap("ns/b", "2")}, r.server.current())).To(Succeed())
+		r.settle()
+		r.Expect(describeAll(store.List())).To(Equal([]string{"ns/b=2"}))
+		r.Expect(h.take()).To(BeEmpty())
+	})
+}
+
 func TestInformerSyncOverridesWhatWasWrittenToItsStore(t *testing.T) {
 	eachInformer(t, setting{}, func(r *rig) {
 		r.Expect(r.informer.GetStore().Add(configMap("ns/stale", "1"))).To(Succeed())

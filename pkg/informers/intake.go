@@ -137,23 +137,25 @@ func (in *intake) Delete(obj any) error {
 	return nil
 }
 
-// write writes a change whose object was kept at any time.
-func (in *intake) write(change watchcache.Change[object.Object]) {
+// write writes changes in one step; their objects were kept at any time.
+func (in *intake) write(changes ...watchcache.Change[object.Object]) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !change.Deleted {
-		change.Item.Value = in.informer.form.Refresh(change.Item.Value)
+	for n := range changes {
+		if c := &changes[n]; !c.Deleted {
+			c.Item.Value = in.informer.form.Refresh(c.Item.Value)
+		}
 	}
-	in.informer.engine.Apply(change)
-	in.renewLocked()
+	in.informer.engine.Apply(changes...)
+	in.renewLocked(len(changes))
 }
 
 // renewCheck is how many writes there are between two looks at the dictionary.
 const renewCheck = 1000
 
 // renewLocked moves the objects to a new dictionary when most of the old one is dead.
-func (in *intake) renewLocked() {
-	if in.writes++; in.writes < renewCheck {
+func (in *intake) renewLocked(writes int) {
+	if in.writes += writes; in.writes < renewCheck {
 		return
 	}
 	in.writes = 0

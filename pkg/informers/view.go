@@ -99,16 +99,27 @@ func (v *view) Delete(obj any) error {
 	return nil
 }
 
-// Replace implements Store.
+// Replace implements Store. Like client-go's it changes the store alone: no handler is
+// told, and neither the informer nor a handler has synced by it.
 func (v *view) Replace(list []any, resourceVersion string) error {
-	items := make([]watchcache.Item[object.Object], 0, len(list))
+	kept := map[string]bool{}
+	changes := make([]watchcache.Change[object.Object], 0, len(list))
 	for _, obj := range list {
 		if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 			return toolscache.KeyError{Obj: obj, Err: err}
 		}
-		items = append(items, item(v.informer.form.Keep(obj)))
+		change := watchcache.Change[object.Object]{Item: item(v.informer.form.Keep(obj)), Silent: true}
+		kept[change.Item.Key] = true
+		changes = append(changes, change)
 	}
-	v.informer.intake.replace(items, resourceVersion)
+	for there := range v.informer.engine.Snapshot().Items("", "") {
+		if !kept[there.Key] {
+			gone := watchcache.Item[object.Object]{Key: there.Key}
+			changes = append(changes, watchcache.Change[object.Object]{Item: gone, Deleted: true, Silent: true})
+		}
+	}
+	v.informer.intake.write(changes...)
+	v.Bookmark(resourceVersion)
 	return nil
 }
 
