@@ -6,19 +6,22 @@ package flat
 import (
 	"math/bits"
 	"reflect"
+	"strings"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // DecodeBeside is Decode for who has a similar object and changes neither: it overwrites into
-// with what was encoded, and wherever a slice, a map or what a pointer points to equals what
-// stands at the same place of like, into refers to that instead of memory of its own. Both are
-// non-nil pointers to the codec's type.
+// with what o holds, and wherever a slice, a map or what a pointer points to is the same at the
+// same place of other, into refers to that of like instead of memory of its own. Like is what
+// other holds, and both are non-nil pointers to the codec's type. Objects of two dictionaries
+// are not compared, and share nothing.
 //
-// What is equal is found by comparison, each value of the object at most twice. The errors are
-// those of Decode.
-func (c *Codec) DecodeBeside(o Object, into, like any) error {
+// What is the same is found by comparing the bytes of the two Objects, where what recurs is a
+// number: this costs much less than to compare what they hold, or to make it. Some of what is
+// equal may be found different, and is made then. Errors are those of Decode.
+func (c *Codec) DecodeBeside(o Object, into any, other Object, like any) error {
 	p, err := c.memory(into)
 	if err != nil {
 		return err
@@ -27,20 +30,21 @@ func (c *Codec) DecodeBeside(o Object, into, like any) error {
 	if err != nil {
 		return err
 	}
-	if p == q {
+	var d, b decoder
+	if p == q || o.dict != other.dict || !b.open(other) || b.flags != c.flags || b.fingerprint != c.fingerprint {
 		return c.decode(o, p, into)
 	}
-	var d decoder
 	if !d.open(o) || d.flags != c.flags || d.fingerprint != c.fingerprint {
 		return c.wrong(o)
 	}
 	// The chunks that the encoder measured are for the whole object: take what is needed.
 	d.want, d.wantStr = 0, 0
-	d.trail = &trail{}
+	d.beside, b.beside, b.apart = &b, &d, true
 	if c.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		u.Object = nil
 		d.skipHead()
+		b.skipHead()
 		d.documentBeside(&u.Object, (*unstructured.Unstructured)(q).Object)
 		return d.finish()
 	}
@@ -52,34 +56,12 @@ func (c *Codec) DecodeBeside(o Object, into, like any) error {
 	return d.finish()
 }
 
-// trail leads to the first difference that a comparison found: it holds where the values are
-// that contain it. They need no comparison of their own when they are read next. It only saves
-// work: values that are not in it are compared, and those that are in it by mistake are copied.
-type trail struct {
-	values [16]unsafe.Pointer // a ring; the outermost last
-	n      int                // of the last one
-	held   int                // how many
-}
+// The functions here read a value of the object, as those of the decoder do, and the one at the
+// same place of the object beside it, which stands at q in memory. They go behind both. Nothing
+// that is written there is trusted to fit to the memory: it may have been changed.
 
-// add notes that the value at q differs, which contains those added before.
-func (t *trail) add(q unsafe.Pointer) {
-	if t == nil {
-		return
-	}
-	t.n = (t.n + 1) % len(t.values)
-	t.values[t.n] = q
-	t.held = min(t.held+1, len(t.values))
-}
-
-// next says whether the next value on the trail is at q, and goes on behind it if so.
-func (t *trail) next(q unsafe.Pointer) bool {
-	if t.held == 0 || t.values[t.n] != q {
-		return false
-	}
-	t.n = (t.n + len(t.values) - 1) % len(t.values)
-	t.held--
-	return true
-}
+// besideDepth is how deep down values are still compared: each level looks at all that is in it.
+const besideDepth = 16
 
 // mark is where a decoder stands.
 type mark struct {
@@ -90,94 +72,182 @@ type mark struct {
 // mark returns where d stands.
 func (d *decoder) mark() mark { return mark{place{d.buf, d.pos}, d.depth} }
 
-// back goes back to where d stood.
-func (d *decoder) back(m mark) { d.buf, d.pos, d.depth = m.buf, m.pos, m.depth }
-
-// same says whether the value where d stands is the one at q, which is kept at memory like, and
-// reads it if so.
-func (d *decoder) same(t *plan, q, like unsafe.Pointer) bool {
-	if d.trail.next(like) {
-		return false
-	}
-	from := d.mark()
-	if d.equal(t, q) {
-		return true
-	}
+// back goes back to where d stood, unless it failed meanwhile.
+func (d *decoder) back(m mark) {
 	if !d.bad {
-		d.back(from)
+		d.buf, d.pos, d.depth = m.buf, m.pos, m.depth
 	}
-	d.trail.next(like) // what is on the trail now is in there
-	return false
+}
+
+// same goes behind a value of both objects and says true if it is the same. Otherwise it stays.
+func (d *decoder) same(t *plan) bool {
+	b := d.beside
+	from, other := d.mark(), b.mark()
+	b.apart, b.compared = false, b.pos
+	b.skip(t)
+	b.compare(b.pos)
+	same := !b.apart && !b.bad
+	b.apart = true
+	if !same {
+		d.back(from)
+		b.back(other)
+	}
+	return same
+}
+
+// compare looks whether the bytes up to end, from where was compared last, stand in the object
+// beside which d is as well, and goes behind them there. A value ends where its bytes say, so
+// that one that begins with all bytes of another is the same.
+func (d *decoder) compare(end int) {
+	if d.apart || d.bad {
+		return
+	}
+	b, span := d.beside, d.buf[d.compared:end]
+	if !strings.HasPrefix(b.buf[b.pos:], span) {
+		d.apart = true
+		return
+	}
+	b.pos += len(span)
+}
+
+// compareReference compares a reference to an earlier string, which d has just read at from. It
+// counts what it means, not where that stands.
+func (d *decoder) compareReference(at uint64, from int) {
+	if d.compare(from); d.apart || d.bad {
+		return
+	}
+	b := d.beside
+	h := b.uvarint()
+	here, ok := inlineAt(d.body, at)
+	there, found := inlineAt(b.body, h>>2)
+	d.apart = h&3 != 2 || !ok || !found || here != there
+	d.compared = d.pos
 }
 
 // structureBeside is structure beside the struct at q.
 func (d *decoder) structureBeside(s *structPlan, p, q unsafe.Pointer) {
 	for i := range s.groups {
 		g := &s.groups[i]
-		for set := d.bitmap(g); set != 0; set &= set - 1 {
-			f := &g.fields[bits.TrailingZeros64(set)]
-			fp, fq := unsafe.Add(p, f.offset), unsafe.Add(q, f.offset)
-			switch f.kind {
-			case kindString:
-				*(*string)(fp) = d.string()
-			case kindBool:
-				*(*bool)(fp) = true
-			case kindStruct:
-				d.structureBeside(f.plan.fields, fp, fq)
+		set, have := d.bitmap(g), d.beside.bitmap(g)
+		for all := set | have; all != 0; all &= all - 1 {
+			n := bits.TrailingZeros64(all)
+			f, bit := &g.fields[n], uint64(1)<<n
+			switch {
+			case set&bit == 0:
+				d.beside.skipField(f)
+			case have&bit == 0:
+				d.field(f, unsafe.Add(p, f.offset))
 			default:
-				d.beside(f.plan, fp, fq)
+				d.fieldBeside(f, unsafe.Add(p, f.offset), unsafe.Add(q, f.offset))
 			}
 		}
 	}
 }
 
-// beside is value beside the value at q, which may be nil.
-func (d *decoder) beside(t *plan, p, q unsafe.Pointer) {
-	switch t.kind {
+// field reads a field whose bit is set.
+func (d *decoder) field(f *field, p unsafe.Pointer) {
+	switch f.kind {
+	case kindBool:
+		*(*bool)(p) = true
 	case kindStruct:
+		d.structure(f.plan.fields, p)
+	default:
+		d.value(f.plan, p)
+	}
+}
+
+// fieldBeside is field beside the field at q, whose bit is set as well.
+func (d *decoder) fieldBeside(f *field, p, q unsafe.Pointer) {
+	switch f.kind {
+	case kindString:
+		*(*string)(p) = d.string()
+		d.beside.skipString()
+	case kindBool:
+		*(*bool)(p) = true
+	case kindStruct:
+		d.structureBeside(f.plan.fields, p, q)
+	default:
+		d.valueBeside(f.plan, p, q)
+	}
+}
+
+// valueBeside is value beside the value at q.
+func (d *decoder) valueBeside(t *plan, p, q unsafe.Pointer) {
+	switch {
+	case d.depth > besideDepth:
+	case t.kind == kindStruct:
 		d.wholeBeside(t, p, q)
 		return
-	case kindContent:
+	case t.kind == kindContent:
 		*(*any)(p) = d.contentBeside(*(*any)(q))
 		return
-	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
-	default:
-		d.value(t, p)
-		return
-	}
-	like := *(*unsafe.Pointer)(q)
-	switch {
-	case like == nil:
-		d.value(t, p)
+	case !t.nillable() || *(*unsafe.Pointer)(q) == nil:
 	case t.kind == kindContentMap:
 		v, _ := d.contentBeside(*(*map[string]any)(q)).(map[string]any)
 		*(*map[string]any)(p) = v
-	case d.same(t, q, like):
-		if t.kind == kindSlice || t.kind == kindBytes {
-			s := *(*sliceHeader)(q)
-			s.cap = s.len // who appends to one of the two must not write into the other
-			*(*sliceHeader)(p) = s
-		} else {
-			*(*unsafe.Pointer)(p) = like
-		}
+		return
+	case d.same(t):
+		takeOver(t, p, q)
+		return
 	case t.kind == kindPointer:
-		d.pointeeBeside(t.elem, p, like)
+		d.pointeeBeside(t.elem, p, *(*unsafe.Pointer)(q))
+		return
 	case t.kind == kindSlice:
 		d.sliceBeside(t, (*sliceHeader)(p), (*sliceHeader)(q))
-	default:
-		d.value(t, p)
+		return
 	}
+	d.value(t, p)
+	d.beside.skip(t)
+}
+
+// takeOver makes p refer to what q refers to.
+func takeOver(t *plan, p, q unsafe.Pointer) {
+	if t.kind != kindSlice && t.kind != kindBytes {
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(q)
+		return
+	}
+	s := *(*sliceHeader)(q)
+	s.cap = s.len // who appends to one of the two must not write into the other
+	*(*sliceHeader)(p) = s
 }
 
 // elementBeside is element beside the element at q.
 func (d *decoder) elementBeside(t *plan, p, q unsafe.Pointer) {
-	switch t.kind {
-	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
-		if d.byte() == 0 {
+	if t.nillable() {
+		set, have := d.byte() != 0, d.beside.byte() != 0
+		switch {
+		case set && !have:
+			d.value(t, p)
+			return
+		case have && !set:
+			d.beside.skip(t)
+			return
+		case !set:
 			return
 		}
 	}
-	d.beside(t, p, q)
+	d.valueBeside(t, p, q)
+}
+
+// inside goes into the dictionary entry that the value is, if it is one, and reads the number
+// that its form begins with. Outside goes back.
+func (d *decoder) inside() (h uint64, back place, entered bool) {
+	if h = d.uvarint(); h&1 == 0 {
+		return h, place{}, false
+	}
+	if back, entered = d.shared(h >> 1); entered {
+		if h = d.uvarint(); h&1 != 0 { // no entry is nothing but another one
+			d.fail()
+		}
+	}
+	return h &^ 1, back, entered
+}
+
+// outside goes back to where inside was called, behind the value.
+func (d *decoder) outside(back place, entered bool) {
+	if entered {
+		d.leave(back)
+	}
 }
 
 // wholeBeside is whole beside the struct at q.
@@ -186,15 +256,11 @@ func (d *decoder) wholeBeside(t *plan, p, q unsafe.Pointer) {
 		d.structureBeside(t.fields, p, q)
 		return
 	}
-	h := d.uvarint()
-	if h&1 == 0 {
-		d.structureBeside(t.fields, p, q)
-		return
-	}
-	if back, ok := d.shared(h >> 1); ok {
-		d.wholeBeside(t, p, q)
-		d.leave(back)
-	}
+	_, back, entered := d.inside()
+	_, otherBack, otherEntered := d.beside.inside()
+	d.structureBeside(t.fields, p, q)
+	d.outside(back, entered)
+	d.beside.outside(otherBack, otherEntered)
 }
 
 // pointeeBeside is pointee beside what is at q.
@@ -208,26 +274,29 @@ func (d *decoder) pointeeBeside(t *plan, p, q unsafe.Pointer) {
 	d.depth--
 }
 
-// sliceBeside is slice beside another slice, whose elements are those at the same place.
+// sliceBeside is slice beside another slice, whose elements are those at the same places.
 func (d *decoder) sliceBeside(t *plan, s, like *sliceHeader) {
-	h := d.uvarint()
-	if h&1 != 0 {
-		if back, ok := d.shared(h >> 1); ok {
-			d.sliceBeside(t, s, like)
-			d.leave(back)
-		}
-		return
-	}
-	n := d.makeSlice(t, s, h)
-	for i := 0; i < n && !d.bad; i++ {
+	h, back, entered := d.inside()
+	otherH, otherBack, otherEntered := d.beside.inside()
+	both := otherH >> 1
+	n := uint64(d.makeSlice(t, s, h))
+	for i := uint64(0); i < n && !d.bad; i++ {
 		at := uintptr(i) * t.elem.size
-		if i < like.len {
+		switch {
+		case i < both && i < uint64(like.len):
 			d.elementBeside(t.elem, unsafe.Add(s.data, at), unsafe.Add(like.data, at))
-		} else {
-			d.element(t.elem, unsafe.Add(s.data, at))
+			continue
+		case i < both:
+			d.beside.skipElement(t.elem)
 		}
+		d.element(t.elem, unsafe.Add(s.data, at))
 	}
 	if n > 0 {
 		d.depth--
 	}
+	if both > n {
+		d.beside.skipElements(t.elem, both-n)
+	}
+	d.outside(back, entered)
+	d.beside.outside(otherBack, otherEntered)
 }

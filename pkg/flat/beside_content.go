@@ -3,133 +3,158 @@
 
 package flat
 
-import "unsafe"
-
 // documentBeside is document beside the content of another object.
 func (d *decoder) documentBeside(into *map[string]any, like map[string]any) {
-	switch d.byte() {
-	case 0:
-	case 1:
+	b := d.beside
+	form, same := d.byte(), false
+	if form == b.byte() {
+		same = form == 1 || form == 2
+	}
+	switch {
+	case !same:
+		d.pos = max(d.pos-1, 0)
+		d.document(into)
+	case form == 1:
 		m, ok := d.contentBeside(like).(map[string]any)
 		if !ok {
 			d.fail()
 		}
 		*into = m
-	case 2:
+	default:
 		meta := d.contentBeside(like["metadata"])
-		h := d.uvarint()
-		if h&contentMask != contentMap {
+		h, otherH := d.uvarint(), b.uvarint()
+		if h&contentMask != contentMap || otherH&contentMask != contentMap {
 			d.fail()
 			return
 		}
-		*into = d.pairsBeside(h>>contentBits, 1, like)
+		*into = d.pairsBeside(h>>contentBits, otherH>>contentBits, 1, like)
 		if *into != nil {
 			(*into)["metadata"] = meta
 		}
-	default:
-		d.fail()
 	}
 }
+
+// contentKind is the plan of a content value, for same.
+var contentKind = &plan{kind: kindContent}
 
 // contentBeside is content beside like. Only maps and lists are worth sharing.
 func (d *decoder) contentBeside(like any) any {
-	var memory unsafe.Pointer
 	switch l := like.(type) {
 	case map[string]any:
-		memory = mapPointer(l)
-	case []any:
-		memory = unsafe.Pointer(unsafe.SliceData(l))
-	}
-	if memory == nil {
-		return d.content()
-	}
-	if d.sameContent(like, memory) {
-		if l, ok := like.([]any); ok && len(l) < cap(l) {
-			return l[:len(l):len(l)]
-		}
-		return like
-	}
-	return d.differentContent(like)
-}
-
-// sameContent is same for content.
-func (d *decoder) sameContent(like any, memory unsafe.Pointer) bool {
-	if d.trail.next(memory) {
-		return false
-	}
-	from := d.mark()
-	if d.equalContent(like) {
-		return true
-	}
-	if !d.bad {
-		d.back(from)
-	}
-	d.trail.next(memory)
-	return false
-}
-
-// differentContent reads a value that is not like; what is in it may still be in like.
-func (d *decoder) differentContent(like any) any {
-	from := d.mark()
-	h := d.uvarint()
-	n := h >> contentBits
-	switch h & contentMask {
-	case contentMap:
-		if l, ok := like.(map[string]any); ok {
-			if m := d.pairsBeside(n, 0, l); m != nil {
-				return m
-			}
-			return nil
-		}
-	case contentList:
-		if l, ok := like.([]any); ok {
-			if l := d.listBeside(n, l); l != nil {
+		if l != nil && d.depth <= besideDepth {
+			if d.same(contentKind) {
 				return l
 			}
-			return nil
+			return d.differentContent(l, nil)
 		}
-	case contentShared:
-		if back, ok := d.shared(n); ok {
-			v := d.differentContent(like)
-			d.leave(back)
-			return v
+	case []any:
+		if l != nil && d.depth <= besideDepth {
+			if d.same(contentKind) {
+				return l[:len(l):len(l)]
+			}
+			return d.differentContent(nil, l)
 		}
-		return nil
 	}
-	if !d.bad {
-		d.back(from)
-	}
-	return d.content()
+	v := d.content()
+	d.beside.skipContent()
+	return v
 }
 
-// pairsBeside is contentPairs beside another map.
-func (d *decoder) pairsBeside(n uint64, extra int, like map[string]any) map[string]any {
+// differentContent reads a value beside a map or a list that it is not the same as.
+func (d *decoder) differentContent(m map[string]any, l []any) any {
+	b := d.beside
+	from, other := d.mark(), b.mark()
+	h, back, entered := d.insideContent()
+	otherH, otherBack, otherEntered := b.insideContent()
+	tag, n, both := h&contentMask, h>>contentBits, otherH>>contentBits
+	var v any
+	switch {
+	case tag == contentMap && otherH&contentMask == contentMap && m != nil:
+		v = d.pairsBeside(n, both, 0, m)
+	case tag == contentList && otherH&contentMask == contentList && l != nil:
+		v = d.listBeside(n, both, l)
+	default:
+		d.back(from)
+		b.back(other)
+		v = d.content()
+		b.skipContent()
+		return v
+	}
+	d.outside(back, entered)
+	b.outside(otherBack, otherEntered)
+	return v
+}
+
+// insideContent is inside for content.
+func (d *decoder) insideContent() (h uint64, back place, entered bool) {
+	if h = d.uvarint(); h&contentMask == contentShared {
+		if back, entered = d.shared(h >> contentBits); entered {
+			h = d.uvarint()
+		}
+	}
+	return h, back, entered
+}
+
+// pairsBeside is contentPairs beside the map like, of which other pairs are written. The keys of
+// both are in order.
+func (d *decoder) pairsBeside(n, other uint64, extra int, like map[string]any) map[string]any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(48+contentPair*int(n)) || !d.enter() {
 		d.fail()
 		return nil
 	}
+	b := d.beside
 	m := make(map[string]any, int(n)+extra)
+	key, have := "", false // the next key of the other
 	for i := uint64(0); i < n && !d.bad; i++ {
 		k := d.string()
-		m[k] = d.contentBeside(like[k])
+		for have || other > 0 {
+			if !have {
+				key, have = b.string(), true
+				other--
+			}
+			if key >= k || b.bad {
+				break
+			}
+			b.skipContent()
+			have = false
+		}
+		if have && key == k {
+			m[k] = d.contentBeside(like[k])
+			have = false
+		} else {
+			m[k] = d.content()
+		}
+	}
+	if have {
+		b.skipContent()
+	}
+	for ; other > 0 && !b.bad; other-- {
+		b.skipString()
+		b.skipContent()
 	}
 	d.depth--
 	return m
 }
 
-// listBeside is contentList beside another list.
-func (d *decoder) listBeside(n uint64, like []any) []any {
+// listBeside is contentList beside another list, of which other elements are written.
+func (d *decoder) listBeside(n, other uint64, like []any) []any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(24+16*int(n)) || !d.enter() {
 		d.fail()
 		return nil
 	}
 	l := make([]any, n)
 	for i := 0; i < len(l) && !d.bad; i++ {
-		if i < len(like) {
+		switch {
+		case uint64(i) < other && i < len(like):
 			l[i] = d.contentBeside(like[i])
-		} else {
-			l[i] = d.content()
+			continue
+		case uint64(i) < other:
+			d.beside.skipContent()
 		}
+		l[i] = d.content()
+	}
+	for i := n; i < other && !d.beside.bad; i++ {
+		d.beside.skipContent()
 	}
 	d.depth--
 	return l

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,36 +40,56 @@ func similarRounds() int {
 func TestEveryKindDecodesBesideAnother(t *testing.T) {
 	seed := newSeed(t)
 	fill, dict, r := newFiller(seed), flat.NewDictionary(flat.Limits{}), rand.New(rand.NewSource(seed))
-	cases := 0
+	var cases besideCases
 	for _, typ := range kinds() {
 		codec := codecFor(t, typ)
 		for range similarRounds() {
 			obj := reflect.New(typ).Interface().(runtime.Object)
 			fill.Fill(obj)
-			var o flat.Object
 			for _, uid := range []types.UID{"one", "two", "three"} {
 				if m, ok := obj.(metav1.Object); ok {
 					m.SetUID(uid)
 				}
-				o = mustEncode(t, codec, obj, dict)
-			}
-			for name, like := range similar(obj, fill, r) {
-				decodesBeside(t, codec, o, like, name)
-				cases++
+				o := mustEncode(t, codec, obj, dict) // more and more of it is in the dictionary
+				if uid == "two" {
+					continue
+				}
+				for name, like := range similar(obj, fill, r) {
+					cases.check(t, codec, o, like, dict, name)
+				}
 			}
 		}
 	}
-	t.Logf("%d cases", cases)
+	cases.expectMost(t)
 }
 
-// decodesBeside compares what DecodeBeside gives with what Decode does.
-func decodesBeside(t *testing.T, codec *flat.Codec, o flat.Object, like any, name string) {
+// maxShared is how many cases with shared memory are enough to know that there are some.
+const maxShared = 1000
+
+// besideCases counts cases, and those in which memory was shared.
+type besideCases struct{ all, shared int }
+
+// expectMost fails if the tests do not reach what they should.
+func (n *besideCases) expectMost(t *testing.T) {
 	t.Helper()
-	want, got, untouched := reflect.New(codec.Type()).Interface(), reflect.New(codec.Type()).Interface(), like.(runtime.Object).DeepCopyObject()
+	t.Logf("%d cases, %d with shared memory", n.all, n.shared)
+	if n.shared < min(n.all/10, maxShared) {
+		t.Error("memory was hardly ever shared")
+	}
+}
+
+// check compares what DecodeBeside gives with what Decode does.
+func (n *besideCases) check(t *testing.T, codec *flat.Codec, o flat.Object, like any, dict *flat.Dictionary, name string) {
+	t.Helper()
+	other, err := codec.Encode(like, dict)
+	if err != nil {
+		return // more time zones than a dictionary holds
+	}
+	want, got := reflect.New(codec.Type()).Interface(), reflect.New(codec.Type()).Interface()
 	if err := codec.Decode(o, want); err != nil {
 		t.Fatal(err)
 	}
-	if err := codec.DecodeBeside(o, got, like); err != nil {
+	if err := codec.DecodeBeside(o, got, other, like); err != nil {
 		t.Fatalf("%v beside %s: %v", codec.Type(), name, err)
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -77,8 +98,15 @@ func decodesBeside(t *testing.T, codec *flat.Codec, o flat.Object, like any, nam
 	if err := codec.Verify(got, o); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(like, any(untouched)) {
-		t.Fatalf("%v: decoding beside %s changed that", codec.Type(), name)
+	if err := codec.Verify(like, other); err != nil {
+		t.Fatalf("%v: decoding beside %s changed that: %v", codec.Type(), name, err)
+	}
+	n.all++
+	if n.shared < maxShared {
+		mutate(reflect.ValueOf(got).Elem())
+		if codec.Verify(like, other) != nil {
+			n.shared++
+		}
 	}
 }
 
@@ -86,6 +114,7 @@ func TestUnstructuredDecodesBesideAnother(t *testing.T) {
 	seed := newSeed(t)
 	r, d := rand.New(rand.NewSource(seed)), flat.NewDictionary(flat.Limits{})
 	c := codecFor(t, reflect.TypeFor[unstructured.Unstructured]())
+	var cases besideCases
 	for range 300 * similarRounds() {
 		u := &unstructured.Unstructured{Object: randomMap(r, 4)}
 		if u.Object != nil && r.Intn(2) == 0 {
@@ -97,9 +126,10 @@ func TestUnstructuredDecodesBesideAnother(t *testing.T) {
 		for name, like := range map[string]*unstructured.Unstructured{
 			"its equal": u.DeepCopy(), "a changed one": changed, "another": {Object: randomMap(r, 4)}, "nothing": {},
 		} {
-			decodesBeside(t, c, o, like, name)
+			cases.check(t, c, o, like, d, name)
 		}
 	}
+	cases.expectMost(t)
 }
 
 // everything with its awkward values, which DeepCopyObject does not know.
@@ -108,22 +138,19 @@ func TestEverythingDecodesBesideAnother(t *testing.T) {
 	fill, d, r := newFiller(seed), flat.NewDictionary(flat.Limits{}), rand.New(rand.NewSource(seed))
 	fill.MaxDepth(9)
 	c := codecFor(t, reflect.TypeFor[everything]())
+	var cases besideCases
 	for range 100 * similarRounds() {
 		e, other := &everything{}, &everything{}
 		fill.Fill(e)
 		fill.Fill(other)
 		o := mustEncode(t, c, e, d)
-		var equal, changed, got everything
-		if c.Decode(o, &equal) != nil || c.Decode(o, &changed) != nil {
-			t.Fatal("cannot decode")
-		}
-		changeOne(reflect.ValueOf(&changed).Elem(), r)
-		for _, like := range []*everything{&equal, &changed, other, {}} {
-			if err := c.DecodeBeside(o, &got, like); err != nil || !reflect.DeepEqual(e, &got) {
-				t.Fatal(err, c.Verify(&got, o))
-			}
+		equal, changed := decoded(t, c, o), decoded(t, c, o)
+		changeOne(reflect.ValueOf(changed).Elem(), r)
+		for name, like := range map[string]any{"its equal": equal, "a changed one": changed, "another": other, "nothing": &everything{}} {
+			cases.check(t, c, o, like, d, name)
 		}
 	}
+	cases.expectMost(t)
 }
 
 // TestWhatIsEqualIsShared looks at the places of a Pod of which another version is decoded.
@@ -134,15 +161,17 @@ func TestWhatIsEqualIsShared(t *testing.T) {
 	}
 	pod := wire(cl.pod(50))
 	o := mustEncode(t, c, pod, d)
+	stranger := mustEncode(t, c, pod, nil)
 	like := pod.DeepCopy()
-	like.ResourceVersion = "another"
+	like.ResourceVersion = strings.Repeat("9", len(like.ResourceVersion))
 	like.Status.Conditions[len(like.Status.Conditions)-1].Message = "another"
 	last := &like.Spec.Containers[len(like.Spec.Containers)-1]
 	last.Image = "another"
-	like.Labels["another"] = "label"
+	like.Labels["pod-template-hash"] = "another"
 	like.ManagedFields = append(like.ManagedFields, metav1.ManagedFieldsEntry{})
+	other := mustEncode(t, c, like, d)
 	var got corev1.Pod
-	if err := c.DecodeBeside(o, &got, like); err != nil || !reflect.DeepEqual(pod, &got) {
+	if err := c.DecodeBeside(o, &got, other, like); err != nil || !reflect.DeepEqual(pod, &got) {
 		t.Fatal(err, c.Verify(&got, o))
 	}
 	for name, same := range map[string]bool{
@@ -171,16 +200,21 @@ func TestWhatIsEqualIsShared(t *testing.T) {
 	if s := got.OwnerReferences; cap(s) != len(s) {
 		t.Error("who appends to one writes into the other")
 	}
-	if err := c.DecodeBeside(o, &got, &got); err != nil || !reflect.DeepEqual(pod, &got) {
+	if err := c.DecodeBeside(o, &got, o, &got); err != nil || !reflect.DeepEqual(pod, &got) {
 		t.Errorf("beside itself: %v", err)
 	}
-	if err := c.DecodeBeside(o, &got, &corev1.Node{}); err == nil {
+	if err := c.DecodeBeside(o, &got, other, &corev1.Node{}); err == nil {
 		t.Error("another type was accepted")
+	}
+	for _, none := range []flat.Object{{}, stranger, mustEncode(t, codecFor(t, reflect.TypeFor[corev1.Node]()), &corev1.Node{}, d)} {
+		if err := c.DecodeBeside(o, &got, none, like); err != nil || !reflect.DeepEqual(pod, &got) {
+			t.Errorf("beside what cannot be compared: %v", err)
+		}
 	}
 }
 
 // TestNestedDifferences: what stands beside the way to a difference is shared at every level,
-// also where there are more levels than a decoder notes.
+// down to the depth to which is compared.
 func TestNestedDifferences(t *testing.T) {
 	type level struct {
 		Next *level
@@ -194,10 +228,10 @@ func TestNestedDifferences(t *testing.T) {
 		return l
 	}
 	c := codecFor(t, reflect.TypeFor[level]())
-	one, other := nest("one"), nest("other")
+	one, other := nest("one"), nest("two")
 	o := mustEncode(t, c, one, nil)
 	var got level
-	if err := c.DecodeBeside(o, &got, other); err != nil || !reflect.DeepEqual(&got, one) {
+	if err := c.DecodeBeside(o, &got, mustEncode(t, c, other, nil), other); err != nil || !reflect.DeepEqual(&got, one) {
 		t.Fatal(err)
 	}
 	if &got.Text[0] != &other.Text[0] || &got.Next.Next.Text[0] != &other.Next.Next.Text[0] {

@@ -30,10 +30,13 @@ type decoder struct {
 
 	counts string     // of slabs, from the header
 	slabs  *slabTable // nil to allocate singly
-	trail  *trail     // of a decoder that compares, see DecodeBeside
-	depth  int
-	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
-	bad    bool
+
+	beside   *decoder // of another object, see DecodeBeside
+	compared int      // up to where what is skipped was compared with that
+	apart    bool     // it is not compared, or differs
+	depth    int
+	budget   int // bytes that may still be allocated: bounds what corrupt bytes can ask for
+	bad      bool
 
 	flags       byte
 	fingerprint byte
@@ -284,11 +287,8 @@ func (d *decoder) composite(t *plan, p unsafe.Pointer) {
 
 // element reads what element of the encoder wrote.
 func (d *decoder) element(t *plan, p unsafe.Pointer) {
-	switch t.kind {
-	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
-		if d.byte() == 0 {
-			return
-		}
+	if t.nillable() && d.byte() == 0 {
+		return
 	}
 	d.value(t, p)
 }

@@ -35,18 +35,25 @@ func (d *decoder) stringAfter(h uint64) string {
 
 // earlier returns the string that stands inline at a position of the object.
 func (d *decoder) earlier(at uint64) string {
-	if at == 0 || at >= uint64(len(d.body)) {
+	s, ok := inlineAt(d.body, at)
+	if !ok {
 		d.fail()
-		return ""
 	}
-	there := decoder{buf: d.body, pos: int(at)}
+	return s
+}
+
+// inlineAt returns the string that stands inline at a position of body.
+func inlineAt(body string, at uint64) (string, bool) {
+	if at == 0 || at >= uint64(len(body)) {
+		return "", false
+	}
+	there := decoder{buf: body, pos: int(at)}
 	h := there.uvarint()
 	n := h >> 2
 	if h&3 != 0 || there.bad || n > uint64(len(there.buf)-there.pos) {
-		d.fail()
-		return ""
+		return "", false
 	}
-	return there.buf[there.pos : there.pos+int(n)]
+	return there.buf[there.pos : there.pos+int(n)], true
 }
 
 // bytes reads a byte slice, never nil. It is a copy.

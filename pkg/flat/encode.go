@@ -311,8 +311,7 @@ func (e *encoder) composite(t *plan, p unsafe.Pointer) {
 
 // element writes a value that may be nil, in a slice, an array, a map or behind a pointer.
 func (e *encoder) element(t *plan, p unsafe.Pointer) {
-	switch t.kind {
-	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
+	if t.nillable() {
 		if *(*unsafe.Pointer)(p) == nil {
 			e.buf = append(e.buf, 0)
 			return

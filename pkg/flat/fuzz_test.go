@@ -34,12 +34,14 @@ func corpus(t testing.TB) ([]*flat.Codec, []flat.Object) {
 
 // readAll reads everything that can be read of a damaged Object and uses it; nothing of this may
 // panic or take unbounded memory.
-func readAll(t testing.TB, c *flat.Codec, o flat.Object, like any) {
-	beside := reflect.New(c.Type()).Interface()
-	if err := c.DecodeBeside(o, beside, like); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
-		t.Fatal(err)
+func readAll(t testing.TB, c *flat.Codec, o, good flat.Object, like any) {
+	for _, pair := range [][2]flat.Object{{o, good}, {good, o}, {o, o}} {
+		beside := reflect.New(c.Type()).Interface()
+		if err := c.DecodeBeside(pair[0], beside, pair[1], like); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
+			t.Fatal(err)
+		}
+		_, _ = c.Encode(beside, nil) // reads all of it
 	}
-	_, _ = c.Encode(beside, nil) // reads all of it
 	into := reflect.New(c.Type())
 	if err := c.Decode(o, into.Interface()); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
 		t.Fatal(err)
@@ -76,7 +78,7 @@ func FuzzDecode(f *testing.F) {
 			// Of the right type, or nothing but the refusal is tested.
 			data = append(flat.Bytes(objects[i])[:2], data[2:]...)
 		}
-		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary()), decoded(t, codecs[i], objects[i]))
+		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary()), objects[i], decoded(t, codecs[i], objects[i]))
 	})
 }
 
@@ -86,18 +88,18 @@ func TestDamagedObjects(t *testing.T) {
 		data, like := flat.Bytes(o), decoded(t, codecs[i], o)
 		for n := range data {
 			cut := flat.FromBytes(data[:n], o.Dictionary())
-			readAll(t, codecs[i], cut, like)
+			readAll(t, codecs[i], cut, o, like)
 			if err := codecs[i].Decode(cut, reflect.New(codecs[i].Type()).Interface()); err == nil {
 				t.Fatalf("%v: the first %d of %d bytes were accepted", codecs[i].Type(), n, len(data))
 			}
 			for _, with := range []byte{0xff, data[n] ^ 1} {
 				bad := append([]byte(nil), data...)
 				bad[n] = with
-				readAll(t, codecs[i], flat.FromBytes(bad, o.Dictionary()), like)
+				readAll(t, codecs[i], flat.FromBytes(bad, o.Dictionary()), o, like)
 			}
 		}
-		readAll(t, codecs[i], flat.FromBytes(data, nil), like)
-		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary()), like)
+		readAll(t, codecs[i], flat.FromBytes(data, nil), o, like)
+		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary()), o, like)
 	}
 }
 

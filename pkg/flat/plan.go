@@ -64,6 +64,15 @@ type plan struct {
 	slicePointer unsafe.Pointer
 }
 
+// nillable says whether values of the type may be nil, which is so exactly if their first word is.
+func (t *plan) nillable() bool {
+	switch t.kind {
+	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
+		return true
+	}
+	return false
+}
+
 // structPlan lists the fields of a struct, those of small structs inside it included, in
 // groups of up to 64. A group starts with a bitmap of its non-zero fields.
 type structPlan struct {

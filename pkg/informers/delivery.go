@@ -25,8 +25,10 @@ func newDelivery(form *object.Form, current any) *delivery {
 }
 
 // before returns the object as it was before the event. It refers to the memory of the
-// current one wherever the two are equal: most of an object stays as it is.
+// current one wherever the two are the same: most of an object stays as it is.
 func (d *delivery) before(event *watchcache.Event[object.Object]) (any, error) {
-	d.once.Do(func() { d.previous, d.err = d.form.MaterializeBeside(event.Previous.Value, d.current) })
+	d.once.Do(func() {
+		d.previous, d.err = d.form.MaterializeBeside(event.Previous.Value, event.Item.Value, d.current)
+	})
 	return d.previous, d.err
 }

@@ -164,15 +164,15 @@ func (f *Form) Materialize(o Object) (any, error) {
 	return made, f.decode(o, made)
 }
 
-// MaterializeBeside is Materialize beside another object, which may be of any type: if the
-// object is flat, what is made refers to memory of like wherever the two are equal.
-// Neither may be changed then.
-func (f *Form) MaterializeBeside(o Object, like any) (any, error) {
-	if !o.IsFlat() || reflect.TypeOf(like) != f.typ {
+// MaterializeBeside is Materialize beside another object, and like is that one
+// materialized, or what it was kept of: if both are flat, what is made refers to memory
+// of like wherever the two are the same. Neither may be changed then.
+func (f *Form) MaterializeBeside(o, other Object, like any) (any, error) {
+	if !o.IsFlat() || !other.IsFlat() || reflect.TypeOf(like) != f.typ {
 		return f.Materialize(o)
 	}
 	made := reflect.New(f.typ.Elem()).Interface()
-	if err := f.codec.DecodeBeside(o.flat, made, like); err != nil {
+	if err := f.codec.DecodeBeside(o.flat, made, other.flat, like); err != nil {
 		return nil, err
 	}
 	f.check(made, o.flat)

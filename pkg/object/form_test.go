@@ -61,9 +61,10 @@ func TestWhatIsKeptAnswersLikeItsSource(t *testing.T) {
 				g.Expect(into).To(Equal(want))
 				g.Expect(f.Copy(kept)).To(Equal(want))
 				g.Expect(f.Materialize(kept)).To(Equal(want))
-				g.Expect(f.MaterializeBeside(kept, f.random(random))).To(Equal(want))
-				g.Expect(f.MaterializeBeside(kept, &metav1.Status{})).To(Equal(want))
-				g.Expect(f.MaterializeBeside(kept, nil)).To(Equal(want))
+				other := f.random(random)
+				g.Expect(f.MaterializeBeside(kept, f.Keep(other), other)).To(Equal(want))
+				g.Expect(f.MaterializeBeside(kept, object.Object{}, &metav1.Status{})).To(Equal(want))
+				g.Expect(f.MaterializeBeside(kept, object.Object{}, nil)).To(Equal(want))
 				g.Expect(f.Shared(kept)).To(Equal(want))
 				into = f.empty()
 				g.Expect(f.ShareInto(kept, into)).To(Succeed())
@@ -85,7 +86,7 @@ func TestWhatIsMaterializedBesideAnotherSharesItsMemory(t *testing.T) {
 	pod.ResourceVersion = "1"
 	like := pod.DeepCopy()
 	like.ResourceVersion = "2"
-	made, err := f.MaterializeBeside(f.Keep(pod), like)
+	made, err := f.MaterializeBeside(f.Keep(pod), f.Keep(like), like)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(made).To(Equal(pod))
 	g.Expect(&made.(*corev1.Pod).Spec.Containers[0]).To(BeIdenticalTo(&like.Spec.Containers[0]))
