@@ -97,6 +97,37 @@ func TestInformerServesEveryKindOfObject(t *testing.T) {
 	}
 }
 
+// TestInformerPassesOverObjectsOfAnotherKind, which have keys like any others.
+func TestInformerPassesOverObjectsOfAnotherKind(t *testing.T) {
+	of := func(apiVersion, kind, name string) runtime.Object {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": apiVersion, "kind": kind,
+			"metadata": map[string]any{"namespace": "ns", "name": name, "labels": map[string]any{"value": "1"}},
+		}}
+	}
+	for name, kind := range map[string]struct{ example, object, other runtime.Object }{
+		"a Table":             {of("example.org/v1", "Widget", ""), of("example.org/v1", "Widget", "a"), of("meta.k8s.io/v1", "Table", "b")},
+		"an unstructured":     {of("example.org/v1", "Widget", ""), of("example.org/v1", "Widget", "a"), of("example.org/v2", "Widget", "b")},
+		"another type":        {&corev1.ConfigMap{}, configMap("ns/a", "1"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}}},
+		"a typed for untyped": {of("example.org/v1", "Widget", ""), of("example.org/v1", "Widget", "a"), configMap("ns/b", "1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachInformer(t, setting{example: kind.example}, func(r *rig) {
+				h := &recording{}
+				r.handle(h)
+				r.start()
+				r.server.put(kind.other)
+				r.server.put(kind.object)
+				r.server.remove("ns/b")
+				r.settle()
+				r.Expect(h.take()).To(Equal([]string{"add ns/a=1"}))
+				r.Expect(r.informer.GetStore().ListKeys()).To(Equal([]string{"ns/a"}))
+				r.Expect(r.failures.take()).To(BeEmpty(), "the watch goes on")
+			})
+		})
+	}
+}
+
 func TestInformerTellsALateHandlerWhatIsThere(t *testing.T) {
 	eachInformer(t, setting{}, func(r *rig) {
 		r.server.put(configMap("ns/a", "1"))

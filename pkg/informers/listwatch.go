@@ -5,11 +5,15 @@ package informers
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -50,6 +54,7 @@ type listWatch struct {
 }
 
 func newListWatch(s source, selector Selector, bookmarks bool) *listWatch {
+	expected := kindOf(s.example())
 	lw := &listWatch{bookmarks: bookmarks, arrive: func(e watch.Event) watch.Event { return e }}
 	lw.ListWatch = &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
@@ -64,7 +69,7 @@ func newListWatch(s source, selector Selector, bookmarks bool) *listWatch {
 			if err != nil {
 				return nil, err
 			}
-			return inOrder(watcher, func(e watch.Event) watch.Event { return lw.arrive(s.finish(e)) }), nil
+			return inOrder(watcher, func(e watch.Event) watch.Event { return lw.arrive(expected.check(s.finish(e))) }), nil
 		},
 	}
 	return lw
@@ -74,3 +79,28 @@ func newListWatch(s source, selector Selector, bookmarks bool) *listWatch {
 // bookmarks are off: a streaming list ends with one (KEP-3157), so that without
 // them it would never be complete.
 func (lw *listWatch) IsWatchListSemanticsUnSupported() bool { return !lw.bookmarks }
+
+// kind is what the objects of a watch must be: of a Go type, which an unstructured one
+// is together with its kind.
+type kind struct {
+	goType reflect.Type
+	gvk    schema.GroupVersionKind // empty unless unstructured
+}
+
+func kindOf(obj runtime.Object) kind {
+	k := kind{goType: reflect.TypeOf(obj)}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		k.gvk = u.GroupVersionKind()
+	}
+	return k
+}
+
+// check puts a Status in the place of an object of another kind, such as a Table, which
+// must not be kept. The Reflector logs an event of a Status and passes it over, as it does
+// in client-go's informer with an object of a kind that it does not expect.
+func (k kind) check(event watch.Event) watch.Event {
+	if got := kindOf(event.Object); event.Type != watch.Error && (got.goType != k.goType || !k.gvk.Empty() && got.gvk != k.gvk) {
+		event.Object = &metav1.Status{Message: fmt.Sprintf("the watch is of %v, and sent %v", k, got)}
+	}
+	return event
+}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -32,6 +33,9 @@ import (
 func TestMain(m *testing.M) {
 	// Before the first informer: client-go takes one provider a process.
 	toolscache.SetInformerMetricsProvider(published)
+	// The second handler makes whoever logs an error wait, by the time of the error before,
+	// which may have been in another bubble.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	goleak.VerifyTestMain(m)
 }
 
