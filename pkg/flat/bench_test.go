@@ -105,6 +105,22 @@ func BenchmarkPod(b *testing.B) {
 			}
 		})
 	})
+	b.Run("DecodeBeside", func(b *testing.B) { // an update that changes the version alone
+		others, like := make([]flat.Object, benchPods), make([]*corev1.Pod, benchPods)
+		for i := range others {
+			like[i] = new(corev1.Pod)
+			if err := c.Decode(objects[i], like[i]); err != nil {
+				b.Fatal(err)
+			}
+			like[i].ResourceVersion += "0"
+			others[i] = mustEncode(b, c, like[i], d)
+		}
+		timed(b, func(i int) {
+			if err := c.DecodeBeside(objects[i], into, others[i], like[i]); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
 	b.Run("DecodeMetadata", func(b *testing.B) {
 		timed(b, func(i int) {
 			out := new(metav1.ObjectMeta)

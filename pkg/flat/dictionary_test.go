@@ -40,6 +40,23 @@ func TestOnlyWhatASecondObjectBringsEnters(t *testing.T) {
 	}
 }
 
+func TestValuesWithTimesStayOutside(t *testing.T) {
+	c := codecFor(t, reflect.TypeFor[corev1.Node]())
+	for at, entries := range map[metav1.Time]bool{{}: true, metav1.Unix(1_790_000_000, 0): false} {
+		d := flat.NewDictionary(flat.Limits{})
+		for i := range 5 {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: "A", Status: "B", Reason: "C", LastHeartbeatTime: at}}
+			if err := c.Verify(n, mustEncode(t, c, n, d)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := d.Stats(); (s.Entries > 0) != entries {
+			t.Errorf("with the time %v: %+v", at, s)
+		}
+	}
+}
+
 func TestDictionaryKeepsItsLimits(t *testing.T) {
 	limits := flat.Limits{Entries: 50, Bytes: 1000}
 	d := flat.NewDictionary(limits)

@@ -39,8 +39,10 @@ type encoder struct {
 	buf   []byte
 	head  [headerSize + 2*binary.MaxVarintLen64 + 2*slabKinds + 1]byte
 
-	// private counts what only this object can hold: strings that are not in the dictionary,
-	// and references to them. A value that has none may enter the dictionary as a whole.
+	// private counts what only this object can hold: strings that are not in the dictionary and
+	// references to them, and times, which objects hardly have in common: to look for values
+	// with times in them in the dictionary costs more than the few that are found save. A value
+	// that has none of these may enter the dictionary as a whole.
 	private int
 	noscan  uintptr // bytes that a reader will carve for pointer-free values
 	strings int     // string headers that a reader will need beside those in structs and maps

@@ -89,6 +89,9 @@ func sameLayout(a, b reflect.Type, names []string) bool {
 // seconds fit into 32 bits without more), the time, and what the location needs.
 func (e *encoder) time(p unsafe.Pointer) {
 	t := (*timeMemory)(p)
+	if *t != (timeMemory{}) {
+		e.private++
+	}
 	zone, number := e.zone(t)
 	seconds := t.ext - unixToInternal
 	if t.wall == 0 && seconds >= 0 && seconds < 1<<32 {
