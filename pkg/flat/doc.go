@@ -35,13 +35,15 @@
 // immutable. Small pointees, small byte slices, and string slices of one decoded object share
 // allocations with others of their kind in it, and live as long as one of them is referred to.
 //
+// DecodeBeside is for who changes nothing: it shares the memory of a similar object wherever the
+// two are the same.
+//
 // # Form
 //
 // An Object starts with two bytes (what it is; a fingerprint of its type) and with what a reader
 // will need, so that it can allocate it at once: how much memory for pointer-free values, how
 // many string headers, how many structs of which type. Then comes the ObjectMeta, whose first
-// fields are namespace, name,
-// resourceVersion, uid, labels and annotations, then the other fields. A struct is a bitmap of
+// fields are namespace, name, resourceVersion, uid, labels and annotations, then the other fields. A struct is a bitmap of
 // its non-zero fields and their values in order; small structs inside it join its bitmap.
 // Numbers are varints. A string is inline, or a number of a dictionary entry, or a reference to
 // the same string earlier in the object. A map has its keys in order. Slices, maps and larger
