@@ -24,7 +24,9 @@
 //     watches for it.
 //   - pkg/reader reads objects, lists and pages out of an informer's snapshots, as
 //     copies that belong to the caller.
-//   - pkg/watchcache is the engine of the informer: ordered state with snapshots,
+//   - pkg/cacher is the Cacher of an API server: it answers reads and watches out of
+//     memory, in front of etcd.
+//   - pkg/watchcache is the engine of informer and Cacher: ordered state with snapshots,
 //     a window of events, and subscribers that may lag.
 //   - pkg/index keeps posting lists of labels and declared fields, and plans how a
 //     selector is answered from them.
@@ -39,6 +41,7 @@
 //   - examples holds one small program for each use; begin with
 //     examples/quickstart.
 //
-// Imports point down: cache, informers, reader, watchcache, index, object, flat.
+// Imports point down: cache, informers, reader, watchcache, index, object, flat; and
+// cacher, watchcache, index, object, flat.
 // Nothing in pkg imports envtest, except in tests.
 package tarn

@@ -19,9 +19,9 @@ import (
 
 const module = "github.com/tarn-dev/tarn"
 
-// layers are the packages that form the cache, from the top: each may import
-// those after it.
-var layers = []string{"pkg/cache", "pkg/informers", "pkg/reader", "pkg/watchcache", "pkg/index", "pkg/object", "pkg/flat"}
+// layers are the packages that form the cache and the Cacher, from the top: each may
+// import those after it.
+var layers = []string{"pkg/cache", "pkg/informers", "pkg/reader", "pkg/cacher", "pkg/watchcache", "pkg/index", "pkg/object", "pkg/flat"}
 
 // TestImportsPointDown keeps the packages in order, so that each can be read and
 // replaced with those below it alone.

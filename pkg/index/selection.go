@@ -115,3 +115,21 @@ func (r *requirement) met(obj Object) bool {
 		return obj.GetNamespace() == r.value
 	}
 }
+
+// SelectExact resolves selector against objects that are known to be indexed by any
+// field that it names, metadata.name and metadata.namespace apart, to find an index that
+// answers it. It understands every selector, and is not for matching.
+func SelectExact(selector fields.Selector) Selection {
+	if selector == nil || selector.Empty() {
+		return Selection{}
+	}
+	var s Selection
+	for _, r := range selector.Requirements() {
+		if exact := r.Operator == selection.Equals || r.Operator == selection.DoubleEquals; exact {
+			s.requirements = append(s.requirements, requirement{
+				field: r.Field, value: r.Value, indexed: r.Field != fieldName && r.Field != fieldNamespace,
+			})
+		}
+	}
+	return s
+}

@@ -1,0 +1,149 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// Config says what a [Cacher] caches. The fields of the first group have the names and
+// meanings of upstream's k8s.io/apiserver/pkg/storage/cacher.Config.
+type Config struct {
+	// Storage is what the Cacher stands in front of; it stays the caller's to close.
+	Storage storage.Interface
+	// Versioner reads and writes resource versions. The zero value means
+	// storage.APIObjectVersioner.
+	Versioner storage.Versioner
+	// GroupResource is the resource, for errors, metrics and logs.
+	GroupResource schema.GroupResource
+	// ResourcePrefix begins the keys of all objects, e.g. "/pods/".
+	ResourcePrefix string
+	// KeyFunc returns the key of an object, GetAttrsFunc its labels and selectable fields.
+	KeyFunc      func(runtime.Object) (string, error)
+	GetAttrsFunc storage.AttrFunc
+	// IndexerFuncs has at most one trigger: a field by whose value watchers are found.
+	IndexerFuncs storage.IndexerFuncs
+	// Indexers name the fields and labels that lists are answered by from the start, by
+	// the names of storage.FieldIndex and storage.LabelIndex. Of others that lists ask
+	// for indexes are made when that pays.
+	Indexers *toolscache.Indexers
+	// NewFunc and NewListFunc make an empty object and an empty list of them.
+	NewFunc     func() runtime.Object
+	NewListFunc func() runtime.Object
+	// Codec is that of the storage; it must know the type of NewFunc.
+	Codec runtime.Codec
+	// EventsHistoryWindow is for how long events are kept at least. The zero value means
+	// DefaultEventsHistoryWindow, less is refused.
+	EventsHistoryWindow time.Duration
+	// Clock is the system's if it is nil.
+	Clock clock.WithTicker
+
+	Options
+}
+
+// Options are what upstream's Cacher does not have. The zero value is of use.
+type Options struct {
+	// Flat keeps objects in the flat form of package flat: a tenth of the memory, and more
+	// work for each object of a list. Types that cannot be kept so without loss stay
+	// decoded.
+	Flat bool
+	// HistoryEvents and HistoryBytes bound the events that are kept, whatever the
+	// EventsHistoryWindow. The zero values mean DefaultHistoryEvents and
+	// DefaultHistoryBytes.
+	HistoryEvents int
+	HistoryBytes  int
+	// ConsistencyInterval is how often a digest of the cache is compared with one of the
+	// storage; zero is never. CheckConsistency does it on request.
+	ConsistencyInterval time.Duration
+	// OnInconsistency is called when they differ; nil logs an error. Lists are answered
+	// by the storage then until they agree again.
+	OnInconsistency func(error)
+	// Registerer is where the metrics are registered; nil is nowhere.
+	Registerer prometheus.Registerer
+	// Logger is silent if it is the zero value.
+	Logger logr.Logger
+}
+
+// DefaultEventsHistoryWindow is upstream's: the time between two bookmarks and some more, so
+// that a watcher which resumes from its last bookmark finds the events since then.
+const DefaultEventsHistoryWindow = bookmarkFrequency + 15*time.Second
+
+const (
+	// DefaultHistoryEvents is upstream's upper bound.
+	DefaultHistoryEvents = 100 * 1024
+	// DefaultHistoryBytes lets the history of one resource take as much memory as some
+	// ten thousand Pods.
+	DefaultHistoryBytes = 256 << 20
+)
+
+// withDefaults returns the configuration with the zero values replaced, or what is wrong
+// with it.
+func (c Config) withDefaults() (Config, error) {
+	for name, missing := range map[string]bool{
+		"Storage": c.Storage == nil, "KeyFunc": c.KeyFunc == nil, "GetAttrsFunc": c.GetAttrsFunc == nil,
+		"NewFunc": c.NewFunc == nil, "NewListFunc": c.NewListFunc == nil,
+	} {
+		if missing {
+			return c, fmt.Errorf("cacher of %s: Config.%s must be set", c.GroupResource, name)
+		}
+	}
+	if c.Versioner == nil {
+		c.Versioner = storage.APIObjectVersioner{}
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.EventsHistoryWindow == 0 {
+		c.EventsHistoryWindow = DefaultEventsHistoryWindow
+	}
+	if c.HistoryEvents == 0 {
+		c.HistoryEvents = DefaultHistoryEvents
+	}
+	if c.HistoryBytes == 0 {
+		c.HistoryBytes = DefaultHistoryBytes
+	}
+	if c.Logger.GetSink() == nil {
+		c.Logger = logr.Discard()
+	}
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	var errs []error
+	switch {
+	case c.ResourcePrefix == "" || c.ResourcePrefix == "/":
+		errs = append(errs, fmt.Errorf("the ResourcePrefix cannot be %q", c.ResourcePrefix))
+	case !strings.HasPrefix(c.ResourcePrefix, "/"):
+		errs = append(errs, fmt.Errorf("the ResourcePrefix %q needs to start with /", c.ResourcePrefix))
+	}
+	if len(c.IndexerFuncs) > 1 {
+		errs = append(errs, fmt.Errorf("there are %d IndexerFuncs, at most one is supported", len(c.IndexerFuncs)))
+	}
+	if c.EventsHistoryWindow < DefaultEventsHistoryWindow {
+		errs = append(errs, fmt.Errorf("the EventsHistoryWindow %v must not be below %v", c.EventsHistoryWindow, DefaultEventsHistoryWindow))
+	}
+	if c.HistoryEvents < 0 || c.HistoryBytes < 0 || c.ConsistencyInterval < 0 {
+		errs = append(errs, errors.New("HistoryEvents, HistoryBytes and ConsistencyInterval must not be negative"))
+	}
+	if c.Codec != nil {
+		if err := runtime.CheckCodec(c.Codec, c.NewFunc()); err != nil {
+			errs = append(errs, fmt.Errorf("the storage codec doesn't seem to match the type: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cacher of %s: %w", c.GroupResource, err)
+	}
+	return nil
+}

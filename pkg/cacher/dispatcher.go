@@ -1,0 +1,248 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// dispatcher gives events to the watchers. Its goroutine walks the history and puts each
+// event into the channels of those whom it may concern, and never waits for any: a watcher
+// whose channel is full is parked, which means that a goroutine of its own reads the history
+// for it until it has caught up. So a watcher that has nothing to do has no goroutine, and a
+// slow one delays nobody.
+type dispatcher struct {
+	cacher  *Cacher
+	trigger *trigger
+
+	// mu is held while one event is dispatched. It comes before the engine's lock.
+	mu        sync.Mutex
+	position  uint64 // of the next event to dispatch
+	revision  uint64 // up to which everything was dispatched
+	watchers  map[*watcher]struct{}
+	following *interest
+	bookmarks timetable
+	stopped   bool
+
+	parked sync.WaitGroup // the goroutines of watchers
+}
+
+// trigger is the field by whose value watchers are found.
+type trigger struct {
+	field string
+	value storage.IndexerFunc
+}
+
+func newDispatcher(c *Cacher) *dispatcher {
+	d := &dispatcher{
+		cacher:    c,
+		watchers:  map[*watcher]struct{}{},
+		following: newInterest(),
+	}
+	for field, value := range c.config.IndexerFuncs {
+		if value != nil {
+			d.trigger = &trigger{field, value}
+		}
+	}
+	return d
+}
+
+// dispatchBatch bounds how many events are copied out of the history at once.
+const dispatchBatch = 128
+
+// run dispatches until ctx ends.
+func (d *dispatcher) run(ctx context.Context) {
+	events := make([]watchcache.Event[*element], dispatchBatch)
+	for {
+		d.mu.Lock()
+		position, revision := d.position, d.revision
+		d.mu.Unlock()
+		progress, err := d.cacher.engine.WaitForEvents(ctx, position, revision)
+		if err != nil {
+			return
+		}
+		for position < progress.Position {
+			n, next, ok := d.cacher.engine.Events(position, events[:min(uint64(len(events)), progress.Position-position)])
+			if !ok {
+				break
+			}
+			for i := range events[:n] {
+				d.dispatch(position+uint64(i), &events[i])
+			}
+			clear(events[:n])
+			position = next
+		}
+		d.advance(position, progress)
+	}
+}
+
+// advance notes that everything up to progress was dispatched, if position is there.
+func (d *dispatcher) advance(position uint64, progress watchcache.Progress) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.position != position: // reset meanwhile
+	case position == progress.Position:
+		d.revision = max(d.revision, progress.Revision)
+	default: // the events that come next are not there any more
+		d.terminateLocked()
+		d.position, d.revision = progress.Position, progress.Revision
+	}
+}
+
+// reset begins at the state of now. There are no watchers then: they were terminated when the
+// list-watch before had failed.
+func (d *dispatcher) reset() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.terminateLocked()
+	state := d.cacher.engine.Snapshot()
+	d.position, d.revision = state.Position(), state.Revision()
+}
+
+// dispatch gives one event to the watchers that follow.
+func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element]) {
+	triggers := d.triggers(event) // may materialize objects
+	o := &occurrence{elements: d.cacher.elements, versioner: d.cacher.config.Versioner, event: event}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.position != position {
+		return // reset meanwhile
+	}
+	d.position++
+	newest := event.Item.Value
+	if event.Type == watchcache.Deleted {
+		newest = event.Previous.Value
+	}
+	d.following.each(newest.fields.Get(namespaceField), newest.fields.Get(nameField), triggers, func(w *watcher) {
+		if position >= w.from {
+			w.offerLocked(o, position)
+		}
+	})
+	d.cacher.metrics.dispatched()
+}
+
+const (
+	nameField      = "metadata.name"
+	namespaceField = "metadata.namespace"
+)
+
+// triggers returns the values of the trigger before and after the event.
+func (d *dispatcher) triggers(event *watchcache.Event[*element]) (values []string) {
+	if d.trigger == nil {
+		return nil
+	}
+	for _, e := range []*element{event.Item.Value, event.Previous.Value} {
+		if e == nil {
+			continue
+		}
+		value := e.fields.Get(d.trigger.field)
+		if !e.fields.Has(d.trigger.field) {
+			obj, err := d.cacher.elements.object(e)
+			if err != nil {
+				continue // those who are given the event are told
+			}
+			value = d.trigger.value(obj)
+		}
+		if len(values) == 0 || values[0] != value {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// follow lets a watcher that has all events before position have those that come from the
+// dispatcher. It returns false if the dispatcher is ahead.
+func (d *dispatcher) follow(w *watcher, position, revision uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if position < d.position && !w.stopped {
+		return false
+	}
+	w.from, w.reached = position, revision
+	if w.stopped {
+		close(w.result)
+		return true
+	}
+	w.following = true
+	d.following.add(w)
+	return true
+}
+
+// terminateAll ends all watchers.
+func (d *dispatcher) terminateAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.terminateLocked()
+}
+
+func (d *dispatcher) terminateLocked() {
+	for w := range d.watchers {
+		w.stopLocked()
+	}
+}
+
+// wait waits for the goroutines of the watchers, after the Cacher was stopped.
+func (d *dispatcher) wait() {
+	d.mu.Lock()
+	d.stopped = true
+	d.terminateLocked()
+	d.mu.Unlock()
+	d.parked.Wait()
+}
+
+// bookmarkCheck is how often is looked whose bookmark is due.
+const bookmarkCheck = time.Second
+
+// runBookmarks sends bookmarks until ctx ends.
+func (d *dispatcher) runBookmarks(ctx context.Context) {
+	ticker := d.cacher.config.Clock.NewTicker(bookmarkCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C():
+			d.sendBookmarks(d.cacher.config.Clock.Now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendBookmarks sends those that are due. A parked watcher gets none: it has events to read.
+func (d *dispatcher) sendBookmarks(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var bookmark *watch.Event
+	for _, w := range d.bookmarks.due(now) {
+		if w.stopped {
+			continue
+		}
+		if w.following && d.revision >= w.reached {
+			if bookmark == nil {
+				made, err := d.cacher.bookmark(d.revision)
+				if err != nil {
+					d.cacher.config.Logger.Error(err, "Cannot make a bookmark", "resource", d.cacher.config.GroupResource)
+					return
+				}
+				bookmark = &made
+			}
+			w.offerBookmarkLocked(*bookmark)
+		}
+		d.bookmarks.add(w, now)
+	}
+}
+
+// bookmark returns the event that says that everything up to revision was sent.
+func (c *Cacher) bookmark(revision uint64) (watch.Event, error) {
+	obj := c.config.NewFunc()
+	err := c.config.Versioner.UpdateObject(obj, revision)
+	return watch.Event{Type: watch.Bookmark, Object: obj}, err
+}

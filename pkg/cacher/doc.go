@@ -1,0 +1,36 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cacher is the server half of the pipeline: a storage.Interface of k8s.io/apiserver
+// that answers reads and watches out of memory and passes writes on, as kube-apiserver's
+// watch cache does. It stands on the engine of package watchcache.
+//
+//	store, destroy, err := cacher.StorageWithCacher(nil, cacher.Options{})(config, ...)
+//
+// A [Cacher] lists and watches the storage below it with client-go's Reflector and writes what
+// it receives into an engine, which keeps the newest state, ordered and with indexes, and the
+// events of the last 75 seconds at least.
+//
+// # Reads
+//
+// Reads follow the rules of the Kubernetes API for resource versions: a consistent read asks
+// the storage for its revision, has it report progress, and waits until the cache has come so
+// far; a read at an exact revision, and every page of a list, is answered from the state of
+// that revision, which is made by undoing what has happened since. What the cache does not
+// have, the storage answers.
+//
+// # Watches
+//
+// One goroutine dispatches events: it puts each into the channels of the watchers whom it
+// may concern and never waits. A watcher whose channel is full is parked, and reads the
+// history in a goroutine of its own until it has caught up. It is told 410 when the history
+// has left it behind, and not before; so there is no time budget as in upstream's Cacher,
+// which closes a watch that is not read for some milliseconds, and a watcher that has nothing
+// to do takes no goroutine.
+//
+// # Concurrency
+//
+// All methods of Cacher are safe for concurrent use. The lock of the dispatcher comes before
+// that of the engine, and is held while one event is dispatched. Stop ends all goroutines and
+// waits for them.
+package cacher

@@ -1,0 +1,182 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"iter"
+	"strings"
+
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// found is the answer to a list.
+type found struct {
+	items  []watchcache.Item[*element]
+	last   string // the key of the last one
+	more   bool   // there is more to look at behind it
+	count  int64  // all that there was to look at, if nothing was filtered
+	looked int    // how many were looked at
+	index  string // the index that was used, empty for none
+}
+
+// find returns the objects of a list: those that are in state, have the key, or begin with
+// it if the list is recursive, do not stand before the key from, and match.
+func (c *Cacher) find(state *watchcache.Snapshot[*element], key, from string, opts storage.ListOptions) (found, error) {
+	match := newFilter(key, opts.Predicate, c.elements)
+	limit := limitOf(opts)
+	if !opts.Recursive {
+		return findOne(state, key, match)
+	}
+	if match.everything {
+		return page(state, key, from, limit), nil
+	}
+	if keys, index, ok := c.indexes.plan(state, key, opts.Predicate); ok {
+		return findAmong(state, keys, index, from, limit, match)
+	}
+	var f found
+	for item := range itemsFrom(state, key, from) {
+		if f.full(limit) {
+			f.more = true
+			break
+		}
+		if err := f.look(item, match); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// itemsFrom walks the objects whose keys begin with key and are not before from.
+func itemsFrom(state *watchcache.Snapshot[*element], key, from string) iter.Seq[watchcache.Item[*element]] {
+	first, ok := state.Get(from)
+	if !ok || !strings.HasPrefix(from, key) {
+		return state.Items(key, from)
+	}
+	return func(yield func(watchcache.Item[*element]) bool) {
+		if yield(first) {
+			state.Items(key, from)(yield)
+		}
+	}
+}
+
+// limitOf returns how many objects a list may have; zero is no limit. A list that takes
+// whatever the cache has gets all of it, as with upstream.
+func limitOf(opts storage.ListOptions) int {
+	if opts.Predicate.Limit <= 0 || opts.ResourceVersion == "0" {
+		return 0
+	}
+	return int(opts.Predicate.Limit)
+}
+
+func (f *found) full(limit int) bool { return limit > 0 && len(f.items) == limit }
+
+// look adds item if it matches.
+func (f *found) look(item watchcache.Item[*element], match *filter) error {
+	f.looked++
+	ok, err := match.matches(item.Key, item.Value)
+	if err != nil {
+		return err
+	}
+	if ok {
+		f.items, f.last = append(f.items, item), item.Key
+	}
+	return nil
+}
+
+func findOne(state *watchcache.Snapshot[*element], key string, match *filter) (f found, err error) {
+	item, ok := state.Get(key)
+	if ok {
+		err = f.look(item, match)
+	}
+	f.count = int64(f.looked)
+	return f, err
+}
+
+// page returns a page of everything below key. It counts without looking at the rest.
+func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f found) {
+	count := state.Count(key, from)
+	if _, ok := state.Get(from); ok && strings.HasPrefix(from, key) {
+		count++
+	}
+	size := count
+	if limit > 0 {
+		size = min(count, limit)
+	}
+	f.count, f.more = int64(count), size < count
+	f.items = make([]watchcache.Item[*element], 0, size)
+	for item := range itemsFrom(state, key, from) {
+		if len(f.items) == size {
+			break
+		}
+		f.items = append(f.items, item)
+	}
+	if size > 0 {
+		f.last = f.items[len(f.items)-1].Key
+	}
+	f.looked = len(f.items)
+	return f
+}
+
+// findAmong looks at the objects with the given keys, which are in order.
+func findAmong(state *watchcache.Snapshot[*element], keys []string, index, from string, limit int, match *filter) (found, error) {
+	f := found{index: index}
+	for _, key := range keys {
+		if key < from {
+			continue
+		}
+		if f.full(limit) {
+			f.more = true
+			break
+		}
+		item, ok := state.Get(key)
+		if !ok {
+			continue
+		}
+		if err := f.look(item, match); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// filter says which objects a list or a watch is about.
+type filter struct {
+	prefix     string
+	predicate  storage.SelectionPredicate
+	elements   *elements
+	everything bool // that has the prefix
+	sharded    bool
+}
+
+func newFilter(prefix string, p storage.SelectionPredicate, e *elements) *filter {
+	f := &filter{prefix: prefix, predicate: p, elements: e, everything: p.Empty()}
+	f.sharded = p.ShardSelector != nil && !p.ShardSelector.Empty() &&
+		utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch)
+	return f
+}
+
+// matches does not look at the prefix.
+func (f *filter) matches(key string, e *element) (bool, error) {
+	if f.everything {
+		return true, nil
+	}
+	if l := f.predicate.Label; l != nil && !l.Empty() && !l.Matches(e.labelView()) {
+		return false, nil
+	}
+	if s := f.predicate.Field; s != nil && !s.Empty() && !s.Matches(e.fields) {
+		return false, nil
+	}
+	if !f.sharded {
+		return true, nil
+	}
+	obj, err := f.elements.object(e)
+	if err != nil {
+		return false, err
+	}
+	return f.predicate.MatchesSharding(obj)
+}

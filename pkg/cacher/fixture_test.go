@@ -1,0 +1,379 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	upstream "k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/tarn-dev/tarn/pkg/cacher"
+)
+
+const podPrefix = "/pods/"
+
+var pods = schema.GroupResource{Resource: "pods"}
+
+var (
+	exampleScheme = sync.OnceValue(func() *runtime.Scheme {
+		scheme := runtime.NewScheme()
+		metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+		utilruntime.Must(example.AddToScheme(scheme))
+		utilruntime.Must(examplev1.AddToScheme(scheme))
+		return scheme
+	})
+	exampleCodec = sync.OnceValue(func() runtime.Codec {
+		scheme := exampleScheme()
+		pb := protobuf.NewSerializer(scheme, scheme)
+		return serializer.NewCodecFactory(scheme).CodecForVersions(pb, pb, schema.GroupVersions{examplev1.SchemeGroupVersion}, nil)
+	})
+)
+
+func newPod() runtime.Object     { return &example.Pod{} }
+func newPodList() runtime.Object { return &example.PodList{} }
+
+func podAttributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+	pod, ok := obj.(*example.Pod)
+	if !ok {
+		return nil, nil, fmt.Errorf("%T is not a pod", obj)
+	}
+	return pod.Labels, fields.Set{
+		"metadata.name":      pod.Name,
+		"metadata.namespace": pod.Namespace,
+		"spec.nodeName":      pod.Spec.NodeName,
+		"spec.restartPolicy": string(pod.Spec.RestartPolicy),
+		"status.phase":       string(pod.Status.Phase),
+	}, nil
+}
+
+// implementation is one of the storages that promise the same.
+type implementation struct {
+	name string
+	// start puts the implementation in front of etcd3.
+	start func(t testing.TB, s *setup, below storage.Interface) storage.Interface
+	// cached reports that it answers out of memory.
+	cached bool
+}
+
+// implementations are ours and those that it is compared with.
+func implementations() []implementation {
+	return []implementation{
+		{name: "tarn", start: startTarn, cached: true},
+		{name: "upstream", start: startUpstream, cached: true},
+		{name: "etcd3", start: func(_ testing.TB, _ *setup, below storage.Interface) storage.Interface { return below }},
+	}
+}
+
+// setup is what upstream's tests set up differently from one another.
+type setup struct {
+	codec       runtime.Codec
+	transformer value.Transformer
+	keyFunc     func(runtime.Object) (string, error)
+	triggers    storage.IndexerFuncs
+	indexers    toolscache.Indexers
+	options     cacher.Options
+}
+
+type option func(*setup)
+
+func newSetup(options ...option) *setup {
+	s := &setup{
+		codec:       exampleCodec(),
+		transformer: identity.NewEncryptCheckTransformer(),
+		keyFunc:     func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(podPrefix, obj) },
+	}
+	for _, o := range options {
+		o(s)
+	}
+	return s
+}
+
+func clusterScoped(s *setup) {
+	s.keyFunc = func(obj runtime.Object) (string, error) { return storage.NoNamespaceKeyFunc(podPrefix, obj) }
+}
+
+// indexed has the indexes that kube-apiserver has for Pods.
+func indexed(s *setup) {
+	s.triggers = storage.IndexerFuncs{"spec.nodeName": func(obj runtime.Object) string { return obj.(*example.Pod).Spec.NodeName }}
+	s.indexers = toolscache.Indexers{
+		storage.FieldIndex("spec.nodeName"): func(obj any) ([]string, error) {
+			return []string{obj.(*example.Pod).Spec.NodeName}, nil
+		},
+		storage.FieldIndex("metadata.namespace"): func(obj any) ([]string, error) {
+			return []string{obj.(*example.Pod).Namespace}, nil
+		},
+	}
+}
+
+func withCodec(c runtime.Codec) option { return func(s *setup) { s.codec = c } }
+
+func withTransformer(v value.Transformer) option { return func(s *setup) { s.transformer = v } }
+
+// fixture is a running implementation.
+type fixture struct {
+	storage.Interface
+	implementation implementation
+	etcd           *etcd3testing.EtcdTestServer
+	below          *faultyStorage
+}
+
+// run starts an implementation, which ends with the test.
+func run(t testing.TB, i implementation, options ...option) *fixture {
+	t.Helper()
+	s := newSetup(options...)
+	server, _ := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
+	t.Cleanup(func() { _ = server.V3Client.Close() }) // Terminate leaves the client open
+	versioner := storage.APIObjectVersioner{}
+	compactor := etcd3.NewCompactor(server.V3Client.Client, 0, clock.RealClock{}, nil)
+	t.Cleanup(compactor.Stop)
+	store, err := etcd3.New(server.V3Client, compactor, s.codec, newPod, newPodList, etcd3testing.PathPrefix(), podPrefix,
+		pods, s.transformer, etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(s.codec, versioner), versioner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	below := &faultyStorage{Interface: store}
+	return &fixture{Interface: i.start(t, s, below), implementation: i, etcd: server, below: below}
+}
+
+func startTarn(t testing.TB, s *setup, below storage.Interface) storage.Interface {
+	c, err := cacher.New(cacher.Config{
+		Storage: below, GroupResource: pods, ResourcePrefix: podPrefix, KeyFunc: s.keyFunc, GetAttrsFunc: podAttributes,
+		IndexerFuncs: s.triggers, Indexers: &s.indexers, NewFunc: newPod, NewListFunc: newPodList, Codec: s.codec,
+		Options: s.options,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	if err := c.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func startUpstream(t testing.TB, s *setup, below storage.Interface) storage.Interface {
+	c, err := upstream.NewCacherFromConfig(upstream.Config{
+		Storage: below, Versioner: storage.APIObjectVersioner{}, GroupResource: pods, ResourcePrefix: podPrefix,
+		KeyFunc: s.keyFunc, GetAttrsFunc: podAttributes, IndexerFuncs: s.triggers, Indexers: &s.indexers,
+		NewFunc: newPod, NewListFunc: newPodList, Codec: s.codec, Clock: compactionClock{},
+		EventsHistoryWindow: upstream.DefaultEventFreshDuration,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	if err := c.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d := upstream.NewCacheDelegator(c, below)
+	t.Cleanup(d.Stop)
+	return d
+}
+
+// compactionClock lets upstream's Cacher look for compactions often: it does so every 15
+// seconds, for which its own tests reach into it.
+type compactionClock struct{ clock.RealClock }
+
+func (c compactionClock) NewTimer(d time.Duration) clock.Timer {
+	return &compactionTimer{c.RealClock.NewTimer(quick(d))}
+}
+
+type compactionTimer struct{ clock.Timer }
+
+func (t *compactionTimer) Reset(d time.Duration) bool { return t.Timer.Reset(quick(d)) }
+
+func quick(d time.Duration) time.Duration {
+	if d == 15*time.Second {
+		return 20 * time.Millisecond
+	}
+	return d
+}
+
+// compact compacts etcd, and waits until the storage knows.
+func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion string) {
+	t.Helper()
+	revision, err := f.Versioner().ParseResourceVersion(resourceVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var version int64
+	for range 2 { // the first one learns the version of the record of compactions
+		if version, _, _, err = etcd3.Compact(ctx, f.etcd.V3Client.Client, version, int64(revision)); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(features.ListFromCacheSnapshot) { // else nobody looks for it
+		NewWithT(t).Eventually(f.CompactRevision).WithTimeout(10 * time.Second).Should(BeEquivalentTo(revision))
+	}
+}
+
+// restart is a compaction after which nobody has the events before: it breaks the watch of
+// the cache as well, which begins anew then.
+func (f *fixture) restart(ctx context.Context, t *testing.T, resourceVersion string) {
+	t.Helper()
+	f.compact(ctx, t, resourceVersion)
+	if !f.implementation.cached {
+		return
+	}
+	f.below.breakWatches()
+	NewWithT(t).Eventually(f.ReadinessCheck).WithTimeout(10*time.Second).WithPolling(time.Millisecond).ShouldNot(Succeed(), "the cache begins anew")
+	NewWithT(t).Eventually(f.ReadinessCheck).WithTimeout(10 * time.Second).Should(Succeed())
+}
+
+// increase raises the revision of etcd without a write to the resource.
+func (f *fixture) increase(ctx context.Context, t *testing.T) int64 {
+	t.Helper()
+	response, err := f.etcd.V3Client.KV.Put(ctx, "increaseRV", "ok")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Header.Revision
+}
+
+func (f *fixture) recorder() *storagetesting.KubernetesRecorder {
+	return f.etcd.V3Client.Kubernetes.(*storagetesting.KubernetesRecorder)
+}
+
+// keys lists the keys of all objects.
+func (f *fixture) keys(ctx context.Context) (keys []string, err error) {
+	list := &example.PodList{}
+	if err := f.GetList(ctx, podPrefix, storage.ListOptions{Predicate: storage.Everything, Recursive: true}, list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		key, err := storage.NamespaceKeyFunc(podPrefix, &list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// caughtUp is the storage whose Create returns when the cache has the object.
+type caughtUp struct{ *fixture }
+
+func (c *caughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
+		return err
+	}
+	for {
+		got := newPod()
+		err := c.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, got)
+		if err == nil && apiequality.Semantic.DeepEqual(got, out) {
+			return nil
+		}
+		if err != nil && !storage.IsNotFound(err) || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// faultyStorage is a storage whose watches can be broken and whose lists can be failed.
+type faultyStorage struct {
+	storage.Interface
+	failLists atomic.Int32 // how many more fail
+
+	mu      sync.Mutex
+	watches []*brokenWatch
+}
+
+var errInjected = errors.New("injected error")
+
+func (s *faultyStorage) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if s.failLists.Load() > 0 && s.failLists.Add(-1) >= 0 {
+		return errInjected
+	}
+	return s.Interface.GetList(ctx, key, opts, list)
+}
+
+func (s *faultyStorage) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	w, err := s.Interface.Watch(ctx, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	broken := &brokenWatch{Interface: w, result: make(chan watch.Event), breaks: make(chan struct{})}
+	go broken.forward(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches = append(s.watches, broken)
+	return broken, nil
+}
+
+// breakWatches ends all watches with a 410.
+func (s *faultyStorage) breakWatches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		close(w.breaks)
+	}
+	s.watches = nil
+}
+
+// brokenWatch is a watch until it breaks.
+type brokenWatch struct {
+	watch.Interface
+	result chan watch.Event
+	breaks chan struct{}
+}
+
+func (w *brokenWatch) ResultChan() <-chan watch.Event { return w.result }
+
+func (w *brokenWatch) forward(ctx context.Context) {
+	defer close(w.result)
+	defer w.Stop()
+	for {
+		var event watch.Event
+		var open bool
+		select {
+		case event, open = <-w.Interface.ResultChan():
+		case <-w.breaks:
+			status := apierrors.NewResourceExpired("injected").Status()
+			event, open = watch.Event{Type: watch.Error, Object: &status}, true
+		case <-ctx.Done():
+		}
+		if !open {
+			return
+		}
+		select {
+		case w.result <- event:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

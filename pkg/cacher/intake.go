@@ -1,0 +1,105 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// intake is what the Reflector writes into.
+type intake struct{ *Cacher }
+
+var (
+	_ toolscache.ReflectorStore         = intake{}
+	_ toolscache.ReflectorBookmarkStore = intake{}
+)
+
+// item returns what the engine gets of an object.
+func (in intake) item(raw any) (item watchcache.Item[*element], obj runtime.Object, err error) {
+	obj, ok := raw.(runtime.Object)
+	if !ok {
+		return item, nil, fmt.Errorf("the storage of %s gave a %T, which is no runtime.Object", in.config.GroupResource, raw)
+	}
+	if item.Revision, err = in.config.Versioner.ObjectResourceVersion(obj); err != nil {
+		return item, nil, err
+	}
+	if item.Key, err = in.config.KeyFunc(obj); err != nil {
+		return item, nil, fmt.Errorf("the key of an object of %s: %w", in.config.GroupResource, err)
+	}
+	return item, obj, nil
+}
+
+// Add implements ReflectorStore.
+func (in intake) Add(raw any) error { return in.Update(raw) }
+
+// Update implements ReflectorStore.
+func (in intake) Update(raw any) error {
+	item, obj, err := in.item(raw)
+	if err != nil {
+		return err
+	}
+	if item.Value, err = in.elements.keep(obj); err != nil {
+		return err
+	}
+	in.engine.Apply(watchcache.Change[*element]{Item: item})
+	in.metrics.received()
+	in.metrics.reached(item.Revision)
+	return nil
+}
+
+// Delete implements ReflectorStore. The object has the revision of the deletion.
+func (in intake) Delete(raw any) error {
+	item, _, err := in.item(raw)
+	if err != nil {
+		return err
+	}
+	in.engine.Apply(watchcache.Change[*element]{Item: item, Deleted: true})
+	in.metrics.received()
+	in.metrics.reached(item.Revision)
+	return nil
+}
+
+// Replace implements ReflectorStore.
+func (in intake) Replace(list []any, resourceVersion string) error {
+	revision, err := in.config.Versioner.ParseResourceVersion(resourceVersion)
+	if err != nil {
+		return err
+	}
+	items := make([]watchcache.Item[*element], 0, len(list))
+	for n, raw := range list {
+		list[n] = nil // one that is kept flat can be collected at once
+		item, obj, err := in.item(raw)
+		if err != nil {
+			return err
+		}
+		if item.Value, err = in.elements.keep(obj); err != nil {
+			return err
+		}
+		items = append(items, item)
+	}
+	in.engine.Replace(items, revision)
+	in.dispatcher.reset()
+	in.ready.set(true, nil)
+	in.metrics.initialized(revision)
+	return nil
+}
+
+// Bookmark implements ReflectorBookmarkStore.
+func (in intake) Bookmark(resourceVersion string) error {
+	revision, err := in.config.Versioner.ParseResourceVersion(resourceVersion)
+	if err != nil {
+		return err
+	}
+	in.engine.Bookmark(revision)
+	in.metrics.reached(revision)
+	return nil
+}
+
+// Resync implements ReflectorStore; there is nothing to do.
+func (in intake) Resync() error { return nil }

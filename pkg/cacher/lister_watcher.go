@@ -1,0 +1,72 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
+)
+
+// listerWatcher shows a storage to a Reflector.
+type listerWatcher struct {
+	storage storage.Interface
+	prefix  string
+	newList func() runtime.Object
+}
+
+var _ toolscache.ListerWatcherWithContext = (*listerWatcher)(nil)
+
+// ListWithContext implements ListerWatcherWithContext.
+func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list := l.newList()
+	err := l.storage.GetList(ctx, l.prefix, storage.ListOptions{
+		ResourceVersionMatch: options.ResourceVersionMatch,
+		Predicate: storage.SelectionPredicate{
+			Label: labels.Everything(), Field: fields.Everything(),
+			Limit: options.Limit, Continue: options.Continue,
+		},
+		Recursive: true,
+	}, list)
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// WatchWithContext implements ListerWatcherWithContext.
+func (l *listerWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	predicate := storage.Everything
+	predicate.AllowWatchBookmarks = options.AllowWatchBookmarks
+	return l.storage.Watch(ctx, l.prefix, storage.ListOptions{
+		ResourceVersion:   options.ResourceVersion,
+		Predicate:         predicate,
+		Recursive:         true,
+		ProgressNotify:    true,
+		SendInitialEvents: options.SendInitialEvents,
+	})
+}
+
+// List implements ListerWatcher.
+func (l *listerWatcher) List(options metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), options)
+}
+
+// Watch implements ListerWatcher.
+func (l *listerWatcher) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), options)
+}
+
+// IsWatchListSemanticsUnSupported tells a Reflector not to ask for a streaming list of a
+// storage that has none.
+func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(l.storage)
+}

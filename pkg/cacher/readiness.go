@@ -1,0 +1,145 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+)
+
+// readiness says whether the cache holds the state of the storage.
+type readiness struct {
+	clock clock.PassiveClock
+
+	mu         sync.Mutex // guards what follows
+	ready      bool
+	stopped    bool
+	generation int           // how often it became ready
+	reason     error         // why it is not, if that is known
+	since      time.Time     // the last change
+	changed    chan struct{} // closed and replaced with every change
+}
+
+func newReadiness(c clock.PassiveClock) *readiness {
+	return &readiness{clock: c, since: c.Now(), changed: make(chan struct{})}
+}
+
+var errStopped = errors.New("the cacher is stopped")
+
+// set makes it ready, or not ready for the given reason, which may be nil.
+func (r *readiness) set(ready bool, reason error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return
+	}
+	r.reason = reason
+	if r.ready == ready {
+		return
+	}
+	r.ready, r.since = ready, r.clock.Now()
+	if ready {
+		r.generation++
+	}
+	r.wakeLocked()
+}
+
+// stop makes it not ready for good.
+func (r *readiness) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready, r.stopped, r.reason = false, true, errStopped
+	r.wakeLocked()
+}
+
+func (r *readiness) wakeLocked() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// check returns how often the cache became ready, or an error if it is not.
+func (r *readiness) check() (generation int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.generation, r.errLocked()
+}
+
+func (r *readiness) errLocked() error {
+	switch {
+	case r.ready:
+		return nil
+	case r.stopped:
+		return errStopped
+	case r.reason == nil:
+		return errors.New("storage is (re)initializing")
+	}
+	return fmt.Errorf("storage is (re)initializing: %w", r.reason)
+}
+
+// wait waits until the cache is ready. The error is errStopped, or the cause for which ctx
+// ended.
+func (r *readiness) wait(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		ready, stopped, changed := r.ready, r.stopped, r.changed
+		r.mu.Unlock()
+		switch {
+		case ready:
+			return nil
+		case stopped:
+			return errStopped
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// firstWait bounds how long a request waits for a cache that was never ready: that of a
+// new resource is within milliseconds, and a client that is told to come back does so a
+// second later at the earliest.
+const firstWait = time.Second
+
+// admit returns the generation for a request. The error is a 429 that says when to come back.
+func (r *readiness) admit(ctx context.Context) (generation int, err error) {
+	if generation, err = r.check(); err == nil {
+		return generation, nil
+	}
+	if r.mayComeSoon() {
+		waiting, cancel := context.WithTimeout(ctx, firstWait)
+		_ = r.wait(waiting) // whether it came is checked next
+		cancel()
+		if generation, err = r.check(); err == nil {
+			return generation, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	return 0, apierrors.NewTooManyRequests(err.Error(), r.retryAfter())
+}
+
+// mayComeSoon reports that the cache is being initialized for the first time.
+func (r *readiness) mayComeSoon() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.generation == 0 && r.reason == nil && !r.stopped
+}
+
+// retryAfter is upstream's: one second at first, thirty for a cache that has been down for
+// a minute.
+func (r *readiness) retryAfter() (seconds int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int(min(30, max(1, math.Exp(0.06*r.clock.Since(r.since).Seconds()))))
+}

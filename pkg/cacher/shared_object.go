@@ -1,0 +1,172 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sharedObject is an object that many watchers are given. It is encoded once for each media
+// type, and copied for whoever wants to change it: by GetObject, or by a setter.
+type sharedObject struct {
+	mu      sync.Mutex // guards what follows
+	object  metaObject
+	owned   bool // object is a copy
+	encoded map[runtime.Identifier]*encoding
+}
+
+type metaObject interface {
+	runtime.Object
+	metav1.Object
+}
+
+// encoding is the object in one media type.
+type encoding struct {
+	once  sync.Once
+	bytes []byte
+	err   error
+}
+
+var (
+	_ runtime.CacheableObject = (*sharedObject)(nil)
+	_ metaObject              = (*sharedObject)(nil)
+)
+
+// share returns obj, which must not be changed any more, as an object for many.
+func share(obj runtime.Object) (*sharedObject, error) {
+	m, ok := obj.(metaObject)
+	if !ok {
+		return nil, fmt.Errorf("a %T has no metadata and cannot be given to watchers", obj)
+	}
+	return &sharedObject{object: m}, nil
+}
+
+// CacheEncode implements runtime.CacheableObject.
+func (o *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+	obj, e := o.encoding(id)
+	e.once.Do(func() {
+		var buffer bytes.Buffer
+		// Encoders set the kind while they write, and so must have a copy.
+		e.err = encode(obj.DeepCopyObject(), &buffer)
+		e.bytes = buffer.Bytes()
+	})
+	if e.err != nil {
+		return e.err
+	}
+	if s, ok := w.(runtime.Splice); ok {
+		s.Splice(e.bytes)
+		return nil
+	}
+	_, err := w.Write(e.bytes)
+	return err
+}
+
+func (o *sharedObject) encoding(id runtime.Identifier) (metaObject, *encoding) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e := o.encoded[id]
+	if e == nil {
+		if o.encoded == nil {
+			o.encoded = map[runtime.Identifier]*encoding{}
+		}
+		e = &encoding{}
+		o.encoded[id] = e
+	}
+	return o.object, e
+}
+
+// read returns the object, which does not change as long as nobody calls a setter.
+func (o *sharedObject) read() metaObject {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.object
+}
+
+// write changes a copy, and forgets what was encoded.
+func (o *sharedObject) write(change func(metav1.Object)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.object = o.object.DeepCopyObject().(metaObject)
+	o.encoded = nil
+	change(o.object)
+}
+
+// GetObject implements runtime.CacheableObject: it is the caller's own copy.
+func (o *sharedObject) GetObject() runtime.Object { return o.read().DeepCopyObject() }
+
+// GetObjectKind implements runtime.Object.
+func (o *sharedObject) GetObjectKind() schema.ObjectKind { return o.read().GetObjectKind() }
+
+// DeepCopyObject implements runtime.Object.
+func (o *sharedObject) DeepCopyObject() runtime.Object {
+	return &sharedObject{object: o.read().DeepCopyObject().(metaObject)}
+}
+
+// What follows implements metav1.Object.
+
+func (o *sharedObject) GetNamespace() string               { return o.read().GetNamespace() }
+func (o *sharedObject) GetName() string                    { return o.read().GetName() }
+func (o *sharedObject) GetGenerateName() string            { return o.read().GetGenerateName() }
+func (o *sharedObject) GetUID() types.UID                  { return o.read().GetUID() }
+func (o *sharedObject) GetResourceVersion() string         { return o.read().GetResourceVersion() }
+func (o *sharedObject) GetGeneration() int64               { return o.read().GetGeneration() }
+func (o *sharedObject) GetSelfLink() string                { return o.read().GetSelfLink() }
+func (o *sharedObject) GetCreationTimestamp() metav1.Time  { return o.read().GetCreationTimestamp() }
+func (o *sharedObject) GetDeletionTimestamp() *metav1.Time { return o.read().GetDeletionTimestamp() }
+func (o *sharedObject) GetDeletionGracePeriodSeconds() *int64 {
+	return o.read().GetDeletionGracePeriodSeconds()
+}
+func (o *sharedObject) GetLabels() map[string]string      { return o.read().GetLabels() }
+func (o *sharedObject) GetAnnotations() map[string]string { return o.read().GetAnnotations() }
+func (o *sharedObject) GetFinalizers() []string           { return o.read().GetFinalizers() }
+func (o *sharedObject) GetOwnerReferences() []metav1.OwnerReference {
+	return o.read().GetOwnerReferences()
+}
+func (o *sharedObject) GetManagedFields() []metav1.ManagedFieldsEntry {
+	return o.read().GetManagedFields()
+}
+
+func (o *sharedObject) SetNamespace(v string) { o.write(func(m metav1.Object) { m.SetNamespace(v) }) }
+func (o *sharedObject) SetName(v string)      { o.write(func(m metav1.Object) { m.SetName(v) }) }
+func (o *sharedObject) SetGenerateName(v string) {
+	o.write(func(m metav1.Object) { m.SetGenerateName(v) })
+}
+func (o *sharedObject) SetUID(v types.UID) { o.write(func(m metav1.Object) { m.SetUID(v) }) }
+func (o *sharedObject) SetResourceVersion(v string) {
+	o.write(func(m metav1.Object) { m.SetResourceVersion(v) })
+}
+func (o *sharedObject) SetGeneration(v int64) { o.write(func(m metav1.Object) { m.SetGeneration(v) }) }
+func (o *sharedObject) SetSelfLink(v string)  { o.write(func(m metav1.Object) { m.SetSelfLink(v) }) }
+func (o *sharedObject) SetCreationTimestamp(v metav1.Time) {
+	o.write(func(m metav1.Object) { m.SetCreationTimestamp(v) })
+}
+func (o *sharedObject) SetDeletionTimestamp(v *metav1.Time) {
+	o.write(func(m metav1.Object) { m.SetDeletionTimestamp(v) })
+}
+func (o *sharedObject) SetDeletionGracePeriodSeconds(v *int64) {
+	o.write(func(m metav1.Object) { m.SetDeletionGracePeriodSeconds(v) })
+}
+func (o *sharedObject) SetLabels(v map[string]string) {
+	o.write(func(m metav1.Object) { m.SetLabels(v) })
+}
+func (o *sharedObject) SetAnnotations(v map[string]string) {
+	o.write(func(m metav1.Object) { m.SetAnnotations(v) })
+}
+func (o *sharedObject) SetFinalizers(v []string) {
+	o.write(func(m metav1.Object) { m.SetFinalizers(v) })
+}
+func (o *sharedObject) SetOwnerReferences(v []metav1.OwnerReference) {
+	o.write(func(m metav1.Object) { m.SetOwnerReferences(v) })
+}
+func (o *sharedObject) SetManagedFields(v []metav1.ManagedFieldsEntry) {
+	o.write(func(m metav1.Object) { m.SetManagedFields(v) })
+}
