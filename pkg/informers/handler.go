@@ -143,19 +143,12 @@ func (r *registration) run(ctx context.Context) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer close(r.ended)
 	defer r.subscription.Close()
-	until, cancel := r.untilResync(ctx)
+	due := r.dueAfter(r.informer.clock.Now())
+	until, cancel := untilResync(ctx, due)
 	defer func() { cancel() }()
 	for {
 		batch, err := r.subscription.Next(until)
-		switch {
-		case errors.Is(err, errResync):
-			if state, ok := r.subscription.State(); ok {
-				r.resyncTo(ctx, state)
-				cancel()
-				until, cancel = r.untilResync(ctx)
-			}
-			continue
-		case err != nil:
+		if err != nil && !errors.Is(err, errResync) {
 			return
 		}
 		if batch.Diff != nil {
@@ -166,6 +159,12 @@ func (r *registration) run(ctx context.Context) {
 				return
 			}
 			r.deliver(ctx, &batch.Events[n])
+		}
+		if !due.IsZero() && until.Err() != nil { // also if there are always events to come
+			r.resyncTo(ctx, r.subscription.State())
+			cancel()
+			due = r.dueNext(due)
+			until, cancel = untilResync(ctx, due)
 		}
 	}
 }
@@ -184,12 +183,20 @@ func (r *registration) dueAfter(now time.Time) time.Time {
 	return begin.Add(checks * check)
 }
 
+// dueNext returns when the resync after the one that was due is due: those that the
+// handler was too slow for are left out.
+func (r *registration) dueNext(due time.Time) time.Time {
+	for now := r.informer.clock.Now(); !due.After(now); {
+		due = r.dueAfter(due) // not after now, which is later: that would leave one out
+	}
+	return due
+}
+
 // errResync is the cause for which waiting for events ends when a resync is due.
 var errResync = errors.New("resync")
 
 // untilResync returns a context that ends with ctx, or when the next resync is due.
-func (r *registration) untilResync(ctx context.Context) (context.Context, context.CancelFunc) {
-	due := r.dueAfter(r.informer.clock.Now())
+func untilResync(ctx context.Context, due time.Time) (context.Context, context.CancelFunc) {
 	if due.IsZero() {
 		return ctx, func() {}
 	}

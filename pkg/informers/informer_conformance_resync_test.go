@@ -4,6 +4,9 @@
 package informers
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,5 +150,43 @@ func TestInformerResyncsALateHandlerByDefault(t *testing.T) {
 		byDefault.take()
 		r.follow(h, moment{at: 11 * time.Second}, moment{21 * time.Second, []string{"update ns/a=1>1"}})
 		r.Expect(byDefault.take()).To(Equal([]string{"update ns/a=1>1", "update ns/a=1>1"}))
+	})
+}
+
+// TestInformerResyncsAHandlerThatIsAlwaysBehind: by the time that it returns from an event,
+// the next one is there.
+func TestInformerResyncsAHandlerThatIsAlwaysBehind(t *testing.T) {
+	eachInformer(t, setting{resync: 10 * time.Second}, func(r *rig) {
+		h := &recording{}
+		version := 1
+		h.before = func(event string) {
+			before, after, _ := strings.Cut(event, ">")
+			if resync := strings.HasSuffix(before, "="+after); strings.Contains(event, "ns/busy") && !resync {
+				version++
+				r.server.put(configMap("ns/busy", strconv.Itoa(version)))
+				time.Sleep(700 * time.Millisecond)
+			}
+		}
+		r.handle(h)
+		r.server.put(configMap("ns/busy", "1"), configMap("ns/idle", "1"))
+		r.start()
+		r.elapse(time.Minute)
+		told := h.take()
+		resyncs := slices.DeleteFunc(slices.Clone(told), func(event string) bool { return event != "update ns/idle=1>1" })
+		r.Expect(len(resyncs)).To(BeNumerically("~", 5, 1), "%q", told)
+	})
+}
+
+func TestInformerResyncsAHandlerThatTakesItsTimeEveryPeriod(t *testing.T) {
+	eachInformer(t, setting{resync: 10 * time.Second}, func(r *rig) {
+		h := &recording{before: func(string) { time.Sleep(time.Millisecond) }}
+		r.handle(h)
+		r.server.put(configMap("ns/a", "1"))
+		r.start()
+		r.elapse(time.Second)
+		r.follow(h,
+			moment{at: 8 * time.Second}, moment{10 * time.Second, []string{"update ns/a=1>1"}},
+			moment{at: 18 * time.Second}, moment{20 * time.Second, []string{"update ns/a=1>1"}},
+			moment{at: 28 * time.Second}, moment{30 * time.Second, []string{"update ns/a=1>1"}})
 	})
 }

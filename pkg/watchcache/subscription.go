@@ -95,16 +95,19 @@ func (s *Subscription[V]) Next(ctx context.Context) (Batch[V], error) {
 	}
 }
 
-// State returns the state of now if it is what the subscriber has seen: if it has
-// consumed everything that there is.
-func (s *Subscription[V]) State() (*Snapshot[V], bool) {
+// State returns the state that the subscriber has seen when it has consumed everything
+// that it was given.
+func (s *Subscription[V]) State() *Snapshot[V] {
 	e := s.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.base != nil || s.given != e.window.next {
-		return nil, false
+	switch {
+	case s.base != nil:
+		return s.base
+	case s.given == e.window.next:
+		return e.snapshotLocked()
 	}
-	return e.snapshotLocked(), true
+	return e.seenLocked(s)
 }
 
 // poll returns the next batch, or else a channel that is closed at the next change.
@@ -156,17 +159,23 @@ func (e *Engine[V]) outrunLocked(first uint64) {
 }
 
 // lagLocked makes an active subscriber lagging: it keeps the state after the events
-// that it was given. That is the state of now without the events that it was not
-// given, all of which are in the window.
+// that it was given.
 func (e *Engine[V]) lagLocked(s *Subscription[V]) {
 	if s.base != nil {
 		return
 	}
-	given := s.given
-	base := &Snapshot[V]{items: e.items.Copy(), position: given}
-	for p := e.window.next; p > given; p-- {
-		base.undo(&e.window.at(p - 1).event)
-	}
+	base := e.seenLocked(s)
 	e.acknowledgeLocked(s, e.window.next)
 	s.base = base
+}
+
+// seenLocked returns the state after the events that an active subscriber was given,
+// without indexes. That is the state of now without the events that it was not given, all
+// of which are in the window.
+func (e *Engine[V]) seenLocked(s *Subscription[V]) *Snapshot[V] {
+	seen := &Snapshot[V]{items: e.items.Copy(), position: s.given}
+	for p := e.window.next; p > s.given; p-- {
+		seen.undo(&e.window.at(p - 1).event)
+	}
+	return seen
 }
