@@ -12,7 +12,8 @@
 //	                                                 on the engine └► CacheReader: Get, List
 //	└────────────── envtest ───────────┘    └────────────────── pkg/cache ─────────────────┘
 //
-// The pages in docs say how the parts work: flat.md, engine.md, index.md, design.md.
+// The pages in docs say how the parts work: pipeline.md, flat.md, engine.md, index.md,
+// design.md.
 //
 // # Packages
 //
