@@ -23,9 +23,13 @@ func (d *decoder) documentBeside(into *map[string]any, like map[string]any) {
 	default:
 		meta := d.contentBeside(like["metadata"])
 		h, otherH := d.uvarint(), b.uvarint()
-		if h&contentMask != contentMap || otherH&contentMask != contentMap {
+		if h&contentMask != contentMap {
 			d.fail()
 			return
+		}
+		if otherH&contentMask != contentMap {
+			b.fail() // corrupt, which does not concern this object
+			otherH = 0
 		}
 		*into = d.pairsBeside(h>>contentBits, otherH>>contentBits, 1, like)
 		if *into != nil {

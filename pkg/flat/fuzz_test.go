@@ -37,10 +37,14 @@ func corpus(t testing.TB) ([]*flat.Codec, []flat.Object) {
 func readAll(t testing.TB, c *flat.Codec, o, good flat.Object, like any) {
 	for _, pair := range [][2]flat.Object{{o, good}, {good, o}, {o, o}} {
 		beside := reflect.New(c.Type()).Interface()
-		if err := c.DecodeBeside(pair[0], beside, pair[1], like); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
+		err := c.DecodeBeside(pair[0], beside, pair[1], like)
+		if err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
 			t.Fatal(err)
 		}
 		_, _ = c.Encode(beside, nil) // reads all of it
+		if err != nil && pair[0] == good {
+			t.Fatalf("an object cannot be read beside a damaged one: %v", err)
+		}
 	}
 	into := reflect.New(c.Type())
 	if err := c.Decode(o, into.Interface()); err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {

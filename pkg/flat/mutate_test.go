@@ -39,6 +39,13 @@ func mutate(v reflect.Value) int {
 		return n + 1
 	case reflect.Slice:
 		full := v.Slice(0, v.Cap())
+		if v.Type().Elem().Kind() == reflect.Uint8 { // damaged objects may have very many
+			bytes := full.Bytes()
+			for i := range bytes {
+				bytes[i] = ^bytes[i]
+			}
+			return len(bytes)
+		}
 		n := 0
 		for i := range full.Len() {
 			n += mutate(full.Index(i))
