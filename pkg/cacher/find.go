@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
@@ -35,8 +36,8 @@ func (c *Cacher) find(state *watchcache.Snapshot[*element], key, from string, op
 	if match.everything {
 		return page(state, key, from, limit), nil
 	}
-	if keys, index, ok := c.indexes.plan(state, key, opts.Predicate); ok {
-		return findAmong(state, keys, index, from, limit, match)
+	if plan, names, ok := c.indexes.plan(state, key, opts.Predicate); ok {
+		return findAmong(state, plan, names, from, limit, match)
 	}
 	var f found
 	for item := range itemsFrom(state, key, from) {
@@ -122,10 +123,14 @@ func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f 
 	return f
 }
 
-// findAmong looks at the objects with the given keys, which are in order.
-func findAmong(state *watchcache.Snapshot[*element], keys []string, index, from string, limit int, match *filter) (found, error) {
-	f := found{index: index}
-	for _, key := range keys {
+// findAmong looks at the objects to which a plan leads.
+func findAmong(state *watchcache.Snapshot[*element], plan index.Plan, names, from string, limit int, match *filter) (found, error) {
+	f := found{index: names}
+	after, _ := strings.CutSuffix(from, "\x00") // the end of the page before
+	if after == from {
+		after = ""
+	}
+	for key := range plan.KeysAfter(after) {
 		if key < from {
 			continue
 		}

@@ -20,7 +20,7 @@ import (
 type Engine struct {
 	engine  *watchcache.Engine[object.Object]
 	objects *object.Form
-	labels  *labelIndexes
+	labels  *watchcache.OnDemand[object.Object]
 	pages   *pages
 }
 
@@ -33,7 +33,7 @@ func NewEngine(engine *watchcache.Engine[object.Object], form *object.Form) *Eng
 }
 
 func newEngine(engine *watchcache.Engine[object.Object], form *object.Form, clock clock.PassiveClock) *Engine {
-	return &Engine{engine: engine, objects: form, labels: newLabelIndexes(engine, clock), pages: newPages()}
+	return &Engine{engine: engine, objects: form, labels: watchcache.NewOnDemand(engine, clock), pages: newPages()}
 }
 
 // ValuesOf returns what an engine needs to index objects of form: the values of
@@ -121,29 +121,8 @@ func (s *Engine) snapshot(q query) (*watchcache.Snapshot[object.Object], error) 
 		}
 		return state.(*watchcache.Snapshot[object.Object]), nil
 	}
-	s.labels.ask(s.worthIndexing(q))
+	s.askForIndexes(q)
 	return s.engine.Snapshot(), nil
-}
-
-// worthIndexing returns the labels whose indexes would spare q work: none if there is
-// little to look at anyway.
-func (s *Engine) worthIndexing(q query) []string {
-	prefix := Prefix(q.namespace)
-	keys := index.LabelKeysIn(q.labels, prefix)
-	if len(keys) == 0 || q.key != "" || q.fields.Nothing() {
-		return nil
-	}
-	snapshot := s.engine.Snapshot()
-	if _, few := index.NewPlan(nil, q.fields, snapshot.Index, prefix, scanWorth+1); few {
-		return nil
-	}
-	count := 0
-	for range snapshot.Items(prefix, "") {
-		if count++; count > scanWorth {
-			return keys
-		}
-	}
-	return nil
 }
 
 func (s *Engine) matches(it watchcache.Item[object.Object], q query) bool {

@@ -5,9 +5,9 @@ package reader
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +81,11 @@ func (l *labelled) pass(d time.Duration) { l.clock.SetTime(l.clock.Now().Add(d))
 
 // indexed returns the labels that are indexed, which the engine must agree with.
 func (l *labelled) indexed() []string {
-	keys := slices.Sorted(maps.Keys(l.labels.asked))
+	keys := l.labels.Asked()
+	for n := range keys {
+		keys[n] = strings.TrimPrefix(keys[n], index.LabelName(""))
+	}
+	slices.Sort(keys)
 	snapshot := l.engine.Snapshot()
 	for n := range 40 {
 		key := fmt.Sprint("label", n)
@@ -134,7 +138,7 @@ func TestAnIndexCalledLikeALabel(t *testing.T) {
 	const name = "label:label1"
 	l.Expect(l.AddField(name, func(o client.Object) []string { return []string{o.GetName()} })).To(Succeed())
 	l.Expect(l.list("label1=value1")).To(Equal(100))
-	l.pass(coldAfter)
+	l.pass(watchcache.ColdAfter)
 	l.list("")
 	l.Expect(l.indexed()).To(BeEmpty())
 	postings := l.engine.Snapshot().Index(name)
@@ -146,27 +150,27 @@ func TestColdLabelIndexesAreDropped(t *testing.T) {
 	l := newLabelled(t, 200)
 	l.list("label1=value1")
 	l.list("label2=value1")
-	l.pass(coldAfter - time.Second)
+	l.pass(watchcache.ColdAfter - time.Second)
 	l.list("label2=value1")
 	l.Expect(l.indexed()).To(Equal([]string{"label1", "label2"}), "neither is cold")
 	l.pass(time.Minute)
 	l.list("")
 	l.Expect(l.indexed()).To(Equal([]string{"label2"}), "a list of everything looks for cold ones, too")
-	l.pass(coldAfter)
+	l.pass(watchcache.ColdAfter)
 	l.Expect(l.list("label2=value1")).To(Equal(67))
 	l.Expect(l.indexed()).To(Equal([]string{"label2"}), "it was built again")
 }
 
 func TestTheNumberOfLabelIndexesIsBounded(t *testing.T) {
 	l := newLabelled(t, 200)
-	for n := range maxLabelIndexes {
+	for n := range watchcache.MaxOnDemand {
 		l.list(fmt.Sprintf("label%d=value0", n))
 		l.pass(time.Second)
 	}
-	l.Expect(l.indexed()).To(HaveLen(maxLabelIndexes))
+	l.Expect(l.indexed()).To(HaveLen(watchcache.MaxOnDemand))
 	l.list("label0=value0")
 	l.list("label33=value0")
-	l.Expect(l.indexed()).To(And(HaveLen(maxLabelIndexes), ContainElements("label0", "label33"), Not(ContainElement("label1"))),
+	l.Expect(l.indexed()).To(And(HaveLen(watchcache.MaxOnDemand), ContainElements("label0", "label33"), Not(ContainElement("label1"))),
 		"the one asked for longest ago has gone")
 
 	var all string
@@ -174,7 +178,7 @@ func TestTheNumberOfLabelIndexesIsBounded(t *testing.T) {
 		all += fmt.Sprintf(",label%d=value0", n)
 	}
 	l.Expect(l.list(all[1:])).To(Equal(1), "only the first has every value0")
-	l.Expect(l.indexed()).To(HaveLen(maxLabelIndexes))
+	l.Expect(l.indexed()).To(HaveLen(watchcache.MaxOnDemand))
 }
 
 func TestTheMemoryOfLabelIndexesIsTold(t *testing.T) {
@@ -190,7 +194,7 @@ func TestTheMemoryOfLabelIndexesIsTold(t *testing.T) {
 	l.Expect(two.Number).To(Equal(2))
 	l.Expect(two.Postings).To(Equal(400))
 	l.Expect(two.Bytes).To(BeNumerically(">", 2*one.Bytes), "it has more values")
-	l.pass(coldAfter)
+	l.pass(watchcache.ColdAfter)
 	l.list("")
 	l.Expect(l.LabelIndexes()).To(Equal(LabelIndexes{}))
 }

@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// ScanWorth is the number of objects up to which looking at all of them is quicker
-	// than an index, and an index is not worth its memory.
-	ScanWorth = 128
 	// MaxOnDemand bounds what queries by ever other indexes cost: each index is kept up
 	// with every write. The kinds of an operator are listed by a handful of labels.
 	MaxOnDemand = 32
@@ -46,18 +43,27 @@ func NewOnDemand[V any](engine *Engine[V], clock clock.PassiveClock, fixed ...st
 
 // Ask says that a query can use the indexes with these names, builds those that are
 // missing, and drops those that are cold or, if there are too many, were asked for longest
-// ago. Every query calls it, also one that asks for none.
+// ago. Every query calls it, also one that asks for none. Others need not wait while one of
+// them has an index built: they do without meanwhile.
 func (d *OnDemand[V]) Ask(names ...string) {
+	for _, name := range d.missing(names) {
+		d.engine.AddIndex(name)
+		d.mu.Lock()
+		if _, ok := d.asked[name]; !ok { // dropped meanwhile
+			d.engine.RemoveIndex(name)
+		}
+		d.mu.Unlock()
+	}
+}
+
+// missing notes that names were asked for, and returns those that are to be built.
+func (d *OnDemand[V]) missing(names []string) (missing []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
 	if now.Sub(d.checked) >= coldCheck {
 		d.dropColdLocked(now)
 	}
-	if len(names) == 0 || d.engine.Len() <= ScanWorth {
-		return
-	}
-	var missing []string
 	for _, name := range names[:min(len(names), MaxOnDemand)] {
 		if _, ok := d.asked[name]; ok {
 			d.asked[name] = now
@@ -68,8 +74,8 @@ func (d *OnDemand[V]) Ask(names ...string) {
 	for _, name := range missing {
 		d.makeRoomLocked()
 		d.asked[name] = now
-		d.engine.AddIndex(name)
 	}
+	return missing
 }
 
 // Asked returns the names of the indexes that were made, in no order.
