@@ -25,17 +25,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tarn-dev/tarn/envtest"
@@ -159,41 +156,37 @@ var _ = Describe("an environment", func() {
 	}, SpecTimeout(patience))
 })
 
+// defaultDecorator is what environments of this run have whose options name none.
+func defaultDecorator() envtest.StorageDecorator {
+	GinkgoHelper()
+	decorator, err := envtest.DecoratorNamed(os.Getenv("TARN_WATCH_CACHE"))
+	Expect(err).NotTo(HaveOccurred())
+	return decorator
+}
+
 // failingFor is the default decorator, except for one resource.
 func failingFor(name string) envtest.StorageDecorator {
-	return func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
-		if resource.Resource != name {
-			return envtest.UpstreamCacher(resource, store)
-		}
-		return func(
-			*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
-			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
-		) (storage.Interface, factory.DestroyFunc, error) {
+	return decorated(defaultDecorator(), func(m storeMaker) (storage.Interface, factory.DestroyFunc, error) {
+		if m.resource.Resource == name {
 			return nil, nil, errors.New("no store for " + name)
 		}
-	}
+		return m.make(m.keyFunc)
+	})
 }
 
 // counting is the default decorator, and counts stores.
 func counting(made, destroyed *atomic.Int32) envtest.StorageDecorator {
-	return func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
-		next := envtest.UpstreamCacher(resource, store)
-		return func(
-			config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
-			newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-			indexers *cache.Indexers,
-		) (storage.Interface, factory.DestroyFunc, error) {
-			s, destroy, err := next(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
-			if err != nil {
-				return nil, nil, err
-			}
-			made.Add(1)
-			return s, sync.OnceFunc(func() {
-				destroy()
-				destroyed.Add(1)
-			}), nil
+	return decorated(defaultDecorator(), func(m storeMaker) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := m.make(m.keyFunc)
+		if err != nil {
+			return nil, nil, err
 		}
-	}
+		made.Add(1)
+		return store, sync.OnceFunc(func() {
+			destroy()
+			destroyed.Add(1)
+		}), nil
+	})
 }
 
 var _ = Describe("Options", func() {

@@ -22,8 +22,13 @@ type Options struct {
 	CRDDirectoryPaths []string
 
 	// StorageDecorator chooses what stands between request handlers and etcd, resource by resource. The default is
-	// UpstreamCacher.
+	// Cacher, or the one that the environment variable TARN_WATCH_CACHE names: tarn, upstream or none.
 	StorageDecorator StorageDecorator
+
+	// CheckConsistency compares each watch cache with etcd before it is destroyed, and lets Stop return an error if they
+	// differ. Stores take part that have a method CheckConsistency(context.Context) error, as those of Cacher have. The
+	// environment variable TARN_CHECK_CONSISTENCY=true does so for all environments.
+	CheckConsistency bool
 
 	// ServiceResolver finds the Services that webhook configurations and conversion webhooks name. Without it such
 	// webhooks fail, and those with a URL work.
@@ -61,14 +66,17 @@ func (o Options) validate() error {
 	if o.StopGracePeriod < 0 {
 		errs = append(errs, fmt.Errorf("envtest.Options.StopGracePeriod is %s: use zero to stop at once", o.StopGracePeriod))
 	}
+	if _, err := o.storageDecorator(); err != nil {
+		errs = append(errs, fmt.Errorf("envtest.Options.StorageDecorator is not set: %w", err))
+	}
 	return errors.Join(errs...)
 }
 
-func (o Options) storageDecorator() StorageDecorator {
+func (o Options) storageDecorator() (StorageDecorator, error) {
 	if o.StorageDecorator == nil {
-		return UpstreamCacher
+		return defaultDecorator()
 	}
-	return o.StorageDecorator
+	return o.StorageDecorator, nil
 }
 
 func (o Options) serviceResolver() ServiceResolver {

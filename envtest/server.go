@@ -5,6 +5,7 @@ package envtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -55,6 +56,7 @@ type server struct {
 	catalog  *catalog
 	loopback *loopback
 	custom   customStores
+	checks   *consistency
 	prepared chan struct{} // closed when the OpenAPI documents are served
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	run      context.Context
@@ -64,7 +66,7 @@ type server struct {
 
 // newServer puts the parts together; start runs them. pair and tokens are the server's identity and its users.
 func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, users *tokens) (_ *server, err error) {
-	s := &server{serving: listener, prepared: make(chan struct{})}
+	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{})}
 	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer func() {
 		if err != nil {
@@ -76,7 +78,11 @@ func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, u
 		return nil, err
 	}
 	learnProgress(s.run)
-	stores := &stores{etcd: etcd, decorate: opts.storageDecorator()}
+	decorate, err := opts.storageDecorator()
+	if err != nil {
+		return nil, err
+	}
+	stores := &stores{etcd: etcd, decorate: decorate, checks: s.checks}
 	config, err := s.config(opts, stores, users)
 	if err != nil {
 		return nil, err
@@ -299,7 +305,7 @@ func (s *server) stop(grace time.Duration) error {
 	s.custom.refuse() // before the CRD server destroys those that it knows of
 	s.crds.GenericAPIServer.Destroy()
 	s.custom.close(releasePatience)
-	return err
+	return errors.Join(err, s.checks.err())
 }
 
 // restConfig is a client configuration for the server.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
@@ -34,64 +33,11 @@ const (
 
 var crdResource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
 
-// StorageDecorator chooses what stands between the request handlers of a resource and etcd. store makes the plain
-// etcd3 store of that resource, on the environment's own etcd; a decorator calls it for the store below and returns a
-// decorator that gives the handlers something better, or store itself. The destroy function that a decorator returns may
-// be called more than once and has to be quick: custom resources' stores are replaced when their CRD changes.
-//
-// It is called for each resource, from several goroutines when CRDs come and go.
-type StorageDecorator func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator
-
-// Undecorated leaves reads and watches to etcd. Watches get no periodic bookmarks then.
-func Undecorated(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
-	return store
-}
-
-// UpstreamCacher puts k8s.io/apiserver's own Cacher in front of etcd, as kube-apiserver does.
-func UpstreamCacher(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		raw, destroyRaw, err := store(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
-		if err != nil {
-			return nil, nil, err
-		}
-		clock := newEndingClock()
-		c, err := cacher.NewCacherFromConfig(cacher.Config{
-			Storage:             raw,
-			Versioner:           storage.APIObjectVersioner{},
-			GroupResource:       config.GroupResource,
-			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      resourcePrefix,
-			KeyFunc:             keyFunc,
-			NewFunc:             newFunc,
-			NewListFunc:         newListFunc,
-			GetAttrsFunc:        attributes,
-			IndexerFuncs:        triggers,
-			Indexers:            indexers,
-			Codec:               config.Codec,
-			Clock:               clock,
-		})
-		if err != nil {
-			destroyRaw()
-			return nil, nil, fmt.Errorf("create a watch cache for %s: %w", config.GroupResource, err)
-		}
-		delegator := cacher.NewCacheDelegator(c, raw)
-		return delegator, sync.OnceFunc(func() {
-			delegator.Stop()
-			c.Stop()
-			clock.end()
-			destroyRaw()
-		}), nil
-	}
-}
-
 // stores makes the stores of one server.
 type stores struct {
 	etcd     *etcd
 	decorate StorageDecorator
+	checks   *consistency // nil if it is not checked
 }
 
 // plain implements generic.StorageDecorator: an etcd3 store on the in-process etcd.
@@ -119,7 +65,7 @@ func (s *stores) options(resource schema.GroupResource, codec runtime.Codec, ver
 	config := storagebackend.NewDefaultConfig(registryPrefix, codec)
 	config.EncodeVersioner = versioner
 	config.CompactionInterval = 0 // etcd compacts itself
-	decorator := s.decorate(resource, s.plain)
+	decorator := s.checks.of(resource, s.decorate(resource, s.plain))
 	if resource == crdResource {
 		decorator = establishedEarlier(decorator)
 	}

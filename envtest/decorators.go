@@ -1,0 +1,118 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	upstream "k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/pkg/cacher"
+)
+
+// StorageDecorator chooses what stands between the request handlers of a resource and etcd. store makes the plain
+// etcd3 store of that resource, on the environment's own etcd; a decorator calls it for the store below and returns a
+// decorator that gives the handlers something better, or store itself. The destroy function that a decorator returns may
+// be called more than once and has to be quick: custom resources' stores are replaced when their CRD changes.
+//
+// It is called for each resource, from several goroutines when CRDs come and go. Cacher, UpstreamCacher and Undecorated
+// are such functions; one that asks for the resource chooses among them, as --watch-cache and --watch-cache-sizes of
+// kube-apiserver do.
+type StorageDecorator func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator
+
+// Cacher puts the Cacher of package cacher in front of etcd.
+func Cacher(options cacher.Options) StorageDecorator {
+	return func(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+		return cacher.StorageWithCacher(store, options)
+	}
+}
+
+// Undecorated leaves reads and watches to etcd. Watches get no periodic bookmarks then.
+func Undecorated(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+	return store
+}
+
+// UpstreamCacher puts k8s.io/apiserver's own Cacher in front of etcd, as kube-apiserver does.
+func UpstreamCacher(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		raw, destroyRaw, err := store(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+		if err != nil {
+			return nil, nil, err
+		}
+		clock := newEndingClock()
+		c, err := upstream.NewCacherFromConfig(upstream.Config{
+			Storage:             raw,
+			Versioner:           storage.APIObjectVersioner{},
+			GroupResource:       config.GroupResource,
+			EventsHistoryWindow: config.EventsHistoryWindow,
+			ResourcePrefix:      resourcePrefix,
+			KeyFunc:             keyFunc,
+			NewFunc:             newFunc,
+			NewListFunc:         newListFunc,
+			GetAttrsFunc:        attributes,
+			IndexerFuncs:        triggers,
+			Indexers:            indexers,
+			Codec:               config.Codec,
+			Clock:               clock,
+		})
+		if err != nil {
+			destroyRaw()
+			return nil, nil, fmt.Errorf("create a watch cache for %s: %w", config.GroupResource, err)
+		}
+		delegator := upstream.NewCacheDelegator(c, raw)
+		return delegator, sync.OnceFunc(func() {
+			delegator.Stop()
+			c.Stop()
+			clock.end()
+			destroyRaw()
+		}), nil
+	}
+}
+
+// watchCacheVariable names the decorator of environments whose options have none, so that a suite can be run on another
+// watch cache as it is.
+const watchCacheVariable = "TARN_WATCH_CACHE"
+
+// The names of the decorators.
+const (
+	tarnWatchCache     = "tarn"
+	upstreamWatchCache = "upstream"
+	noWatchCache       = "none"
+)
+
+// DecoratorNamed returns a decorator by its name, for flags and environment variables: "tarn" is Cacher without options,
+// and so is the empty name; "upstream" is UpstreamCacher, "none" is Undecorated. Other names are an error.
+func DecoratorNamed(name string) (StorageDecorator, error) {
+	switch name {
+	case "", tarnWatchCache:
+		return Cacher(cacher.Options{}), nil
+	case upstreamWatchCache:
+		return UpstreamCacher, nil
+	case noWatchCache:
+		return Undecorated, nil
+	}
+	return nil, fmt.Errorf("there is no watch cache %q: use %s, %s or %s", name, tarnWatchCache, upstreamWatchCache, noWatchCache)
+}
+
+// defaultDecorator is the one that the process's environment names.
+func defaultDecorator() (StorageDecorator, error) {
+	decorator, err := DecoratorNamed(os.Getenv(watchCacheVariable))
+	if err != nil {
+		return nil, fmt.Errorf("environment variable %s: %w", watchCacheVariable, err)
+	}
+	return decorator, nil
+}
