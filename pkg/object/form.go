@@ -176,6 +176,7 @@ func (f *Form) MaterializeBeside(o, other Object, like any) (any, error) {
 		return nil, err
 	}
 	f.check(made, o.flat)
+	namesOf(made, like)
 	return made, nil
 }
 

@@ -162,6 +162,13 @@ func TestWhatUsersKeepOfAnObjectDoesNotKeepTheObject(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			return made.(metav1.Object)
 		},
+		"MaterializeBeside": func(g *WithT, f form, o object.Object) metav1.Object {
+			like, err := f.Copy(o)
+			g.Expect(err).NotTo(HaveOccurred())
+			made, err := f.MaterializeBeside(o, o, like)
+			g.Expect(err).NotTo(HaveOccurred())
+			return made.(metav1.Object)
+		},
 		"MetadataInto": func(g *WithT, f form, o object.Object) metav1.Object {
 			into := &metav1.ObjectMeta{}
 			g.Expect(f.MetadataInto(o, into)).To(Succeed())

@@ -5,6 +5,7 @@ package object
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -28,5 +29,31 @@ func ownNames(obj any) {
 	}
 	if uid != "" {
 		m.SetUID(types.UID(all[len(name):]))
+	}
+}
+
+// namesOf gives an object that was made beside like the namespace, the name and the UID of
+// that, where they are the same. Unstructured objects may share the metadata that hold them,
+// and already have them then.
+func namesOf(obj, like any) {
+	if _, ok := obj.(runtime.Unstructured); ok {
+		return
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return
+	}
+	l, err := meta.Accessor(like)
+	if err != nil {
+		return
+	}
+	if m.GetNamespace() == l.GetNamespace() {
+		m.SetNamespace(l.GetNamespace())
+	}
+	if m.GetName() == l.GetName() {
+		m.SetName(l.GetName())
+	}
+	if m.GetUID() == l.GetUID() {
+		m.SetUID(l.GetUID())
 	}
 }
