@@ -62,10 +62,14 @@ func (i *interest) groupOf(w *watcher) *group {
 // meanwhile. triggers are the values of the trigger before and after it.
 func (i *interest) each(namespace, name string, triggers []string, f func(*watcher)) {
 	if namespace != "" {
-		i.byScope[scope{namespace, name}].each(f)
-		i.byScope[scope{namespace, ""}].each(f)
+		i.byScope[scope{namespace: namespace}].each(f)
 	}
-	i.byScope[scope{"", name}].each(f)
+	if name != "" {
+		i.byScope[scope{name: name}].each(f)
+	}
+	if namespace != "" && name != "" {
+		i.byScope[scope{namespace, name}].each(f)
+	}
 	i.byScope[scope{}].each(f)
 	for _, value := range triggers {
 		i.byTrigger[value].each(f)
