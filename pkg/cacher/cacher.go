@@ -35,7 +35,8 @@ type Cacher struct {
 	metrics    *metrics
 
 	stop    context.CancelFunc
-	running sync.WaitGroup // all goroutines
+	ended   <-chan struct{} // closed by stop
+	running sync.WaitGroup  // all goroutines
 }
 
 var _ storage.Interface = (*Cacher)(nil)
@@ -77,7 +78,7 @@ func New(config Config) (*Cacher, error) {
 		}
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), config.Logger))
-	c.stop = stop
+	c.stop, c.ended = stop, ctx.Done()
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.progress.Run(ctx.Done()) })
 	c.running.Go(func() { c.dispatcher.run(ctx) })

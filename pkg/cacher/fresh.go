@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 )
@@ -23,7 +24,8 @@ const (
 var errNotFresh = errors.New("the cache is not as new as the request")
 
 // waitUntilFresh waits until the cache has everything up to revision. The error is
-// upstream's for a resource version that is too large, or the cause for which ctx ended.
+// upstream's for a resource version that is too large, a 429 if the Cacher stops, or the cause
+// for which ctx ended.
 func (c *Cacher) waitUntilFresh(ctx context.Context, revision uint64) error {
 	if revision == 0 || revision <= c.engine.Revision() {
 		return nil
@@ -37,13 +39,17 @@ func (c *Cacher) waitUntilFresh(ctx context.Context, revision uint64) error {
 	waiting, cancel := c.timeout(ctx, freshWait, errNotFresh)
 	defer cancel()
 	err := c.engine.WaitUntilFresh(waiting, revision)
-	if errors.Is(err, errNotFresh) {
+	switch {
+	case errors.Is(err, errNotFresh):
 		return storage.NewTooLargeResourceVersionError(revision, c.engine.Revision(), retryFresh)
+	case errors.Is(err, errStopped): // maybe for another one: the client comes back to it
+		return apierrors.NewTooManyRequests(err.Error(), retryFresh)
 	}
 	return err
 }
 
-// timeout is context.WithTimeoutCause on the clock of the configuration.
+// timeout is context.WithTimeoutCause on the clock of the configuration. The context also ends
+// with the Cacher, for errStopped.
 func (c *Cacher) timeout(ctx context.Context, after time.Duration, cause error) (context.Context, context.CancelFunc) {
 	timed, cancel := context.WithCancelCause(ctx)
 	timer := c.config.Clock.NewTimer(after)
@@ -51,6 +57,8 @@ func (c *Cacher) timeout(ctx context.Context, after time.Duration, cause error) 
 		select {
 		case <-timer.C():
 			cancel(cause)
+		case <-c.ended:
+			cancel(errStopped)
 		case <-timed.Done():
 		}
 	}()
