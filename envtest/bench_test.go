@@ -13,7 +13,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -47,13 +46,24 @@ func benchmarkCRD(b *testing.B, group string) *apiextensionsv1.CustomResourceDef
 	return crd
 }
 
+// onEachWatchCache runs a benchmark on every decorator.
+func onEachWatchCache(b *testing.B, run func(*testing.B, envtest.Options)) {
+	for _, name := range []string{"tarn", "upstream", "none"} {
+		decorate, err := envtest.DecoratorNamed(name)
+		must(b, err)
+		b.Run(name, func(b *testing.B) { run(b, envtest.Options{StorageDecorator: decorate}) })
+	}
+}
+
 // BenchmarkStart measures from New to the first answered request, and what a running environment holds.
-func BenchmarkStart(b *testing.B) {
+func BenchmarkStart(b *testing.B) { onEachWatchCache(b, benchmarkStart) }
+
+func benchmarkStart(b *testing.B, opts envtest.Options) {
 	var started time.Duration
 	var running int
 	for range b.N {
 		began := time.Now()
-		env := envtest.New(envtest.Options{})
+		env := envtest.New(opts)
 		must(b, env.Start(b.Context()))
 		_, err := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().Namespaces().Get(b.Context(), "default", metav1.GetOptions{})
 		must(b, err)
@@ -68,11 +78,13 @@ func BenchmarkStart(b *testing.B) {
 }
 
 // BenchmarkStop measures Stop while a watch is open.
-func BenchmarkStop(b *testing.B) {
+func BenchmarkStop(b *testing.B) { onEachWatchCache(b, benchmarkStop) }
+
+func benchmarkStop(b *testing.B, opts envtest.Options) {
 	var stopped time.Duration
 	for range b.N {
 		b.StopTimer()
-		env := envtest.New(envtest.Options{})
+		env := envtest.New(opts)
 		must(b, env.Start(b.Context()))
 		w, err := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().Namespaces().Watch(b.Context(), metav1.ListOptions{})
 		must(b, err)
@@ -110,9 +122,7 @@ func BenchmarkFirstCustomResource(b *testing.B) {
 		b.StopTimer()
 		group := fmt.Sprintf("g%d.example.com", i)
 		must(b, env.InstallCRDs(b.Context(), benchmarkCRD(b, group)))
-		widget := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": "one"}, "spec": map[string]any{"size": int64(2)},
-		}}
+		widget := newWidget(group)
 		b.StartTimer()
 		began := time.Now()
 		_, err := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).

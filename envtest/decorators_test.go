@@ -31,7 +31,6 @@ import (
 // storeMaker are the arguments with which a store is made, and what makes it.
 type storeMaker struct {
 	resource schema.GroupResource
-	config   *storagebackend.ConfigForResource
 	prefix   string
 	keyFunc  func(runtime.Object) (string, error)
 	make     func(keyFunc func(runtime.Object) (string, error)) (storage.Interface, factory.DestroyFunc, error)
@@ -46,7 +45,7 @@ func decorated(decorate envtest.StorageDecorator, f func(storeMaker) (storage.In
 			newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
 			indexers *cache.Indexers,
 		) (storage.Interface, factory.DestroyFunc, error) {
-			return f(storeMaker{resource, config, prefix, keyFunc, func(keyFunc func(runtime.Object) (string, error)) (storage.Interface, factory.DestroyFunc, error) {
+			return f(storeMaker{resource, prefix, keyFunc, func(keyFunc func(runtime.Object) (string, error)) (storage.Interface, factory.DestroyFunc, error) {
 				return next(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
 			}})
 		}

@@ -19,6 +19,17 @@
 // that the kernel picked, a certificate authority that lives as long as the server, and bearer tokens that nobody else
 // knows. Requests without a known token are answered with 401. Stop closes everything that Start opened.
 //
+// # The watch cache
+//
+// Between the request handlers and etcd stands the Cacher of package cacher. Options.StorageDecorator chooses it resource by
+// resource, as --watch-cache and --watch-cache-sizes of kube-apiserver do, or k8s.io/apiserver's own Cacher, or none; and
+// a decorator of a test's own can look at the storage, or let it fail. A suite runs on another watch cache as it is with
+//
+//	TARN_WATCH_CACHE=upstream go test ./...
+//
+// where the names are tarn, upstream and none. With TARN_CHECK_CONSISTENCY=true, or Options.CheckConsistency, each Cacher
+// is compared with etcd when the environment stops.
+//
 // # Logging
 //
 // The environment prints nothing, and etcd is silent. Some parts of the libraries log to the process-wide klog however they

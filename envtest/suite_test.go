@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tarn-dev/tarn/envtest"
 )
@@ -46,6 +47,7 @@ var target struct {
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // what the server's libraries log hides what the tests say
+	log.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }
 
