@@ -4,7 +4,7 @@
 // Command apiserver runs one environment of package envtest as a process of its own, for kubectl and for any program
 // that reads a kubeconfig:
 //
-//	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]...
+//	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]... [-watch-cache tarn|upstream|none]
 //
 // It writes the kubeconfig, prints how to use it, and runs until it is interrupted. Then it removes the kubeconfig and
 // leaves nothing behind.
@@ -31,6 +31,7 @@ import (
 type arguments struct {
 	kubeconfig string
 	crds       []string
+	watchCache envtest.StorageDecorator // nil is the default
 	verbose    bool
 }
 
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	if !parsed.verbose {
 		klog.SetLogger(logr.Discard()) // the libraries' messages are of no use to whoever reads ours
 	}
-	env := envtest.New(envtest.Options{CRDDirectoryPaths: parsed.crds})
+	env := envtest.New(envtest.Options{CRDDirectoryPaths: parsed.crds, StorageDecorator: parsed.watchCache})
 	if err := env.Start(ctx); err != nil {
 		return err
 	}
@@ -82,6 +83,10 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 	flags.Func("crds", "install the CRDs in this `file or folder`; may be given several times", func(path string) error {
 		a.crds = append(a.crds, path)
 		return nil
+	})
+	flags.Func("watch-cache", "answer reads and watches with the watch cache of this `name`: tarn, upstream or none", func(name string) (err error) {
+		a.watchCache, err = envtest.DecoratorNamed(name)
+		return err
 	})
 	if err := flags.Parse(args); err != nil {
 		return a, err

@@ -81,6 +81,7 @@ func TestRunRefusesArguments(t *testing.T) {
 		"exists: remove it":      {"-kubeconfig", existing},
 		"flag provided but not":  {"-unknown"},
 		"CRDDirectoryPaths[0]":   {"-kubeconfig", "x", "-crds", "missing"},
+		"no watch cache":         {"-kubeconfig", "x", "-watch-cache", "mine"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want one with %q", args, err, want)
