@@ -118,6 +118,7 @@ func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element]
 		return // reset meanwhile
 	}
 	d.position++
+	d.revision = max(d.revision, o.revision()) // no bookmark goes behind what was sent
 	newest := event.Item.Value
 	if event.Type == watchcache.Deleted {
 		newest = event.Previous.Value

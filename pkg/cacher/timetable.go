@@ -26,7 +26,7 @@ func (t *timetable) add(w *watcher, now time.Time) {
 	if last := w.deadline.Add(-beforeDeadline); !w.deadline.IsZero() && last.Before(next) {
 		next = last
 	}
-	if next.Before(now) {
+	if next.Sub(now) < bookmarkCheck { // it had its last one, or is about to end
 		return
 	}
 	if t.slots == nil {

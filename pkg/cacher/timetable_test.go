@@ -1,0 +1,65 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// dueAfter returns the seconds after which a watcher is due, again and again, when somebody
+// looks once a second.
+func dueAfter(deadline, until time.Duration) (due []int) {
+	var table timetable
+	begin := time.Unix(1000, 700_000_000)
+	w := &watcher{}
+	if deadline > 0 {
+		w.deadline = begin.Add(deadline)
+	}
+	table.add(w, begin)
+	for after := time.Second; after <= until; after += time.Second {
+		for _, w := range table.due(begin.Add(after)) {
+			due = append(due, int(after/time.Second))
+			table.add(w, begin.Add(after))
+		}
+	}
+	return due
+}
+
+func TestTimetable(t *testing.T) {
+	for name, test := range map[string]struct {
+		deadline time.Duration
+		due      []int
+	}{
+		"once a minute":                          {0, []int{60, 120, 180, 240, 300}},
+		"and before the deadline":                {150 * time.Second, []int{60, 120, 148}},
+		"before the deadline alone":              {30 * time.Second, []int{28}},
+		"a fraction of a second is no reason":    {30*time.Second + 999*time.Millisecond, []int{28}},
+		"not before a deadline that is too near": {time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			due := dueAfter(test.deadline, 5*time.Minute)
+			NewWithT(t).Expect(due).To(Equal(test.due))
+		})
+	}
+}
+
+// TestTimetableCatchesUp looks for the first time after an hour.
+func TestTimetableCatchesUp(t *testing.T) {
+	g := NewWithT(t)
+	var table timetable
+	begin := time.Unix(1000, 0)
+	g.Expect(table.due(begin)).To(BeEmpty())
+	one, two := &watcher{}, &watcher{}
+	table.add(one, begin)
+	table.add(two, begin.Add(10*time.Second))
+	g.Expect(table.due(begin.Add(time.Hour))).To(HaveExactElements(one, two))
+	g.Expect(table.due(begin.Add(time.Hour))).To(BeEmpty())
+	table.add(one, begin.Add(time.Hour))
+	g.Expect(table.due(begin.Add(time.Hour + 59*time.Second))).To(BeEmpty())
+	g.Expect(table.due(begin.Add(time.Hour + 60*time.Second))).To(HaveExactElements(one))
+	g.Expect(table.slots).To(BeEmpty(), "it keeps nothing that is past")
+}

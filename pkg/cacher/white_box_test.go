@@ -1,0 +1,89 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// idle returns the parts of a Cacher without its goroutines: the test does what they would.
+func idle(t *testing.T) *Cacher {
+	t.Helper()
+	config, err := Config{
+		Storage:        struct{ storage.Interface }{},
+		ResourcePrefix: "/pods/",
+		KeyFunc:        func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc("/pods/", obj) },
+		GetAttrsFunc: func(runtime.Object) (labels.Set, fields.Set, error) {
+			return nil, nil, nil
+		},
+		NewFunc:     func() runtime.Object { return &example.Pod{} },
+		NewListFunc: func() runtime.Object { return &example.PodList{} },
+	}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cacher{config: config, storage: config.Storage, elements: newElements(config), ready: newReadiness(config.Clock)}
+	c.engine = newEngine(config, c.elements)
+	c.dispatcher = newDispatcher(c)
+	if c.metrics, err = newMetrics(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := (intake{c}).Replace(nil, "100"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// write writes a Pod of the given revision into the cache.
+func (c *Cacher) write(t *testing.T, revision int) {
+	t.Helper()
+	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "one", ResourceVersion: fmt.Sprint(revision)}}
+	if err := (intake{c}).Update(pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBookmarkWhileEventsAreDispatched sends a bookmark between two events of a batch: it must
+// not be of an older revision than the first of them.
+func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
+	g := NewWithT(t)
+	c := idle(t)
+	d := c.dispatcher
+	generation, err := c.ready.check()
+	g.Expect(err).NotTo(HaveOccurred())
+	w := c.newWatcher(t.Context(), "/pods/", storage.ListOptions{Predicate: storage.SelectionPredicate{AllowWatchBookmarks: true}})
+	w.since = 100
+	g.Expect(d.start(t.Context(), w, beginning{position: d.position, revision: 100}, generation)).To(BeTrue())
+	d.parked.Wait() // it follows
+	c.write(t, 101)
+	c.write(t, 102)
+	events := make([]watchcache.Event[*element], 2)
+	position := d.position
+	n, _, ok := c.engine.Events(position, events)
+	g.Expect(ok && n == 2).To(BeTrue())
+	d.dispatch(position, &events[0])
+	d.sendBookmarks(time.Now().Add(bookmarkFrequency + time.Second))
+	d.dispatch(position+1, &events[1])
+	w.Stop()
+	var got []string
+	for event := range w.ResultChan() {
+		m := event.Object.(metav1.Object)
+		got = append(got, fmt.Sprint(event.Type, " ", m.GetResourceVersion()))
+	}
+	g.Expect(got).To(HaveExactElements(
+		fmt.Sprint(watch.Added, " 101"), fmt.Sprint(watch.Bookmark, " 101"), fmt.Sprint(watch.Modified, " 102")))
+}
