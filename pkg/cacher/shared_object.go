@@ -92,7 +92,7 @@ func (o *sharedObject) read() metaObject {
 }
 
 // write changes a copy, and forgets what was encoded.
-func (o *sharedObject) write(change func(metav1.Object)) {
+func (o *sharedObject) write(change func(metaObject)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.object = o.object.DeepCopyObject().(metaObject)
@@ -103,8 +103,20 @@ func (o *sharedObject) write(change func(metav1.Object)) {
 // GetObject implements runtime.CacheableObject: it is the caller's own copy.
 func (o *sharedObject) GetObject() runtime.Object { return o.read().DeepCopyObject() }
 
-// GetObjectKind implements runtime.Object.
-func (o *sharedObject) GetObjectKind() schema.ObjectKind { return o.read().GetObjectKind() }
+// GetObjectKind implements runtime.Object. To set the kind is to call a setter.
+func (o *sharedObject) GetObjectKind() schema.ObjectKind { return sharedKind{o} }
+
+type sharedKind struct{ object *sharedObject }
+
+// GroupVersionKind implements schema.ObjectKind.
+func (k sharedKind) GroupVersionKind() schema.GroupVersionKind {
+	return k.object.read().GetObjectKind().GroupVersionKind()
+}
+
+// SetGroupVersionKind implements schema.ObjectKind.
+func (k sharedKind) SetGroupVersionKind(kind schema.GroupVersionKind) {
+	k.object.write(func(m metaObject) { m.GetObjectKind().SetGroupVersionKind(kind) })
+}
 
 // DeepCopyObject implements runtime.Object.
 func (o *sharedObject) DeepCopyObject() runtime.Object {
@@ -135,38 +147,38 @@ func (o *sharedObject) GetManagedFields() []metav1.ManagedFieldsEntry {
 	return o.read().GetManagedFields()
 }
 
-func (o *sharedObject) SetNamespace(v string) { o.write(func(m metav1.Object) { m.SetNamespace(v) }) }
-func (o *sharedObject) SetName(v string)      { o.write(func(m metav1.Object) { m.SetName(v) }) }
+func (o *sharedObject) SetNamespace(v string) { o.write(func(m metaObject) { m.SetNamespace(v) }) }
+func (o *sharedObject) SetName(v string)      { o.write(func(m metaObject) { m.SetName(v) }) }
 func (o *sharedObject) SetGenerateName(v string) {
-	o.write(func(m metav1.Object) { m.SetGenerateName(v) })
+	o.write(func(m metaObject) { m.SetGenerateName(v) })
 }
-func (o *sharedObject) SetUID(v types.UID) { o.write(func(m metav1.Object) { m.SetUID(v) }) }
+func (o *sharedObject) SetUID(v types.UID) { o.write(func(m metaObject) { m.SetUID(v) }) }
 func (o *sharedObject) SetResourceVersion(v string) {
-	o.write(func(m metav1.Object) { m.SetResourceVersion(v) })
+	o.write(func(m metaObject) { m.SetResourceVersion(v) })
 }
-func (o *sharedObject) SetGeneration(v int64) { o.write(func(m metav1.Object) { m.SetGeneration(v) }) }
-func (o *sharedObject) SetSelfLink(v string)  { o.write(func(m metav1.Object) { m.SetSelfLink(v) }) }
+func (o *sharedObject) SetGeneration(v int64) { o.write(func(m metaObject) { m.SetGeneration(v) }) }
+func (o *sharedObject) SetSelfLink(v string)  { o.write(func(m metaObject) { m.SetSelfLink(v) }) }
 func (o *sharedObject) SetCreationTimestamp(v metav1.Time) {
-	o.write(func(m metav1.Object) { m.SetCreationTimestamp(v) })
+	o.write(func(m metaObject) { m.SetCreationTimestamp(v) })
 }
 func (o *sharedObject) SetDeletionTimestamp(v *metav1.Time) {
-	o.write(func(m metav1.Object) { m.SetDeletionTimestamp(v) })
+	o.write(func(m metaObject) { m.SetDeletionTimestamp(v) })
 }
 func (o *sharedObject) SetDeletionGracePeriodSeconds(v *int64) {
-	o.write(func(m metav1.Object) { m.SetDeletionGracePeriodSeconds(v) })
+	o.write(func(m metaObject) { m.SetDeletionGracePeriodSeconds(v) })
 }
 func (o *sharedObject) SetLabels(v map[string]string) {
-	o.write(func(m metav1.Object) { m.SetLabels(v) })
+	o.write(func(m metaObject) { m.SetLabels(v) })
 }
 func (o *sharedObject) SetAnnotations(v map[string]string) {
-	o.write(func(m metav1.Object) { m.SetAnnotations(v) })
+	o.write(func(m metaObject) { m.SetAnnotations(v) })
 }
 func (o *sharedObject) SetFinalizers(v []string) {
-	o.write(func(m metav1.Object) { m.SetFinalizers(v) })
+	o.write(func(m metaObject) { m.SetFinalizers(v) })
 }
 func (o *sharedObject) SetOwnerReferences(v []metav1.OwnerReference) {
-	o.write(func(m metav1.Object) { m.SetOwnerReferences(v) })
+	o.write(func(m metaObject) { m.SetOwnerReferences(v) })
 }
 func (o *sharedObject) SetManagedFields(v []metav1.ManagedFieldsEntry) {
-	o.write(func(m metav1.Object) { m.SetManagedFields(v) })
+	o.write(func(m metaObject) { m.SetManagedFields(v) })
 }
