@@ -79,7 +79,7 @@ func (f *found) full(limit int) bool { return limit > 0 && len(f.items) == limit
 // look adds item if it matches.
 func (f *found) look(item watchcache.Item[*element], match *filter) error {
 	f.looked++
-	ok, err := match.matches(item.Key, item.Value)
+	ok, err := match.matches(item.Value)
 	if err != nil {
 		return err
 	}
@@ -166,14 +166,8 @@ func newFilter(prefix string, p storage.SelectionPredicate, e *elements) *filter
 }
 
 // matches does not look at the prefix.
-func (f *filter) matches(key string, e *element) (bool, error) {
-	if f.everything {
-		return true, nil
-	}
-	if l := f.predicate.Label; l != nil && !l.Empty() && !l.Matches(e.labelView()) {
-		return false, nil
-	}
-	if s := f.predicate.Field; s != nil && !s.Empty() && !s.Matches(e.fields) {
+func (f *filter) matches(e *element) (bool, error) {
+	if !f.matchesAttributes(e) {
 		return false, nil
 	}
 	if !f.sharded {
@@ -184,4 +178,16 @@ func (f *filter) matches(key string, e *element) (bool, error) {
 		return false, err
 	}
 	return f.predicate.MatchesSharding(obj)
+}
+
+// matchesAttributes looks at the labels and fields.
+func (f *filter) matchesAttributes(e *element) bool {
+	if f.everything {
+		return true
+	}
+	if l := f.predicate.Label; l != nil && !l.Empty() && !l.Matches(e.labelView()) {
+		return false
+	}
+	s := f.predicate.Field
+	return s == nil || s.Empty() || s.Matches(e.fields)
 }

@@ -47,7 +47,7 @@ func (in intake) Update(raw any) error {
 	if item.Value, err = in.elements.keep(obj); err != nil {
 		return err
 	}
-	in.engine.Apply(watchcache.Change[*element]{Item: item})
+	in.engine.Apply(watchcache.Change[*element]{Item: item, Attached: &sharing{}})
 	in.metrics.received()
 	in.metrics.reached(item.Revision)
 	return nil
@@ -59,7 +59,7 @@ func (in intake) Delete(raw any) error {
 	if err != nil {
 		return err
 	}
-	in.engine.Apply(watchcache.Change[*element]{Item: item, Deleted: true})
+	in.engine.Apply(watchcache.Change[*element]{Item: item, Deleted: true, Attached: &sharing{}})
 	in.metrics.received()
 	in.metrics.reached(item.Revision)
 	return nil

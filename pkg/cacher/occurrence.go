@@ -4,6 +4,10 @@
 package cacher
 
 import (
+	"sync"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	pathkey "k8s.io/apiserver/pkg/storage/cacher/key"
@@ -18,7 +22,16 @@ type occurrence struct {
 	versioner storage.Versioner
 	event     *watchcache.Event[*element]
 
-	written, gone *sharedObject // made for the first watcher that wants them
+	before, after runtime.Object // made for the first filter that looks at them
+	written, gone *sharedObject  // made for the first watcher that wants them
+}
+
+// sharing is attached to an event: it finds what was made of it for watchers, as long as one
+// of them has it, for those who come to the event by themselves. After a burst these can be
+// all watchers.
+type sharing struct {
+	mu            sync.Mutex // guards what follows
+	written, gone weak.Pointer[sharedObject]
 }
 
 // revision is that of the change.
@@ -33,12 +46,12 @@ func (o *occurrence) seenBy(f *filter) (event watch.Event, ok bool, err error) {
 	}
 	var before, after bool
 	if o.event.Type != watchcache.Added {
-		if before, err = f.matches(key, o.event.Previous.Value); err != nil {
+		if before, err = o.matches(f, o.event.Previous.Value, &o.before); err != nil {
 			return event, false, err
 		}
 	}
 	if o.event.Type != watchcache.Deleted {
-		if after, err = f.matches(key, o.event.Item.Value); err != nil {
+		if after, err = o.matches(f, o.event.Item.Value, &o.after); err != nil {
 			return event, false, err
 		}
 	}
@@ -60,33 +73,79 @@ func (o *occurrence) seenBy(f *filter) (event watch.Event, ok bool, err error) {
 	return event, err == nil, err
 }
 
-// writtenObject returns the object as it was written.
-func (o *occurrence) writtenObject() (*sharedObject, error) {
-	if o.written == nil {
-		obj, err := o.elements.object(o.event.Item.Value)
-		if err != nil {
-			return nil, err
-		}
-		if o.written, err = share(obj); err != nil {
-			return nil, err
-		}
+// matches reports whether an element matches, the object of which is kept for the next filter
+// that has to look at it.
+func (o *occurrence) matches(f *filter, e *element, object *runtime.Object) (matches bool, err error) {
+	if !f.matchesAttributes(e) {
+		return false, nil
 	}
-	return o.written, nil
+	if !f.sharded {
+		return true, nil
+	}
+	if err := o.make(e, object); err != nil {
+		return false, err
+	}
+	return f.predicate.MatchesSharding(*object)
+}
+
+// make makes the object of an element, unless that was done.
+func (o *occurrence) make(e *element, object *runtime.Object) (err error) {
+	if *object == nil {
+		*object, err = o.elements.object(e)
+	}
+	return err
+}
+
+// writtenObject returns the object as it was written.
+func (o *occurrence) writtenObject() (made *sharedObject, err error) {
+	if o.written == nil {
+		o.written, err = o.shared(func(s *sharing) *weak.Pointer[sharedObject] { return &s.written }, o.makeWritten)
+	}
+	return o.written, err
+}
+
+func (o *occurrence) makeWritten() (*sharedObject, error) {
+	if err := o.make(o.event.Item.Value, &o.after); err != nil {
+		return nil, err
+	}
+	return share(o.after)
 }
 
 // goneObject returns the object as it was before, with the revision of the change.
-func (o *occurrence) goneObject() (*sharedObject, error) {
+func (o *occurrence) goneObject() (made *sharedObject, err error) {
 	if o.gone == nil {
-		obj, err := o.elements.own(o.event.Previous.Value)
-		if err != nil {
-			return nil, err
-		}
-		if err := o.versioner.UpdateObject(obj, o.revision()); err != nil {
-			return nil, err
-		}
-		if o.gone, err = share(obj); err != nil {
-			return nil, err
-		}
+		o.gone, err = o.shared(func(s *sharing) *weak.Pointer[sharedObject] { return &s.gone }, o.makeGone)
 	}
-	return o.gone, nil
+	return o.gone, err
+}
+
+func (o *occurrence) makeGone() (*sharedObject, error) {
+	obj, err := o.elements.own(o.event.Previous.Value)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.versioner.UpdateObject(obj, o.revision()); err != nil {
+		return nil, err
+	}
+	return share(obj)
+}
+
+// shared returns what others were given of the event, or makes it. Meanwhile they wait, as
+// it would be the same.
+func (o *occurrence) shared(
+	among func(*sharing) *weak.Pointer[sharedObject], create func() (*sharedObject, error),
+) (made *sharedObject, err error) {
+	s, ok := o.event.Attached.(*sharing)
+	if !ok { // of the state a watcher begins with
+		return create()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if made = among(s).Value(); made != nil {
+		return made, nil
+	}
+	if made, err = create(); err == nil {
+		*among(s) = weak.Make(made)
+	}
+	return made, err
 }

@@ -139,7 +139,7 @@ func (w *watcher) sendInitial(begin beginning) bool {
 		return true
 	}
 	for item := range begin.items() {
-		ok, err := w.filter.matches(item.Key, item.Value)
+		ok, err := w.filter.matches(item.Value)
 		if err == nil && !ok {
 			continue
 		}
