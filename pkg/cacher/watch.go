@@ -79,11 +79,10 @@ func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opt
 		}
 	}
 	if sendsInitial(opts) || revision == 0 && opts.SendInitialEvents == nil {
-		_, single := opts.Predicate.MatchesSingle()
 		state := c.engine.Snapshot()
 		return beginning{
 			state: state, position: state.Position(), revision: state.Revision(),
-			key: key, single: single && !opts.Recursive, bookmark: streamsList(opts),
+			key: key, single: !opts.Recursive, bookmark: streamsList(opts),
 		}, nil
 	}
 	if revision == 0 {
