@@ -177,10 +177,24 @@ func startTarn(t testing.TB, s *setup, below storage.Interface) storage.Interfac
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
+	t.Cleanup(func() { checkConsistent(t, c) })
 	if err := c.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// checkConsistent fails the test if the cache does not hold what the storage does. Some tests
+// leave it so that this cannot be said.
+func checkConsistent(t testing.TB, c *cacher.Cacher) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	switch err := c.CheckConsistency(ctx); {
+	case errors.Is(err, cacher.ErrInconsistent):
+		t.Error(err)
+	case err != nil:
+		t.Log("the cache cannot be compared with the storage:", err)
+	}
 }
 
 func startUpstream(t testing.TB, s *setup, below storage.Interface) storage.Interface {
