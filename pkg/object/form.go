@@ -127,14 +127,14 @@ func (f *Form) ShareInto(o Object, into runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	shared, err := asObject(kept)
-	if err != nil {
-		return err
-	}
-	if reflect.TypeOf(shared) != reflect.TypeOf(into) {
+	if reflect.TypeOf(kept) != reflect.TypeOf(into) {
+		shared, err := asObject(kept)
+		if err != nil {
+			return err
+		}
 		return typeError(reflect.TypeOf(shared), into)
 	}
-	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(shared).Elem())
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(kept).Elem())
 	return nil
 }
 

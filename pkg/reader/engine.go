@@ -68,11 +68,34 @@ func (s *Engine) find(q query) (found, error) {
 		return found{}, err
 	}
 	answer := found{revision: version(snapshot.Revision()), state: snapshot}
+	if q.counted() {
+		answer.take(snapshot, &q)
+		return answer, nil
+	}
 	accept := func(it watchcache.Item[object.Object]) bool {
 		return !s.matches(it, q) || answer.add(item{key: it.Key, obj: it.Value}, &q)
 	}
 	s.walk(snapshot, q, accept)
 	return answer, nil
+}
+
+// take adds a page of everything in a namespace, or in all. What follows is counted
+// without a look at it.
+func (f *found) take(snapshot *watchcache.Snapshot[object.Object], q *query) {
+	prefix := Prefix(q.namespace)
+	count := snapshot.Count(prefix, q.page.after)
+	size := count
+	if q.page.limit > 0 {
+		size = int(min(int64(count), q.page.limit))
+	}
+	f.items = make([]item, 0, size)
+	for it := range snapshot.Items(prefix, q.page.after) {
+		if len(f.items) == size {
+			break
+		}
+		f.items = append(f.items, item{key: it.Key, obj: it.Value})
+	}
+	f.rest = int64(count - size)
 }
 
 // walk passes all objects that can match, and may pass others, to accept, in the order

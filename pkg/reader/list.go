@@ -26,7 +26,7 @@ var errContinue = errors.New("continue list option is not supported by the cache
 
 // listed is an item and the reader that it is from.
 type listed struct {
-	item
+	*item
 	from *CacheReader
 }
 
@@ -89,8 +89,9 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 		if err != nil {
 			return nil, err
 		}
-		for _, it := range answer.items {
-			s.items = append(s.items, listed{it, r})
+		s.items = slices.Grow(s.items, len(answer.items))
+		for n := range answer.items {
+			s.items = append(s.items, listed{&answer.items[n], r})
 		}
 		if i == 0 || older(answer.revision, s.version) {
 			s.version = answer.revision
