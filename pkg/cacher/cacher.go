@@ -74,6 +74,7 @@ func New(config Config) (*Cacher, error) {
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate) {
 		if err := config.Storage.EnableResourceSizeEstimation(c.keys); err != nil {
+			c.metrics.end()
 			return nil, err
 		}
 	}
@@ -104,9 +105,10 @@ func newEngine(config Config, e *elements) *watchcache.Engine[*element] {
 // run lists and watches until ctx ends, and begins anew whenever that fails.
 func (c *Cacher) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
+	in := &intake{Cacher: c}
 	reflector := toolscache.NewReflectorWithOptions(
 		&listerWatcher{storage: c.storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc},
-		c.config.NewFunc(), intake{c}, toolscache.ReflectorOptions{
+		c.config.NewFunc(), in, toolscache.ReflectorOptions{
 			Name:            "cacher of " + c.config.GroupResource.String(),
 			TypeDescription: c.config.GroupResource.String(),
 			Logger:          &logger,
@@ -114,9 +116,15 @@ func (c *Cacher) run(ctx context.Context) {
 	reflector.WatchListPageSize = listPageSize
 	reflector.MaxInternalErrorRetryDuration = internalErrorRetries
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		err := reflector.ListAndWatchWithContext(ctx)
+		watching, abort := context.WithCancelCause(ctx)
+		in.begin(abort)
+		err := reflector.ListAndWatchWithContext(watching)
+		abort(nil)
 		if ctx.Err() != nil {
 			return
+		}
+		if in.lost != nil {
+			err = in.lost
 		}
 		c.ready.set(false, err)
 		c.dispatcher.terminateAll()

@@ -97,9 +97,9 @@ func writeTests() []conformance {
 		plain("PreconditionalDeleteWithSuggestion", storagetesting.RunTestPreconditionalDeleteWithSuggestion),
 		plain("PreconditionalDeleteWithSuggestionPass", storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass),
 		plain("GuaranteedUpdateWithTTL", storagetesting.RunTestGuaranteedUpdateWithTTL),
-		plain("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict),
+		with("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict, foreignKeys),
 		plain("GuaranteedUpdateWithSuggestionAndConflict", storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
-		plain("KeySchema", storagetesting.RunTestKeySchema),
+		with("KeySchema", storagetesting.RunTestKeySchema, foreignKeys),
 		stats(true), stats(false),
 	}
 }
@@ -238,7 +238,8 @@ func watchTests() []conformance {
 // failingTransformer fails on demand.
 type failingTransformer struct {
 	value.Transformer
-	fail atomic.Bool
+	fail   atomic.Bool
+	failed atomic.Int32 // how often
 }
 
 func newFailingTransformer() *failingTransformer {
@@ -249,6 +250,7 @@ var errSynthetic = errors.New("synthetic error")
 
 func (f *failingTransformer) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
 	if f.fail.Load() {
+		f.failed.Add(1)
 		return nil, false, errSynthetic
 	}
 	return f.Transformer.TransformFromStorage(ctx, data, dataCtx)

@@ -22,7 +22,7 @@ type found struct {
 	more   bool   // there is more to look at behind it
 	count  int64  // all that there was to look at, if nothing was filtered
 	looked int    // how many were looked at
-	index  string // the index that was used, empty for none
+	index  string // what metrics call the index that was used, empty for none
 }
 
 // find returns the objects of a list: those that are in state, have the key, or begin with
@@ -36,8 +36,8 @@ func (c *Cacher) find(state *watchcache.Snapshot[*element], key, from string, op
 	if match.everything {
 		return page(state, key, from, limit), nil
 	}
-	if plan, names, ok := c.indexes.plan(state, key, opts.Predicate); ok {
-		return findAmong(state, plan, names, from, limit, match)
+	if plan, name, ok := c.indexes.plan(state, key, opts.Predicate); ok {
+		return findAmong(state, plan, name, from, limit, match)
 	}
 	var f found
 	for item := range itemsFrom(state, key, from) {
@@ -124,8 +124,8 @@ func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f 
 }
 
 // findAmong looks at the objects to which a plan leads.
-func findAmong(state *watchcache.Snapshot[*element], plan index.Plan, names, from string, limit int, match *filter) (found, error) {
-	f := found{index: names}
+func findAmong(state *watchcache.Snapshot[*element], plan index.Plan, name, from string, limit int, match *filter) (found, error) {
+	f := found{index: name}
 	after, _ := strings.CutSuffix(from, "\x00") // the end of the page before
 	if after == from {
 		after = ""

@@ -4,6 +4,8 @@
 package cacher
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/storage"
@@ -17,6 +19,8 @@ import (
 type indexes struct {
 	onDemand *watchcache.OnDemand[*element]
 	all      string // the prefix of all keys
+	// configured are the names by which the configuration calls those of it.
+	configured map[string]string
 }
 
 // labelPrefix and fieldPrefix begin the names of indexes.
@@ -26,30 +30,31 @@ var (
 )
 
 func newIndexes(engine *watchcache.Engine[*element], config Config) *indexes {
-	var fixed []string
+	configured := map[string]string{}
 	if config.Indexers != nil {
 		for name := range *config.Indexers {
 			// The names are those of storage.LabelIndex and storage.FieldIndex.
 			if key, ok := strings.CutPrefix(name, storage.LabelIndex("")); ok {
-				fixed = append(fixed, index.LabelName(key))
+				configured[index.LabelName(key)] = name
 			} else if field, ok := strings.CutPrefix(name, storage.FieldIndex("")); ok && !byKey(field) {
-				fixed = append(fixed, index.Name(field))
+				configured[index.Name(field)] = name
 			}
 		}
 	}
+	fixed := slices.Collect(maps.Keys(configured))
 	for _, name := range fixed {
 		engine.AddIndex(name)
 	}
-	return &indexes{onDemand: watchcache.NewOnDemand(engine, config.Clock, fixed...), all: config.ResourcePrefix}
+	return &indexes{onDemand: watchcache.NewOnDemand(engine, config.Clock, fixed...), all: config.ResourcePrefix, configured: configured}
 }
 
 // byKey reports that the order of the keys answers for a field: it needs no index.
 func byKey(field string) bool { return field == "metadata.namespace" || field == "metadata.name" }
 
 // plan returns where to look for the objects that can match, if there is an index by which
-// these are fewer than all that begin with the key prefix, and the names of the indexes that
-// could answer.
-func (x *indexes) plan(state *watchcache.Snapshot[*element], prefix string, p storage.SelectionPredicate) (plan index.Plan, names string, ok bool) {
+// these are fewer than all that begin with the key prefix, and the name of the index for
+// metrics.
+func (x *indexes) plan(state *watchcache.Snapshot[*element], prefix string, p storage.SelectionPredicate) (plan index.Plan, name string, ok bool) {
 	if prefix == x.all { // every key has it, and postings are quicker without
 		prefix = ""
 	}
@@ -59,7 +64,22 @@ func (x *indexes) plan(state *watchcache.Snapshot[*element], prefix string, p st
 		x.onDemand.Ask(wanted...)
 	}
 	plan, ok = index.NewPlan(p.Label, index.SelectExact(p.Field), state.Index, prefix, count)
-	return plan, strings.Join(wanted, ","), ok
+	return plan, x.nameOf(wanted), ok
+}
+
+// nameOf returns what metrics call the indexes that could answer: by the name of one of the
+// configuration, otherwise by their kind, because clients choose what they select by, and
+// could make ever more names.
+func (x *indexes) nameOf(wanted []string) (name string) {
+	for _, index := range wanted {
+		if configured, ok := x.configured[index]; ok {
+			return configured
+		}
+		if name = "field"; strings.HasPrefix(index, labelPrefix) {
+			name = "label"
+		}
+	}
+	return name
 }
 
 // scanWorth is the number of objects up to which looking at all of them is quicker than an

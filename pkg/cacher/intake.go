@@ -4,6 +4,7 @@
 package cacher
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,16 +13,35 @@ import (
 	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
-// intake is what the Reflector writes into.
-type intake struct{ *Cacher }
+// intake is what the Reflector writes into. It belongs to the goroutine of the list-watch.
+type intake struct {
+	*Cacher
+	abort context.CancelCauseFunc // ends the list-watch
+	lost  error                   // why an event of this list-watch could not be kept
+}
 
 var (
-	_ toolscache.ReflectorStore         = intake{}
-	_ toolscache.ReflectorBookmarkStore = intake{}
+	_ toolscache.ReflectorStore         = (*intake)(nil)
+	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
 )
 
+// begin begins a list-watch, which abort ends.
+func (in *intake) begin(abort context.CancelCauseFunc) { in.abort, in.lost = abort, nil }
+
+// take takes an event. When one cannot be kept the list-watch has to begin anew, and nothing
+// that comes behind it is taken: a Reflector logs the error and goes on, and who watches
+// would never know that there was an event.
+func (in *intake) take(event func() error) error {
+	if in.lost == nil {
+		if in.lost = event(); in.lost != nil {
+			in.abort(in.lost)
+		}
+	}
+	return in.lost
+}
+
 // item returns what the engine gets of an object.
-func (in intake) item(raw any) (item watchcache.Item[*element], obj runtime.Object, err error) {
+func (in *intake) item(raw any) (item watchcache.Item[*element], obj runtime.Object, err error) {
 	obj, ok := raw.(runtime.Object)
 	if !ok {
 		return item, nil, fmt.Errorf("the storage of %s gave a %T, which is no runtime.Object", in.config.GroupResource, raw)
@@ -36,10 +56,14 @@ func (in intake) item(raw any) (item watchcache.Item[*element], obj runtime.Obje
 }
 
 // Add implements ReflectorStore.
-func (in intake) Add(raw any) error { return in.Update(raw) }
+func (in *intake) Add(raw any) error { return in.Update(raw) }
 
 // Update implements ReflectorStore.
-func (in intake) Update(raw any) error {
+func (in *intake) Update(raw any) error {
+	return in.take(func() error { return in.update(raw) })
+}
+
+func (in *intake) update(raw any) error {
 	item, obj, err := in.item(raw)
 	if err != nil {
 		return err
@@ -54,7 +78,11 @@ func (in intake) Update(raw any) error {
 }
 
 // Delete implements ReflectorStore. The object has the revision of the deletion.
-func (in intake) Delete(raw any) error {
+func (in *intake) Delete(raw any) error {
+	return in.take(func() error { return in.delete(raw) })
+}
+
+func (in *intake) delete(raw any) error {
 	item, _, err := in.item(raw)
 	if err != nil {
 		return err
@@ -66,7 +94,7 @@ func (in intake) Delete(raw any) error {
 }
 
 // Replace implements ReflectorStore.
-func (in intake) Replace(list []any, resourceVersion string) error {
+func (in *intake) Replace(list []any, resourceVersion string) error {
 	revision, err := in.config.Versioner.ParseResourceVersion(resourceVersion)
 	if err != nil {
 		return err
@@ -91,7 +119,11 @@ func (in intake) Replace(list []any, resourceVersion string) error {
 }
 
 // Bookmark implements ReflectorBookmarkStore.
-func (in intake) Bookmark(resourceVersion string) error {
+func (in *intake) Bookmark(resourceVersion string) error {
+	return in.take(func() error { return in.reached(resourceVersion) })
+}
+
+func (in *intake) reached(resourceVersion string) error {
 	revision, err := in.config.Versioner.ParseResourceVersion(resourceVersion)
 	if err != nil {
 		return err
@@ -102,4 +134,4 @@ func (in intake) Bookmark(resourceVersion string) error {
 }
 
 // Resync implements ReflectorStore; there is nothing to do.
-func (in intake) Resync() error { return nil }
+func (in *intake) Resync() error { return nil }

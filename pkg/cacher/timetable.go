@@ -20,14 +20,14 @@ type timetable struct {
 	slots  map[int64][]*watcher
 }
 
-// add enters w for its next bookmark after now, unless its deadline is too near.
+// add enters w for its next bookmark after now, unless its deadline is too near, or it had the last one.
 func (t *timetable) add(w *watcher, now time.Time) {
 	next := now.Add(bookmarkFrequency)
 	if last := w.deadline.Add(-beforeDeadline); !w.deadline.IsZero() && last.Before(next) {
-		next = last
-	}
-	if next.Sub(now) < bookmarkCheck { // it had its last one, or is about to end
-		return
+		if last.Before(now) || w.lastBookmark {
+			return
+		}
+		next, w.lastBookmark = last, true
 	}
 	if t.slots == nil {
 		t.begin, t.slots = now, map[int64][]*watcher{}

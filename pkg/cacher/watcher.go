@@ -39,6 +39,8 @@ type watcher struct {
 	from      uint64 // where it began to follow: events before it were sent
 	reached   uint64 // the highest revision that was sent then
 	place     int    // in its group
+
+	lastBookmark bool // that before the deadline is in the timetable, or was
 }
 
 var _ watch.Interface = (*watcher)(nil)

@@ -42,7 +42,7 @@ func idle(t *testing.T) *Cacher {
 	if c.metrics, err = newMetrics(config); err != nil {
 		t.Fatal(err)
 	}
-	if err := (intake{c}).Replace(nil, "100"); err != nil {
+	if err := (&intake{Cacher: c}).Replace(nil, "100"); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -52,7 +52,7 @@ func idle(t *testing.T) *Cacher {
 func (c *Cacher) write(t *testing.T, revision int) {
 	t.Helper()
 	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "one", ResourceVersion: fmt.Sprint(revision)}}
-	if err := (intake{c}).Update(pod); err != nil {
+	if err := (&intake{Cacher: c}).Update(pod); err != nil {
 		t.Fatal(err)
 	}
 }
