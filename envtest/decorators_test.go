@@ -72,7 +72,6 @@ func storesOf(opts envtest.Options, decorate envtest.StorageDecorator) map[schem
 
 var (
 	configMaps = schema.GroupResource{Resource: "configmaps"}
-	secrets    = schema.GroupResource{Resource: "secrets"}
 	events     = schema.GroupResource{Resource: "events"}
 )
 

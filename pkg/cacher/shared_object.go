@@ -20,7 +20,6 @@ import (
 type sharedObject struct {
 	mu      sync.Mutex // guards what follows
 	object  metaObject
-	owned   bool // object is a copy
 	encoded map[runtime.Identifier]*encoding
 }
 

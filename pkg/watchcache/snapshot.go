@@ -100,9 +100,12 @@ func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
 func (s *Snapshot[V]) Count(prefix, after string) int {
 	end := s.Len()
 	// The first key behind those with the prefix has its last byte that can be higher by one.
-	if trimmed := strings.TrimRight(prefix, "\xff"); trimmed != "" {
-		last := len(trimmed) - 1
-		end = s.Rank(trimmed[:last] + string([]byte{trimmed[last] + 1}))
+	last := len(prefix) - 1
+	for last >= 0 && prefix[last] == 0xff {
+		last--
+	}
+	if last >= 0 {
+		end = s.Rank(prefix[:last] + string([]byte{prefix[last] + 1}))
 	}
 	begin := s.Rank(prefix)
 	if after != "" {
