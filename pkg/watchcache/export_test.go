@@ -11,7 +11,11 @@ func (e *Engine[V]) Ring() (length, events int) {
 }
 
 // MaxRecent is how many older states are remembered.
-const MaxRecent = maxRecent
+const (
+	MaxRecent = maxRecent
+	MaxNear   = maxNear
+	MaxMoved  = maxMoved
+)
 
 // BesideAttempts is how often something is made without the lock.
 const BesideAttempts = besideAttempts

@@ -194,7 +194,7 @@ func TestOlderStatesAreRememberedForAWhile(t *testing.T) {
 	e.Apply(put("a", 4, "z"))
 	again, _ := e.At(1)
 	g.Expect(again).To(BeIdenticalTo(first), "the next page of the list")
-	for revision := range uint64(watchcache.MaxRecent) {
+	for revision := range uint64(watchcache.MaxNear) {
 		e.Apply(put("a", 5+revision, "z"))
 		e.At(4 + revision)
 	}
@@ -204,9 +204,33 @@ func TestOlderStatesAreRememberedForAWhile(t *testing.T) {
 	indexed, _ := e.At(1)
 	g.Expect(indexed.Index("others").Len()).To(Equal(1), "an index that came later")
 	clock.SetTime(clock.Now().Add(time.Hour))
-	e.Apply(put("a", 100, ""))
+	e.Apply(put("a", 10_000, ""))
 	_, ok := e.At(1)
 	g.Expect(ok).To(BeFalse())
+}
+
+// States that share little with one another take memory each.
+func TestFewStatesAreRememberedThatAreFarApart(t *testing.T) {
+	g := NewWithT(t)
+	e, _ := newHistory(history{MinAge: time.Minute})
+	const distance = watchcache.MaxMoved / 4
+	for revision := range uint64(distance * (watchcache.MaxRecent + 2)) {
+		e.Apply(put("a", 1+revision, ""))
+	}
+	first, _ := e.At(1)
+	far := func(states int) {
+		for n := range uint64(states) {
+			s, _ := e.At(1 + (n+1)*distance)
+			item, _ := s.Get("a")
+			g.Expect(item.Revision).To(Equal(1 + (n+1)*distance))
+		}
+	}
+	far(watchcache.MaxRecent - 1)
+	again, _ := e.At(1)
+	g.Expect(again).To(BeIdenticalTo(first))
+	far(watchcache.MaxRecent)
+	again, _ = e.At(1)
+	g.Expect(again).NotTo(BeIdenticalTo(first))
 }
 
 // The state of a source that was restored may reach the same revision again.

@@ -3,25 +3,46 @@
 
 package watchcache
 
-import "slices"
+import (
+	"maps"
+	"slices"
 
-// maxRecent is the number of older states that are remembered: one for each list that is
-// read page by page at a time, while what it shares with the state of now costs nothing.
-const maxRecent = 8
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// Older states are remembered: one for each list that is read page by page at a time, while
+// what it shares with the state of now costs nothing.
+const (
+	// maxRecent is how many are, however far they are from one another.
+	maxRecent = 8
+	// maxNear is how many are if one was made of another by few events: lists at revisions
+	// that their readers have just seen are of many.
+	maxNear = 128
+	// maxMoved bounds the events by which those beyond maxRecent were made, each of which
+	// takes some nodes of trees, about 10 KB.
+	maxMoved = 1024
+)
 
 // At returns the state at a revision, with the indexes that there are now. It is made
-// by undoing what has happened since, in which nobody waits; a few that were made are
-// remembered as long as the history reaches back to them. It is not ok if that does not
-// reach back to revision, and if the state is not that far yet. Without a History there is
-// only the state of now.
+// of the nearest one that is known by undoing or repeating what has happened between the two,
+// in which nobody waits; a few that were made are remembered as long as the history
+// reaches back to them. It is not ok if that does not reach back to revision, and if the
+// state is not that far yet. Without a History there is only the state of now.
 func (e *Engine[V]) At(revision uint64) (*Snapshot[V], bool) {
-	s, since, ok := e.beforeUndo(revision)
-	if len(since) == 0 {
+	s, between, back, ok := e.beforeMove(revision)
+	if len(between) == 0 {
 		return s, ok
 	}
-	for _, event := range slices.Backward(since) {
-		s.undo(&event)
-		e.reindex(s.indexes, event.inverse())
+	if back {
+		slices.Reverse(between)
+	}
+	for i := range between {
+		event := &between[i]
+		if back {
+			event = event.inverse()
+		}
+		s.apply(event)
+		e.reindex(s.indexes, event)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -29,30 +50,68 @@ func (e *Engine[V]) At(revision uint64) (*Snapshot[V], bool) {
 	return s, true
 }
 
-// beforeUndo returns a snapshot for revision, from which the events since then are
-// still to be undone, if there are any: then it is the caller's own.
-func (e *Engine[V]) beforeUndo(revision uint64) (s *Snapshot[V], since []Event[V], ok bool) {
+// beforeMove returns a snapshot for revision, and the events that are still to be repeated
+// on it, or undone if it is back, in their order. If there are any it is the caller's own.
+func (e *Engine[V]) beforeMove(revision uint64) (s *Snapshot[V], between []Event[V], back, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case revision > e.revision || revision < e.oldestLocked():
-		return nil, nil, false
+		return nil, nil, false, false
 	case revision == e.revision:
-		return e.snapshotLocked(), nil, true
+		return e.snapshotLocked(), nil, false, true
 	}
 	if s = e.recallLocked(revision); s != nil {
-		return s, nil, true
+		return s, nil, false, true
 	}
-	s = e.copyLocked()
-	s.revision, s.position = revision, e.window.after(revision)
-	since = make([]Event[V], e.window.next-s.position)
-	for i := range since {
-		since[i] = e.window.at(s.position + uint64(i)).event
+	position := e.window.after(revision)
+	s = e.nearestLocked(position)
+	first, end := s.position, position
+	if back = first > end; back {
+		first, end = end, first
 	}
-	if len(since) == 0 {
+	s.revision, s.position, s.moved = revision, position, int(end-first)
+	between = make([]Event[V], 0, s.moved)
+	for p := first; p < end; p++ {
+		between = append(between, e.window.at(p).event)
+	}
+	if len(between) == 0 {
 		e.rememberLocked(s)
 	}
-	return s, since, true
+	return s, between, back, true
+}
+
+// nearestLocked returns a copy of the known state that is the fewest events away from a
+// position.
+func (e *Engine[V]) nearestLocked(position uint64) *Snapshot[V] {
+	distance := func(from uint64) uint64 { return max(from, position) - min(from, position) }
+	var nearest *Snapshot[V]
+	best := distance(e.window.next)
+	for _, s := range e.recent {
+		if d := distance(s.position); d < best && e.hasIndexesLocked(s) {
+			nearest, best = s, d
+		}
+	}
+	if nearest == nil {
+		return e.copyLocked()
+	}
+	made := *nearest // who reads it meanwhile is not disturbed by copies of its trees
+	made.items = nearest.items.Copy()
+	made.indexes = maps.Clone(nearest.indexes)
+	maps.DeleteFunc(made.indexes, func(name string, _ *index.Postings) bool { return e.indexes[name] == nil })
+	for name, postings := range made.indexes {
+		made.indexes[name] = postings.Clone()
+	}
+	return &made
+}
+
+func (e *Engine[V]) hasIndexesLocked(s *Snapshot[V]) bool {
+	for name := range e.indexes {
+		if s.indexes[name] == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // recallLocked returns the remembered state of a revision; nil if there is none that
@@ -63,26 +122,29 @@ func (e *Engine[V]) recallLocked(revision uint64) *Snapshot[V] {
 		return nil
 	}
 	s := e.recent[i]
-	for name := range e.indexes {
-		if s.indexes[name] == nil {
-			return nil
-		}
+	if !e.hasIndexesLocked(s) {
+		return nil
 	}
 	e.recent = append(slices.Delete(e.recent, i, i+1), s)
 	return s
 }
 
-// rememberLocked remembers a state, in place of an earlier one of its revision, or of
-// the one that was asked for longest ago.
+// rememberLocked remembers a state, in place of an earlier one of its revision, and lets go
+// of those that were asked for longest ago if there are too many.
 func (e *Engine[V]) rememberLocked(s *Snapshot[V]) {
 	if s.position < e.window.first {
 		return
 	}
 	e.recent = slices.DeleteFunc(e.recent, func(other *Snapshot[V]) bool { return other.revision == s.revision })
-	if len(e.recent) == maxRecent {
+	e.recent = append(e.recent, s)
+	moved := 0
+	for _, other := range e.recent {
+		moved += other.moved
+	}
+	for len(e.recent) > maxRecent && (len(e.recent) > maxNear || moved > maxMoved) {
+		moved -= e.recent[0].moved
 		e.recent = slices.Delete(e.recent, 0, 1)
 	}
-	e.recent = append(e.recent, s)
 }
 
 // forgetLocked lets go of the states to which the window does not reach back.

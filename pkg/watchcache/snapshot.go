@@ -21,15 +21,16 @@ type Snapshot[V any] struct {
 	revision uint64
 	complete bool
 	position uint64 // in the sequence of events
+	moved    int    // how many events away from another one it was made
 }
 
-// undo takes back an event, the newest one in the state of a snapshot that nobody else
-// has yet. The indexes stay.
-func (s *Snapshot[V]) undo(event *Event[V]) {
-	if event.Type == Added {
+// apply lets an event happen in the state of a snapshot that nobody else has yet. The
+// indexes stay.
+func (s *Snapshot[V]) apply(event *Event[V]) {
+	if event.Type == Deleted {
 		s.items.Delete(event.Item)
 	} else {
-		s.items.Set(event.Previous)
+		s.items.Set(event.Item)
 	}
 }
 

@@ -175,7 +175,7 @@ func (e *Engine[V]) lagLocked(s *Subscription[V]) {
 func (e *Engine[V]) seenLocked(s *Subscription[V]) *Snapshot[V] {
 	seen := &Snapshot[V]{items: e.items.Copy(), position: s.given}
 	for p := e.window.next; p > s.given; p-- {
-		seen.undo(&e.window.at(p - 1).event)
+		seen.apply(e.window.at(p - 1).event.inverse())
 	}
 	return seen
 }
