@@ -5,6 +5,7 @@ package cacher
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/features"
@@ -98,28 +99,31 @@ func findOne(state *watchcache.Snapshot[*element], key string, match *filter) (f
 	return f, err
 }
 
+// countFrom is from how many objects on it pays to know how many there are before they are
+// collected: to count takes as long as to walk some dozens.
+const countFrom = 256
+
 // page returns a page of everything below key. It counts without looking at the rest.
 func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f found) {
-	count := state.Count(key, from)
-	if _, ok := state.Get(from); ok && strings.HasPrefix(from, key) {
-		count++
-	}
-	size := count
-	if limit > 0 {
-		size = min(count, limit)
-	}
-	f.count, f.more = int64(count), size < count
-	f.items = make([]watchcache.Item[*element], 0, size)
 	for item := range itemsFrom(state, key, from) {
-		if len(f.items) == size {
+		if f.full(limit) {
+			f.more = true
 			break
 		}
-		f.items = append(f.items, item)
-	}
-	if size > 0 {
-		f.last = f.items[len(f.items)-1].Key
+		if len(f.items) == countFrom {
+			rest := state.Count(key, f.last)
+			if limit > 0 {
+				rest = min(rest, limit-countFrom)
+			}
+			f.items = slices.Grow(f.items, rest)
+		}
+		f.items, f.last = append(f.items, item), item.Key
 	}
 	f.looked = len(f.items)
+	f.count = int64(f.looked)
+	if f.more {
+		f.count += int64(state.Count(key, f.last))
+	}
 	return f
 }
 

@@ -24,7 +24,7 @@ import (
 // shardLabel is a label that a thousandth of the Pods have with the same value.
 const (
 	shardLabel = "shard"
-	shardCount     = 1000
+	shardCount = 1000
 )
 
 // BenchmarkStoreList is upstream's benchmark of lists, and one of ours for labels, on both
