@@ -183,14 +183,15 @@ func (o *observer) checkStream(s *memoryStorage, events []watch.Event, complete 
 func (o *observer) checkFromAny(
 	s *memoryStorage, events []watch.Event, complete bool, state func(*memoryStorage, uint64) []seen,
 ) (err error) {
-	candidates := []uint64{o.called}
-	for _, c := range s.changes(o.called) {
-		candidates = append(candidates, c.revision)
-	}
+	var candidates []uint64 // a state is that of the last change; the likely ones come first
 	for _, c := range slices.Backward(s.changes(0)) {
 		if c.revision <= o.called {
-			candidates = append(candidates, c.revision-1)
+			candidates = append(candidates, c.revision)
 		}
+	}
+	candidates = append(candidates, 0)
+	for _, c := range s.changes(o.called) {
+		candidates = append(candidates, c.revision)
 	}
 	for _, revision := range candidates {
 		var initial []seen
@@ -209,7 +210,11 @@ func (o *observer) checkFromAny(
 			return nil
 		}
 	}
-	return fmt.Errorf("the events agree with no revision, at last: %w", err)
+	first := []string{fmt.Sprintf("the %d events agree with no revision; it was called at %d, complete=%v", len(events), o.called, complete)}
+	for _, event := range events[:min(len(events), 20)] {
+		first = append(first, seenIn(event).String())
+	}
+	return fmt.Errorf("%s; with the last one that was tried: %w", strings.Join(first, "; "), err)
 }
 
 // compareEvents compares events with all that there are after a revision.

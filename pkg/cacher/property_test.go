@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/utils/ptr"
@@ -329,6 +330,9 @@ func (w *world) observe(ctx, busy context.Context, r *rand.Rand, o *observer) (o
 	for {
 		reading.wait(own, r)
 		event, more := <-result.ResultChan()
+		if more && event.Type == watch.Error && errors.Is(own.Err(), context.DeadlineExceeded) {
+			continue // it is told why it did not begin
+		}
 		if !more {
 			pause(ctx, r, time.Second)
 			return ctx.Err() != nil && !stopped && !errors.Is(own.Err(), context.DeadlineExceeded), nil
