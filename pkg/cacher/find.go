@@ -55,8 +55,11 @@ func (c *Cacher) find(state *watchcache.Snapshot[*element], key, from string, op
 
 // itemsFrom walks the objects whose keys begin with key and are not before from.
 func itemsFrom(state *watchcache.Snapshot[*element], key, from string) iter.Seq[watchcache.Item[*element]] {
+	if from == "" || !strings.HasPrefix(from, key) {
+		return state.Items(key, from)
+	}
 	first, ok := state.Get(from)
-	if !ok || !strings.HasPrefix(from, key) {
+	if !ok {
 		return state.Items(key, from)
 	}
 	return func(yield func(watchcache.Item[*element]) bool) {

@@ -18,10 +18,15 @@ type metrics struct {
 	labels prometheus.Labels
 	end    func() // is called when the Cacher ends
 
-	// Resolved once: they are written with every event.
+	// Resolved once: they are written with every event or list.
 	received, dispatched, parked, leftBehind func()
 	revision                                 prometheus.Gauge
+	given                                    prometheus.Counter
+	byIndex                                  sync.Map // name to *indexMetrics
 }
+
+// indexMetrics are those of lists by one index.
+type indexMetrics struct{ lists, looked prometheus.Counter }
 
 // newMetrics returns metrics that are registered with the Registerer of the configuration. A
 // registerer may be that of several Cachers.
@@ -35,7 +40,7 @@ func newMetrics(config Config) (*metrics, error) {
 	m := &metrics{families: f, labels: labelsOf(resource), end: sync.OnceFunc(func() { f.leave(resource) })}
 	m.received, m.dispatched = m.events.With(m.labels).Inc, m.sent.With(m.labels).Inc
 	m.parked, m.leftBehind = m.parks.With(m.labels).Inc, m.behind.With(m.labels).Inc
-	m.revision = m.newest.With(m.labels)
+	m.revision, m.given = m.newest.With(m.labels), m.families.given.With(m.labels)
 	return m, nil
 }
 
@@ -65,10 +70,14 @@ func (m *metrics) consistentRead(success bool, fallback string) {
 }
 
 func (m *metrics) listed(index string, looked, returned int) {
-	labels := m.with(prometheus.Labels{"index": index})
-	m.lists.With(labels).Inc()
-	m.looked.With(labels).Add(float64(looked))
-	m.given.With(m.labels).Add(float64(returned))
+	of, ok := m.byIndex.Load(index)
+	if !ok {
+		labels := m.with(prometheus.Labels{"index": index})
+		of, _ = m.byIndex.LoadOrStore(index, &indexMetrics{m.lists.With(labels), m.looked.With(labels)})
+	}
+	of.(*indexMetrics).lists.Inc()
+	of.(*indexMetrics).looked.Add(float64(looked))
+	m.given.Add(float64(returned))
 }
 
 func (m *metrics) checked(status string) {

@@ -34,6 +34,7 @@ func rows() []row {
 		against("list one namespace, consistent", listEverything+"/Scope=Namespace/Paginate=0", "ns/op", 1),
 		against("list one namespace, exact resourceVersion", listEverything+"Exact/Scope=Namespace/Paginate=0", "ns/op", 1),
 		against("list one namespace, not older than", listEverything+"NotOlderThan/Scope=Namespace/Paginate=0", "ns/op", 1),
+		against("list few of 20,000 objects in memory, CPU: ", "SmallList/*/", "cpu-ns/op", 1),
 		against("list by one label (0.1 %)", "StoreList/*/Scope=Label", "ns/op", 0.05),
 		against("write: ", "StoreWriteThroughput/*/", "ns/op", 1),
 		against("dispatch, CPU per event: ", "FanOut/*/", "cpu-ns/op", 0.6),
