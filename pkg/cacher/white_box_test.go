@@ -87,3 +87,36 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	g.Expect(got).To(HaveExactElements(
 		fmt.Sprint(watch.Added, " 101"), fmt.Sprint(watch.Bookmark, " 101"), fmt.Sprint(watch.Modified, " 102")))
 }
+
+// TestWatcherAheadOfTheDispatcher lets a watcher read events before they are dispatched: it must
+// not get them again.
+func TestWatcherAheadOfTheDispatcher(t *testing.T) {
+	g := NewWithT(t)
+	c := idle(t)
+	d := c.dispatcher
+	generation, err := c.ready.check()
+	g.Expect(err).NotTo(HaveOccurred())
+	position := d.position
+	c.write(t, 101)
+	c.write(t, 102)
+	w := c.newWatcher(t.Context(), "/pods/", storage.ListOptions{Predicate: storage.SelectionPredicate{AllowWatchBookmarks: true}})
+	w.since = 100
+	g.Expect(d.start(t.Context(), w, beginning{position: position, revision: 100}, generation)).To(BeTrue())
+	d.parked.Wait() // it has read both, and follows
+	d.sendBookmarks(time.Now().Add(bookmarkFrequency + time.Second))
+	c.write(t, 103)
+	events := make([]watchcache.Event[*element], 3)
+	n, _, ok := c.engine.Events(position, events)
+	g.Expect(ok && n == 3).To(BeTrue())
+	for i := range events {
+		d.dispatch(position+uint64(i), &events[i])
+	}
+	w.Stop()
+	var got []string
+	for event := range w.ResultChan() {
+		got = append(got, fmt.Sprint(event.Type, " ", event.Object.(metav1.Object).GetResourceVersion()))
+	}
+	g.Expect(got).To(HaveExactElements(
+		fmt.Sprint(watch.Added, " 101"), fmt.Sprint(watch.Modified, " 102"), fmt.Sprint(watch.Modified, " 103")),
+		"and no bookmark while the dispatcher is behind")
+}
