@@ -37,14 +37,16 @@ func rows() []row {
 		against("list few of 20,000 objects in memory, CPU: ", "SmallList/*/", "cpu-ns/op", 1),
 		against("list by one label (0.1 %)", "StoreList/*/Scope=Label", "ns/op", 0.05),
 		against("write: ", "StoreWriteThroughput/*/", "ns/op", 1),
-		against("dispatch, CPU per event: ", "FanOut/*/", "cpu-ns/op", 0.6),
+		against("dispatch, CPU per event: Watchers=1, ", "FanOut/*/Watchers=1/", "cpu-ns/op", 0),
+		against("dispatch, CPU per event: Watchers=100, ", "FanOut/*/Watchers=100/", "cpu-ns/op", 0),
+		against("dispatch, CPU per event: Watchers=1000, ", "FanOut/*/Watchers=1000/", "cpu-ns/op", 0),
+		against("dispatch, CPU per event: Watchers=10000, ", "FanOut/*/Watchers=10000/", "cpu-ns/op", 0.6),
 		{"p99 latency of 99 watchers while one is stuck, against none stuck", "Latency/tarn/Stuck=true", "Latency/tarn/Stuck=false", "p99-ns", 1.2},
 		{"the same of upstream's Cacher", "Latency/upstream/Stuck=true", "Latency/upstream/Stuck=false", "p99-ns", 0},
 		against("p99 latency of 99 watchers, none stuck", "Latency/*/Stuck=false", "p99-ns", 0),
 		against("memory per idle watcher", "IdleWatchers/*", "B/watcher", 0.6),
 		against("heap per object, decoded", "Objects/*", "B/object", 1),
 		{"heap per object, flat", "Objects/tarn-flat", "Objects/upstream", "B/object", 0.2},
-		against("time to list and decode 150,000 objects into the cache", "Objects/*", "ns/op", 0),
 	}
 }
 
