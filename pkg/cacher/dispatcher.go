@@ -111,7 +111,7 @@ func (d *dispatcher) reset() {
 // dispatch gives one event to the watchers that follow.
 func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element]) {
 	triggers := d.triggers(event) // may materialize objects
-	o := &occurrence{elements: d.cacher.elements, versioner: d.cacher.config.Versioner, event: event}
+	o := d.cacher.occurrence(event)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.position != position {

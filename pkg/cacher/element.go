@@ -52,6 +52,14 @@ func (e *elements) object(of *element) (runtime.Object, error) {
 	return obj.(runtime.Object), nil
 }
 
+// make makes the object of an element, unless that was done.
+func (e *elements) make(of *element, made *runtime.Object) (err error) {
+	if *made == nil {
+		*made, err = e.object(of)
+	}
+	return err
+}
+
 // own returns a copy that is the caller's own.
 func (e *elements) own(of *element) (runtime.Object, error) { return e.form.Copy(of.kept) }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -174,17 +175,23 @@ func newFilter(prefix string, p storage.SelectionPredicate, e *elements) *filter
 
 // matches does not look at the prefix.
 func (f *filter) matches(e *element) (bool, error) {
+	var object runtime.Object
+	return f.matchesWith(e, &object)
+}
+
+// matchesWith is matches for who may have made the object of e, or wants it afterwards: it is
+// made at most once.
+func (f *filter) matchesWith(e *element, object *runtime.Object) (bool, error) {
 	if !f.matchesAttributes(e) {
 		return false, nil
 	}
 	if !f.sharded {
 		return true, nil
 	}
-	obj, err := f.elements.object(e)
-	if err != nil {
+	if err := f.elements.make(e, object); err != nil {
 		return false, err
 	}
-	return f.predicate.MatchesSharding(obj)
+	return f.predicate.MatchesSharding(*object)
 }
 
 // matchesAttributes looks at the labels and fields.

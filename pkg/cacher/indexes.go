@@ -49,7 +49,7 @@ func newIndexes(engine *watchcache.Engine[*element], config Config) *indexes {
 }
 
 // byKey reports that the order of the keys answers for a field: it needs no index.
-func byKey(field string) bool { return field == "metadata.namespace" || field == "metadata.name" }
+func byKey(field string) bool { return field == namespaceField || field == nameField }
 
 // plan returns where to look for the objects that can match, if there is an index by which
 // these are fewer than all that begin with the key prefix, and the name of the index for

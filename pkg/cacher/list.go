@@ -37,9 +37,6 @@ func (c *Cacher) GetList(ctx context.Context, key string, opts storage.ListOptio
 	if delegated.ShouldDelegate || !c.checker.consistent() {
 		return c.storage.GetList(ctx, key, opts, into)
 	}
-	if _, err := c.config.Versioner.ParseResourceVersion(opts.ResourceVersion); err != nil {
-		return err
-	}
 	if _, err := c.ready.check(); err != nil && servesUnready(opts) {
 		return c.storage.GetList(ctx, key, opts, into)
 	}

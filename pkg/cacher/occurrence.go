@@ -34,6 +34,10 @@ type sharing struct {
 	written, gone weak.Pointer[sharedObject]
 }
 
+func (c *Cacher) occurrence(event *watchcache.Event[*element]) *occurrence {
+	return &occurrence{elements: c.elements, versioner: c.config.Versioner, event: event}
+}
+
 // revision is that of the change.
 func (o *occurrence) revision() uint64 { return o.event.Item.Revision }
 
@@ -46,12 +50,12 @@ func (o *occurrence) seenBy(f *filter) (event watch.Event, ok bool, err error) {
 	}
 	var before, after bool
 	if o.event.Type != watchcache.Added {
-		if before, err = o.matches(f, o.event.Previous.Value, &o.before); err != nil {
+		if before, err = f.matchesWith(o.event.Previous.Value, &o.before); err != nil {
 			return event, false, err
 		}
 	}
 	if o.event.Type != watchcache.Deleted {
-		if after, err = o.matches(f, o.event.Item.Value, &o.after); err != nil {
+		if after, err = f.matchesWith(o.event.Item.Value, &o.after); err != nil {
 			return event, false, err
 		}
 	}
@@ -73,29 +77,6 @@ func (o *occurrence) seenBy(f *filter) (event watch.Event, ok bool, err error) {
 	return event, err == nil, err
 }
 
-// matches reports whether an element matches, the object of which is kept for the next filter
-// that has to look at it.
-func (o *occurrence) matches(f *filter, e *element, object *runtime.Object) (matches bool, err error) {
-	if !f.matchesAttributes(e) {
-		return false, nil
-	}
-	if !f.sharded {
-		return true, nil
-	}
-	if err := o.make(e, object); err != nil {
-		return false, err
-	}
-	return f.predicate.MatchesSharding(*object)
-}
-
-// make makes the object of an element, unless that was done.
-func (o *occurrence) make(e *element, object *runtime.Object) (err error) {
-	if *object == nil {
-		*object, err = o.elements.object(e)
-	}
-	return err
-}
-
 // writtenObject returns the object as it was written.
 func (o *occurrence) writtenObject() (made *sharedObject, err error) {
 	if o.written == nil {
@@ -105,7 +86,7 @@ func (o *occurrence) writtenObject() (made *sharedObject, err error) {
 }
 
 func (o *occurrence) makeWritten() (*sharedObject, error) {
-	if err := o.make(o.event.Item.Value, &o.after); err != nil {
+	if err := o.elements.make(o.event.Item.Value, &o.after); err != nil {
 		return nil, err
 	}
 	return share(o.after)

@@ -141,22 +141,9 @@ func (w *watcher) sendInitial(begin beginning) bool {
 		return true
 	}
 	for item := range begin.items() {
-		ok, err := w.filter.matches(item.Value)
-		if err == nil && !ok {
-			continue
+		if !w.show(&watchcache.Event[*element]{Type: watchcache.Added, Item: item}) {
+			return false
 		}
-		o := w.occurrence(&watchcache.Event[*element]{Type: watchcache.Added, Item: item})
-		if err == nil {
-			var object *sharedObject
-			if object, err = o.writtenObject(); err == nil {
-				if !w.send(watch.Event{Type: watch.Added, Object: object}) {
-					return false
-				}
-				continue
-			}
-		}
-		w.fail(err)
-		return false
 	}
 	if !begin.bookmark {
 		return true
@@ -217,7 +204,12 @@ func (w *watcher) sendEvent(event *watchcache.Event[*element]) bool {
 	if event.Item.Revision <= w.since {
 		return true
 	}
-	seen, ok, err := w.occurrence(event).seenBy(w.filter)
+	return w.show(event)
+}
+
+// show sends what the watcher sees of an event. It returns false if the watch has ended.
+func (w *watcher) show(event *watchcache.Event[*element]) bool {
+	seen, ok, err := w.dispatcher.cacher.occurrence(event).seenBy(w.filter)
 	switch {
 	case err != nil:
 		w.fail(err)
@@ -226,11 +218,6 @@ func (w *watcher) sendEvent(event *watchcache.Event[*element]) bool {
 		return true
 	}
 	return w.send(seen)
-}
-
-func (w *watcher) occurrence(event *watchcache.Event[*element]) *occurrence {
-	c := w.dispatcher.cacher
-	return &occurrence{elements: c.elements, versioner: c.config.Versioner, event: event}
 }
 
 // send returns false if the watch has ended.
