@@ -60,7 +60,7 @@ func (x *indexes) plan(state *watchcache.Snapshot[*element], prefix string, p st
 	}
 	count := state.Count(prefix, "")
 	wanted := wantedIndexes(p, prefix)
-	if count > scanWorth {
+	if count > index.ScanWorth {
 		x.onDemand.Ask(wanted...)
 	}
 	plan, ok = index.NewPlan(p.Label, index.SelectExact(p.Field), state.Index, prefix, count)
@@ -81,10 +81,6 @@ func (x *indexes) nameOf(wanted []string) (name string) {
 	}
 	return name
 }
-
-// scanWorth is the number of objects up to which looking at all of them is quicker than an
-// index.
-const scanWorth = 128
 
 // wantedIndexes returns the names of the indexes that could answer.
 func wantedIndexes(p storage.SelectionPredicate, prefix string) (names []string) {

@@ -15,6 +15,10 @@ import (
 // name are beside it in an engine; none of them has a zero byte in its name.
 func LabelName(key string) string { return "label\x00" + key }
 
+// ScanWorth is the number of objects up to which looking at all of them is quicker than an
+// index, and an index that nobody declared is not worth its memory.
+const ScanWorth = 128
+
 // Plan is where to look for the objects that match a selector: in the posting
 // lists of some values of one index. They hold every match, and maybe others.
 type Plan struct {

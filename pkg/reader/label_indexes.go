@@ -7,10 +7,6 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// scanWorth is the number of objects up to which looking at all of them is quicker than
-// an index, and an index of a label is not worth its memory.
-const scanWorth = 128
-
 // askForIndexes says which labels q would be spared work by, so that they are indexed.
 func (s *Engine) askForIndexes(q query) {
 	var names []string
@@ -29,7 +25,7 @@ func (s *Engine) worthIndexing(q query) []string {
 		return nil
 	}
 	snapshot := s.engine.Snapshot()
-	if _, few := index.NewPlan(nil, q.fields, snapshot.Index, prefix, scanWorth+1); few || snapshot.Count(prefix, "") <= scanWorth {
+	if _, few := index.NewPlan(nil, q.fields, snapshot.Index, prefix, index.ScanWorth+1); few || snapshot.Count(prefix, "") <= index.ScanWorth {
 		return nil
 	}
 	return keys

@@ -106,8 +106,8 @@ func TestLabelsAreIndexedWhenAListAsks(t *testing.T) {
 }
 
 func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
-	l := newLabelled(t, scanWorth)
-	l.Expect(l.list("label1=value1")).To(Equal(scanWorth / 2))
+	l := newLabelled(t, index.ScanWorth)
+	l.Expect(l.list("label1=value1")).To(Equal(index.ScanWorth / 2))
 	l.Expect(l.indexed()).To(BeEmpty())
 }
 
