@@ -20,7 +20,7 @@ import (
 type element struct {
 	kept   object.Object
 	labels labels.Set // nil if the object is flat: they are read from it
-	fields *fieldValues
+	fields fieldValues
 	bytes  int // an estimate of the memory that it takes
 }
 
@@ -89,8 +89,8 @@ type fieldValues struct {
 
 type fieldValue struct{ name, value string }
 
-func newFieldValues(set fields.Set) *fieldValues {
-	v := &fieldValues{pairs: make([]fieldValue, 0, len(set))}
+func newFieldValues(set fields.Set) fieldValues {
+	v := fieldValues{pairs: make([]fieldValue, 0, len(set))}
 	for name, value := range set {
 		v.pairs = append(v.pairs, fieldValue{name, value})
 	}

@@ -203,5 +203,5 @@ func (f *filter) matchesAttributes(e *element) bool {
 		return false
 	}
 	s := f.predicate.Field
-	return s == nil || s.Empty() || s.Matches(e.fields)
+	return s == nil || s.Empty() || s.Matches(&e.fields)
 }
