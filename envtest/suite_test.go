@@ -48,11 +48,11 @@ var target struct {
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // what the server's libraries log hides what the tests say
 	log.SetLogger(logr.Discard())
+	RegisterFailHandler(Fail) // also for what plain tests use of the suite
 	os.Exit(m.Run())
 }
 
 func TestEnvtest(t *testing.T) {
-	RegisterFailHandler(Fail)
 	RunSpecs(t, "envtest")
 }
 

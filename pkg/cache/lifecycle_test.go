@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,7 +55,7 @@ var _ = Describe("The life of a cache", func() {
 			})
 
 			It("leaves no goroutine when Start has returned", func(ctx SpecContext) {
-				before := goleak.IgnoreCurrent()
+				goroutines, leave := family(ctx)
 				c, err := cache.New(cfg, opts())
 				Expect(err).NotTo(HaveOccurred())
 				stop := start(c)
@@ -73,8 +72,10 @@ var _ = Describe("The life of a cache", func() {
 				_, err = c.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 				Expect(err).NotTo(HaveOccurred())
 				Expect(c.RemoveInformer(ctx, &corev1.Secret{})).To(Succeed())
+				Expect(goroutines()).NotTo(BeEmpty())
 				stop()
-				Expect(goleak.Find(before, connections)).To(Succeed())
+				leave()
+				Eventually(goroutines, time.Second).Should(BeEmpty())
 			})
 
 			It("can still be read after its end, and starts nothing more", func(ctx SpecContext) {
@@ -175,10 +176,6 @@ var _ = Describe("The life of a cache", func() {
 		Expect(again.AddIndexers(toolscache.Indexers{"mine": toolscache.MetaNamespaceIndexFunc})).NotTo(Succeed())
 	})
 })
-
-// connections are those of http clients that this process keeps for its next
-// request; the transport that rest.Config has for them is shared.
-var connections = goleak.IgnoreAnyFunction("net/http.(*http2ClientConn).readLoop")
 
 var _ = Describe("Bad input", func() {
 	type badOptions struct {

@@ -1,0 +1,109 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tarn-dev/tarn/envtest"
+)
+
+// TestNothingIsLeftBehind looks for goroutines and files of environments that have ended. It is no part of the suite:
+// the environment that runs there starts goroutines of its own whenever it likes.
+func TestNothingIsLeftBehind(t *testing.T) {
+	if os.Getenv(oracleVariable) != "" {
+		t.Skip("about the environment: there is none with " + oracleVariable)
+	}
+	for name, run := range map[string]func(context.Context, *WithT, string){
+		"after a watch": leaveAWatch,
+		"of a definition that was changed right before":      leaveAChangedDefinition,
+		"of a start that was cancelled":                      cancelTheStart,
+		"of a start that failed at a definition":             failAtADefinition,
+		"of a start that failed at the store of Pods":        failAtAStore("pods"),
+		"of a start that failed at the store of leases":      failAtAStore("leases"),
+		"of a start that failed at the store of definitions": failAtAStore("customresourcedefinitions"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, before, folder := NewWithT(t), goleak.IgnoreCurrent(), t.TempDir()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			run(ctx, g, folder)
+			g.Expect(os.ReadDir(folder)).To(BeEmpty())
+			g.Expect(goleak.Find(before)).To(Succeed())
+		})
+	}
+}
+
+func leaveAWatch(ctx context.Context, g *WithT, folder string) {
+	env := envtest.New(envtest.Options{DataDirectory: folder, CRDDirectoryPaths: []string{"testdata/crds"}})
+	g.Expect(env.Start(ctx)).To(Succeed())
+	g.Expect(os.ReadDir(folder)).NotTo(BeEmpty())
+	config := env.Config()
+	w, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	var event watch.Event
+	g.Eventually(w.ResultChan()).WithContext(ctx).Should(Receive(&event))
+	g.Expect(event.Type).To(Equal(watch.Added))
+
+	g.Expect(env.Stop()).To(Succeed())
+	for range w.ResultChan() { // is closed because the connection is
+	}
+	w.Stop()
+	_, err = net.Dial("tcp", strings.TrimPrefix(config.Host, "https://"))
+	g.Expect(err).To(HaveOccurred())
+}
+
+func leaveAChangedDefinition(ctx context.Context, g *WithT, folder string) {
+	crd := widgetCRD("changed.example.com")
+	var made, destroyed atomic.Int32
+	env := envtest.New(envtest.Options{
+		DataDirectory:    folder,
+		CRDs:             []*apiextensionsv1.CustomResourceDefinition{crd},
+		StorageDecorator: counting(&made, &destroyed),
+	})
+	g.Expect(env.Start(ctx)).To(Succeed())
+	widgets := dynamic.NewForConfigOrDie(env.Config()).
+		Resource(schema.GroupVersionResource{Group: "changed.example.com", Version: "v1", Resource: "widgets"})
+	_, err := widgets.List(ctx, metav1.ListOptions{}) // makes the store
+	g.Expect(err).NotTo(HaveOccurred())
+	crd.Spec.Names.ShortNames = nil
+	built := made.Load()
+	g.Expect(env.InstallCRDs(ctx, crd)).To(Succeed())
+	g.Expect(made.Load()).To(BeNumerically(">", built), "the changed definition has a store of its own")
+	g.Expect(env.Stop()).To(Succeed())
+	g.Expect(destroyed.Load()).To(Equal(made.Load()))
+}
+
+func cancelTheStart(ctx context.Context, g *WithT, folder string) {
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	g.Expect(envtest.New(envtest.Options{DataDirectory: folder}).Start(cancelled)).To(MatchError(context.Canceled))
+}
+
+func failAtADefinition(ctx context.Context, g *WithT, folder string) {
+	bad := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}
+	env := envtest.New(envtest.Options{DataDirectory: folder, CRDs: []*apiextensionsv1.CustomResourceDefinition{bad}})
+	g.Expect(env.Start(ctx)).To(MatchError(ContainSubstring("install CRD bad")))
+}
+
+func failAtAStore(resource string) func(context.Context, *WithT, string) {
+	return func(ctx context.Context, g *WithT, folder string) {
+		env := envtest.New(envtest.Options{DataDirectory: folder, StorageDecorator: failingFor(resource)})
+		g.Expect(env.Start(ctx)).To(MatchError(ContainSubstring("no store for " + resource)))
+	}
+}
