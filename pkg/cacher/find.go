@@ -19,7 +19,7 @@ import (
 
 // found is the answer to a list.
 type found struct {
-	items  []watchcache.Item[*element]
+	items  []*element
 	last   string // the key of the last one
 	more   bool   // there is more to look at behind it
 	count  int64  // all that there was to look at, if nothing was filtered
@@ -89,7 +89,7 @@ func (f *found) look(item watchcache.Item[*element], match *filter) error {
 		return err
 	}
 	if ok {
-		f.items, f.last = append(f.items, item), item.Key
+		f.items, f.last = append(f.items, item.Value), item.Key
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f 
 			}
 			f.items = slices.Grow(f.items, rest)
 		}
-		f.items, f.last = append(f.items, item), item.Key
+		f.items, f.last = append(f.items, item.Value), item.Key
 	}
 	f.looked = len(f.items)
 	f.count = int64(f.looked)

@@ -94,7 +94,7 @@ func (c *Cacher) list(ctx context.Context, key string, opts storage.ListOptions,
 	}
 	values.Set(reflect.MakeSlice(values.Type(), len(found.items), len(found.items)))
 	for i, item := range found.items {
-		if err := c.elements.fill(item.Value, values.Index(i)); err != nil {
+		if err := c.elements.fill(item, values.Index(i)); err != nil {
 			return err
 		}
 	}

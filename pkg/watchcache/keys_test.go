@@ -4,6 +4,7 @@
 package watchcache_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unsafe"
@@ -33,4 +34,41 @@ func TestAKeyIsOneStringHoweverOftenItsObjectIsWritten(t *testing.T) {
 	for _, h := range held {
 		g.Expect(unsafe.StringData(h)).To(BeIdenticalTo(unsafe.StringData(key)))
 	}
+}
+
+// TestItemsAreCountedInsteadOfCompared walks more objects than have their keys looked at, with
+// others before and behind them, and from every place between them.
+func TestItemsAreCountedInsteadOfCompared(t *testing.T) {
+	g := NewWithT(t)
+	e := newEngine(0)
+	var keys []string
+	for _, prefix := range []string{"a/", "b/", "c/"} {
+		for i := range 600 {
+			key := fmt.Sprintf("%s%03d", prefix, i)
+			e.Apply(put(key, uint64(len(keys)+1), "x"))
+			keys = append(keys, key)
+		}
+	}
+	state := e.Snapshot()
+	walk := func(prefix, after string) (walked []string) {
+		for item := range state.Items(prefix, after) {
+			walked = append(walked, item.Key)
+		}
+		return walked
+	}
+	g.Expect(walk("", "")).To(Equal(keys))
+	g.Expect(walk("b/", "")).To(Equal(keys[600:1200]))
+	for i := 600; i < 1200; i += 7 {
+		g.Expect(walk("b/", keys[i])).To(HaveExactElements(keys[i+1:1200]), "after %s", keys[i])
+		g.Expect(walk("b/", keys[i]+"!")).To(HaveExactElements(keys[i+1:1200]), "after a key between")
+	}
+	g.Expect(walk("c/", keys[3])).To(Equal(keys[1200:]))
+	g.Expect(walk("d/", "")).To(BeEmpty())
+	stopped := 0
+	for range state.Items("b/", "") {
+		if stopped++; stopped == 300 {
+			break
+		}
+	}
+	g.Expect(stopped).To(Equal(300))
 }

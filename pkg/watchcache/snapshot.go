@@ -81,16 +81,27 @@ func (s *Snapshot[V]) Get(key string) (Item[V], bool) {
 	return s.items.Get(Item[V]{Key: key})
 }
 
+// countFrom is from how many objects on it pays to count the rest before it is walked,
+// which takes as long as to look at some dozens of keys.
+const countFrom = 256
+
 // Items walks the objects whose keys have the given prefix, in the order of their
 // keys, beginning behind the key after; an empty one is before all.
 func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
 	return func(yield func(Item[V]) bool) {
+		walked, rest := 0, 0
 		s.items.Ascend(Item[V]{Key: max(prefix, after)}, func(item Item[V]) bool {
-			if !strings.HasPrefix(item.Key, prefix) {
+			switch {
+			case walked > countFrom: // the keys are memory that need not be touched
+				rest--
+				return rest >= 0 && yield(item)
+			case !strings.HasPrefix(item.Key, prefix):
 				return false
-			}
-			if after != "" && item.Key <= after {
+			case after != "" && item.Key <= after:
 				return true
+			}
+			if walked++; walked > countFrom {
+				rest = s.Count(prefix, item.Key)
 			}
 			return yield(item)
 		})
