@@ -13,29 +13,19 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
+
+	"github.com/tarn-dev/tarn/internal/program"
 )
 
 func main() {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	program.Main("bench", run)
 }
 
 // run measures as args say. It writes the tables to out, and what it is doing to

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"strconv"
 	"sync/atomic"
 
@@ -50,10 +48,13 @@ func (k *checker) run(ctx context.Context) {
 // ErrInconsistent is in the error of a comparison that found a difference.
 var ErrInconsistent = errors.New("the cache does not hold what the storage does")
 
-// CheckConsistency compares a digest of the cache with one of the storage at the same
-// resource version. If they differ, which is an error of this package or of the storage, the
-// error is ErrInconsistent, OnInconsistency is called, and lists are answered by the storage
-// until a later comparison finds none. Other errors say why they could not be compared.
+// CheckConsistency compares digests of the objects in the cache with those of the storage at
+// the same resource version: of their metadata and, if there is a Codec, of all that they
+// contain. If they differ, which is an error of this package or of the storage or because
+// somebody has changed an object of the cache, the error is ErrInconsistent and names some of
+// them, OnInconsistency is called, and lists are answered by the storage until a later
+// comparison finds none. Other errors say why they could not be compared. It reads and encodes
+// every object.
 func (c *Cacher) CheckConsistency(ctx context.Context) error {
 	differs, err := c.compare(ctx)
 	switch {
@@ -80,31 +81,30 @@ func (c *Cacher) compare(ctx context.Context) (differs, err error) {
 	if _, err := c.ready.check(); err != nil {
 		return nil, err
 	}
-	here := newDigest()
+	here := digests{}
 	state := c.engine.Snapshot()
 	for item := range state.Items("", "") {
-		obj, err := c.elements.object(item.Value)
+		obj, err := c.elements.own(item.Value) // codecs write the version into what they encode
 		if err != nil {
 			return fmt.Errorf("%w: %s at resource version %d cannot be read: %w", ErrInconsistent, item.Key, state.Revision(), err), nil
 		}
-		if err := here.add(obj); err != nil {
+		if err := here.add(obj, c.config.Codec); err != nil {
 			return nil, err
 		}
 	}
-	there, err := c.storageDigest(ctx, state.Revision())
+	there, err := c.storageDigests(ctx, state.Revision())
 	if err != nil {
 		return nil, err
 	}
-	if *here != *there {
-		return fmt.Errorf("%w: %s at resource version %d has %s in the cache, %s in the storage",
-			ErrInconsistent, c.config.GroupResource, state.Revision(), here, there), nil
+	if found := here.differences(there); len(found) > 0 {
+		return fmt.Errorf("%w: %s at resource version %d: %s", ErrInconsistent, c.config.GroupResource, state.Revision(), some(found)), nil
 	}
 	return nil, nil
 }
 
-// storageDigest reads the storage at a revision.
-func (c *Cacher) storageDigest(ctx context.Context, revision uint64) (*digest, error) {
-	d := newDigest()
+// storageDigests reads the storage at a revision.
+func (c *Cacher) storageDigests(ctx context.Context, revision uint64) (digests, error) {
+	d := digests{}
 	opts := storage.ListOptions{
 		ResourceVersion:      strconv.FormatUint(revision, 10),
 		ResourceVersionMatch: metav1.ResourceVersionMatchExact,
@@ -117,7 +117,7 @@ func (c *Cacher) storageDigest(ctx context.Context, revision uint64) (*digest, e
 		if err := c.storage.GetList(ctx, c.config.ResourcePrefix, opts, list); err != nil {
 			return nil, err
 		}
-		if err := meta.EachListItem(list, d.add); err != nil {
+		if err := meta.EachListItem(list, func(obj runtime.Object) error { return d.add(obj, c.config.Codec) }); err != nil {
 			return nil, err
 		}
 		m, err := meta.ListAccessor(list)
@@ -132,28 +132,3 @@ func (c *Cacher) storageDigest(ctx context.Context, revision uint64) (*digest, e
 	}
 }
 
-// digest is a short form of which objects there are, in any order.
-type digest struct {
-	objects int
-	sum     uint64
-}
-
-func newDigest() *digest { return &digest{} }
-
-func (d *digest) String() string { return fmt.Sprintf("%d objects with digest %x", d.objects, d.sum) }
-
-// add takes an object in.
-func (d *digest) add(obj runtime.Object) error {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return err
-	}
-	h := fnv.New64a()
-	for _, part := range []string{m.GetNamespace(), m.GetName(), string(m.GetUID()), m.GetResourceVersion()} {
-		_, _ = io.WriteString(h, part) // a hash has no errors
-		_, _ = h.Write([]byte{0})
-	}
-	d.objects++
-	d.sum += h.Sum64()
-	return nil
-}

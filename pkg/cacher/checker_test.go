@@ -24,6 +24,7 @@ var differences = map[string]func(*example.PodList){
 	"another revision": func(l *example.PodList) { l.Items[0].ResourceVersion = "1" },
 	"another identity": func(l *example.PodList) { l.Items[0].UID = "another" },
 	"another name":     func(l *example.PodList) { l.Items[0].Name = "another" },
+	"other contents":   func(l *example.PodList) { l.Items[0].Spec.NodeName = "another" },
 	"another place":    func(l *example.PodList) { l.Items[0].Namespace, l.Items[0].Name = "defaul", "tone" },
 }
 

@@ -17,14 +17,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/internal/program"
 )
 
 // arguments are the command line.
@@ -35,18 +34,7 @@ type arguments struct {
 	verbose    bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "apiserver:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("apiserver", run) }
 
 // run is main with everything that it depends on. It returns when ctx ends, or when it cannot do its work.
 func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) {

@@ -13,33 +13,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
+
+	"github.com/tarn-dev/tarn/internal/program"
 )
 
 // defaultKubernetes is the release that this project is compared with.
 const defaultKubernetes = "v1.36.3"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "assets:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("assets", run) }
 
 // run is the command without the process around it: args are the arguments after the program's name. It writes
 // to stdout only once the binaries are there.

@@ -19,30 +19,19 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/tarn-dev/tarn/internal/program"
 )
 
 // assetsVariable names the folder of the binaries; controller-runtime's envtest reads it.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "oracle:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("oracle", run) }
 
 // run serves until ctx ends: args are the arguments after the program's name.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {

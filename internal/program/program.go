@@ -1,0 +1,32 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package program is what the commands of this module have in common: how they begin and end.
+package program
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Run is the command without the process around it: args are the arguments after its name. It
+// returns when it has done its work or ctx ends.
+type Run func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+
+// Main runs the command called name until it is interrupted, and ends the process: with 0 if
+// there was no error or if help was asked for, otherwise with 1 and the error on stderr.
+func Main(name string, run Run) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
