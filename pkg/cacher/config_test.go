@@ -144,6 +144,8 @@ func TestFlat(t *testing.T) {
 				g.Expect(second.Annotations["n"]).To(Equal("0"))
 			} else { // both share memory with the cache, as with upstream
 				g.Expect(second.Annotations["n"]).To(Equal("changed"))
+				g.Expect(c.CheckConsistency(t.Context())).To(MatchError(cacher.ErrInconsistent), "that somebody changed the cache is found")
+				first.Annotations["n"] = "0"
 			}
 		}, withOptions(cacher.Options{Flat: flat}))
 	}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
-	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
@@ -38,11 +37,9 @@ func (c *Cacher) find(state *watchcache.Snapshot[*element], key, from string, op
 	if match.everything {
 		return page(state, key, from, limit), nil
 	}
-	if plan, name, ok := c.indexes.plan(state, key, opts.Predicate); ok {
-		return findAmong(state, plan, name, from, limit, match)
-	}
-	var f found
-	for item := range itemsFrom(state, key, from) {
+	items, name := c.candidates(state, key, from, opts.Predicate)
+	f := found{index: name}
+	for item := range items {
 		if f.full(limit) {
 			f.more = true
 			break
@@ -52,6 +49,32 @@ func (c *Cacher) find(state *watchcache.Snapshot[*element], key, from string, op
 		}
 	}
 	return f, nil
+}
+
+// candidates walks the objects whose keys begin with key and are not before from, but not all
+// of those that p does not select if there is an index that knows better. What metrics call
+// that index is empty if there is none.
+func (c *Cacher) candidates(
+	state *watchcache.Snapshot[*element], key, from string, p storage.SelectionPredicate,
+) (items iter.Seq[watchcache.Item[*element]], name string) {
+	plan, name, ok := c.indexes.plan(state, key, p)
+	if !ok {
+		return itemsFrom(state, key, from), ""
+	}
+	after, found := strings.CutSuffix(from, "\x00") // the end of the page before
+	if !found {
+		after = ""
+	}
+	return func(yield func(watchcache.Item[*element]) bool) {
+		for key := range plan.KeysAfter(after) {
+			if key < from {
+				continue
+			}
+			if item, ok := state.Get(key); ok && !yield(item) {
+				return
+			}
+		}
+	}, name
 }
 
 // itemsFrom walks the objects whose keys begin with key and are not before from.
@@ -129,32 +152,6 @@ func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f 
 		f.count += int64(state.Count(key, f.last))
 	}
 	return f
-}
-
-// findAmong looks at the objects to which a plan leads.
-func findAmong(state *watchcache.Snapshot[*element], plan index.Plan, name, from string, limit int, match *filter) (found, error) {
-	f := found{index: name}
-	after, _ := strings.CutSuffix(from, "\x00") // the end of the page before
-	if after == from {
-		after = ""
-	}
-	for key := range plan.KeysAfter(after) {
-		if key < from {
-			continue
-		}
-		if f.full(limit) {
-			f.more = true
-			break
-		}
-		item, ok := state.Get(key)
-		if !ok {
-			continue
-		}
-		if err := f.look(item, match); err != nil {
-			return f, err
-		}
-	}
-	return f, nil
 }
 
 // filter says which objects a list or a watch is about.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // Watch implements storage.Interface. The events of one watch are in the order of their
@@ -81,8 +84,8 @@ func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opt
 	if sendsInitial(opts) || revision == 0 && opts.SendInitialEvents == nil {
 		state := c.engine.Snapshot()
 		return beginning{
-			state: state, position: state.Position(), revision: state.Revision(),
-			key: key, single: !opts.Recursive, bookmark: streamsList(opts),
+			state: c.initial(state, key, opts), position: state.Position(), revision: state.Revision(),
+			bookmark: streamsList(opts),
 		}, nil
 	}
 	if revision == 0 {
@@ -94,6 +97,19 @@ func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opt
 		return begin, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, c.engine.Oldest()))
 	}
 	return beginning{position: position, revision: revision}, nil
+}
+
+// initial walks the objects among which are those that a watch begins with.
+func (c *Cacher) initial(state *watchcache.Snapshot[*element], key string, opts storage.ListOptions) iter.Seq[watchcache.Item[*element]] {
+	if opts.Recursive {
+		items, _ := c.candidates(state, key, "", opts.Predicate)
+		return items
+	}
+	return func(yield func(watchcache.Item[*element]) bool) {
+		if item, ok := state.Get(key); ok {
+			yield(item)
+		}
+	}
 }
 
 func (c *Cacher) newWatcher(ctx context.Context, key string, opts storage.ListOptions) *watcher {

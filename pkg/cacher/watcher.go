@@ -6,6 +6,7 @@ package cacher
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -127,12 +128,10 @@ func (w *watcher) run(ctx context.Context, begin beginning) {
 
 // beginning is where a watch begins.
 type beginning struct {
-	state    *watchcache.Snapshot[*element] // to send first; nil for none
-	position uint64                         // of the first event to look at
-	revision uint64                         // events up to it are not for the watcher
-	key      string                         // of the objects to send first
-	single   bool                           // key is that of one object
-	bookmark bool                           // says that all of the state was sent
+	state    iter.Seq[watchcache.Item[*element]] // to look at first; nil for none
+	position uint64                              // of the first event to look at
+	revision uint64                              // events up to it are not for the watcher
+	bookmark bool                                // says that all of the state was sent
 }
 
 // sendInitial returns false if the watch has ended.
@@ -140,7 +139,7 @@ func (w *watcher) sendInitial(begin beginning) bool {
 	if begin.state == nil {
 		return true
 	}
-	for item := range begin.items() {
+	for item := range begin.state {
 		if !w.show(&watchcache.Event[*element]{Type: watchcache.Added, Item: item}) {
 			return false
 		}
@@ -157,17 +156,6 @@ func (w *watcher) sendInitial(begin beginning) bool {
 		return false
 	}
 	return w.send(bookmark)
-}
-
-func (b beginning) items() func(func(watchcache.Item[*element]) bool) {
-	if !b.single {
-		return b.state.Items(b.key, "")
-	}
-	return func(yield func(watchcache.Item[*element]) bool) {
-		if item, ok := b.state.Get(b.key); ok {
-			yield(item)
-		}
-	}
 }
 
 var errLeftBehind = errors.New("the watcher was too slow: the events that come next are not kept any more")
