@@ -131,4 +131,3 @@ func (c *Cacher) storageDigests(ctx context.Context, revision uint64) (digests, 
 		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
 	}
 }
-

@@ -226,18 +226,19 @@ func (d *dispatcher) sendBookmarks(now time.Time) {
 		if w.stopped {
 			continue
 		}
-		if w.following && d.revision >= w.reached {
-			if bookmark == nil {
-				made, err := d.cacher.bookmark(d.revision)
-				if err != nil {
-					d.cacher.config.Logger.Error(err, "Cannot make a bookmark", "resource", d.cacher.config.GroupResource)
-					return
-				}
-				bookmark = &made
-			}
-			w.offerBookmarkLocked(*bookmark)
-		}
 		d.bookmarks.add(w, now)
+		if !w.following || d.revision < w.reached || d.revision <= w.since { // it knows, or has more to read
+			continue
+		}
+		if bookmark == nil {
+			made, err := d.cacher.bookmark(d.revision)
+			if err != nil {
+				d.cacher.config.Logger.Error(err, "Cannot make a bookmark", "resource", d.cacher.config.GroupResource)
+				continue
+			}
+			bookmark = &made
+		}
+		w.offerBookmarkLocked(*bookmark)
 	}
 }
 

@@ -24,8 +24,8 @@ const (
 var errNotFresh = errors.New("the cache is not as new as the request")
 
 // waitUntilFresh waits until the cache has everything up to revision. The error is
-// upstream's for a resource version that is too large, a 429 if the Cacher stops, or the cause
-// for which ctx ended.
+// upstream's for a resource version that is too large, also if the time of ctx is up sooner, a
+// 429 if the Cacher stops, or the cause for which ctx was cancelled.
 func (c *Cacher) waitUntilFresh(ctx context.Context, revision uint64) error {
 	if revision == 0 || revision <= c.engine.Revision() {
 		return nil
@@ -40,7 +40,9 @@ func (c *Cacher) waitUntilFresh(ctx context.Context, revision uint64) error {
 	defer cancel()
 	err := c.engine.WaitUntilFresh(waiting, revision)
 	switch {
-	case errors.Is(err, errNotFresh):
+	case err == nil:
+		return nil
+	case errors.Is(err, errNotFresh), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return storage.NewTooLargeResourceVersionError(revision, c.engine.Revision(), retryFresh)
 	case errors.Is(err, errStopped): // maybe for another one: the client comes back to it
 		return apierrors.NewTooManyRequests(err.Error(), retryFresh)

@@ -54,7 +54,7 @@ func (c *Cacher) GetList(ctx context.Context, key string, opts storage.ListOptio
 // not fresh in time is to be tried again, or by an older rule is answered by the storage.
 func (c *Cacher) consistentRead(ctx context.Context, err error, key string, opts storage.ListOptions, into runtime.Object) error {
 	fallback := "false"
-	if storage.IsTooLargeResourceVersion(err) {
+	if storage.IsTooLargeResourceVersion(err) && ctx.Err() == nil { // there is time for another try
 		if utilfeature.DefaultFeatureGate.Enabled(features.ConsistentListFromCacheSkipTimeoutFallback) {
 			fallback = "skipped"
 			err = apierrors.NewTooManyRequests(err.Error(), retryFresh)

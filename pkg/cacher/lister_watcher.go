@@ -5,13 +5,16 @@ package cacher
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 )
@@ -28,7 +31,12 @@ var _ toolscache.ListerWatcherWithContext = (*listerWatcher)(nil)
 // ListWithContext implements ListerWatcherWithContext.
 func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list := l.newList()
+	version := "" // of lists, the newest; a Reflector would be content with any
+	if options.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+		version = options.ResourceVersion // of who compares what a Reflector was sent
+	}
 	err := l.storage.GetList(ctx, l.prefix, storage.ListOptions{
+		ResourceVersion:      version,
 		ResourceVersionMatch: options.ResourceVersionMatch,
 		Predicate: storage.SelectionPredicate{
 			Label: labels.Everything(), Field: fields.Everything(),
@@ -42,17 +50,25 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.List
 	return list, nil
 }
 
+var errNoWatchList = errors.New("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+
 // WatchWithContext implements ListerWatcherWithContext.
 func (l *listerWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	predicate := storage.Everything
 	predicate.AllowWatchBookmarks = options.AllowWatchBookmarks
-	return l.storage.Watch(ctx, l.prefix, storage.ListOptions{
+	opts := storage.ListOptions{
 		ResourceVersion:   options.ResourceVersion,
 		Predicate:         predicate,
 		Recursive:         true,
 		ProgressNotify:    true,
 		SendInitialEvents: options.SendInitialEvents,
-	})
+	}
+	// Without the feature a storage would send neither the state nor the bookmark behind it, for
+	// which the Reflector waits. After an error it lists.
+	if streamsList(opts) && !utilfeature.DefaultFeatureGate.Enabled(features.WatchList) {
+		return nil, errNoWatchList
+	}
+	return l.storage.Watch(ctx, l.prefix, opts)
 }
 
 // List implements ListerWatcher.

@@ -56,8 +56,10 @@ func (r *readiness) set(ready bool, reason error) {
 func (r *readiness) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ready, r.stopped, r.reason = false, true, errStopped
-	r.wakeLocked()
+	if !r.stopped {
+		r.ready, r.stopped, r.reason, r.since = false, true, errStopped, r.clock.Now()
+		r.wakeLocked()
+	}
 }
 
 func (r *readiness) wakeLocked() {
@@ -122,9 +124,6 @@ func (r *readiness) admit(ctx context.Context) (generation int, err error) {
 		if generation, err = r.check(); err == nil {
 			return generation, nil
 		}
-	}
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
 	}
 	return 0, apierrors.NewTooManyRequests(err.Error(), r.retryAfter())
 }

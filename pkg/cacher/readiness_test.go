@@ -102,11 +102,15 @@ func TestReadinessAdmit(t *testing.T) {
 }
 
 func TestReadinessAdmitEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	gone := errors.New("gone")
-	cancel(gone)
-	_, err := newReadiness(clock.RealClock{}).admit(ctx)
-	NewWithT(t).Expect(err).To(MatchError(gone))
+	synctest.Test(t, func(t *testing.T) {
+		g, begin := NewWithT(t), time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := newReadiness(clock.RealClock{}).admit(ctx)
+		g.Expect(time.Since(begin)).To(BeZero())
+		g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
+		g.Expect(err).To(MatchError(ContainSubstring("storage is (re)initializing")))
+	})
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -120,4 +124,8 @@ func TestRetryAfter(t *testing.T) {
 		c.SetTime(time.Unix(1000, 0).Add(test.down))
 		g.Expect(r.retryAfter()).To(Equal(test.retry), "after %v", test.down)
 	}
+	r.set(true, nil)
+	c.SetTime(time.Unix(9000, 0))
+	r.stop()
+	g.Expect(r.retryAfter()).To(Equal(1), "it was down for no time yet")
 }

@@ -101,7 +101,7 @@ func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opt
 
 // initial walks the objects among which are those that a watch begins with.
 func (c *Cacher) initial(state *watchcache.Snapshot[*element], key string, opts storage.ListOptions) iter.Seq[watchcache.Item[*element]] {
-	if opts.Recursive {
+	if _, one := opts.Predicate.MatchesSingle(); opts.Recursive || !one {
 		items, _ := c.candidates(state, key, "", opts.Predicate)
 		return items
 	}

@@ -4,6 +4,7 @@
 package cacher
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -119,4 +120,29 @@ func TestWatcherAheadOfTheDispatcher(t *testing.T) {
 	g.Expect(got).To(HaveExactElements(
 		fmt.Sprint(watch.Added, " 101"), fmt.Sprint(watch.Modified, " 102"), fmt.Sprint(watch.Modified, " 103")),
 		"and no bookmark while the dispatcher is behind")
+}
+
+// listed remembers how it was asked for a list.
+type listed struct {
+	storage.Interface
+	opts storage.ListOptions
+}
+
+func (l *listed) GetList(_ context.Context, _ string, opts storage.ListOptions, _ runtime.Object) error {
+	l.opts = opts
+	return nil
+}
+
+// TestListsOfReflectors are the newest, but those by which a Reflector's watch is checked.
+func TestListsOfReflectors(t *testing.T) {
+	g, below := NewWithT(t), &listed{}
+	l := &listerWatcher{storage: below, prefix: "/pods/", newList: func() runtime.Object { return &example.PodList{} }}
+	_, err := l.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0", Limit: 7})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(below.opts.ResourceVersion).To(BeEmpty())
+	g.Expect(below.opts.Predicate.Limit).To(BeEquivalentTo(7))
+	_, err = l.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "5", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(below.opts.ResourceVersion).To(Equal("5"))
+	g.Expect(below.opts.ResourceVersionMatch).To(Equal(metav1.ResourceVersionMatchExact))
 }
