@@ -38,6 +38,8 @@ func (c *Cacher) find(state *watchcache.Snapshot[*element], key, from string, op
 		return page(state, key, from, limit), nil
 	}
 	items, name := c.candidates(state, key, from, opts.Predicate)
+	// What an index has for the only thing that is asked for is known to match.
+	match.everything = name != "" && asksOneThing(opts.Predicate)
 	f := found{index: name}
 	for item := range items {
 		if f.full(limit) {
@@ -75,6 +77,19 @@ func (c *Cacher) candidates(
 			}
 		}
 	}, name
+}
+
+// asksOneThing reports that p has one requirement.
+func asksOneThing(p storage.SelectionPredicate) bool {
+	anyLabel, anyField := p.Label == nil || p.Label.Empty(), p.Field == nil || p.Field.Empty()
+	switch {
+	case anyLabel && !anyField:
+		return len(p.Field.Requirements()) == 1
+	case anyField && !anyLabel:
+		requirements, _ := p.Label.Requirements()
+		return len(requirements) == 1
+	}
+	return false
 }
 
 // itemsFrom walks the objects whose keys begin with key and are not before from.

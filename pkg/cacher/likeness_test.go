@@ -5,6 +5,7 @@ package cacher_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/features"
@@ -129,5 +132,43 @@ func TestNoBookmarkForWhatAWatchBeganWith(t *testing.T) {
 		events, _ = available(w)
 		g.Expect(events).To(HaveLen(2))
 		g.Expect(events[1].Type).To(Equal(watch.Bookmark))
+	})
+}
+
+// TestAnIndexIsNotAllThatIsAskedFor lists by a label that has an index, and by something else.
+func TestAnIndexIsNotAllThatIsAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, s *memoryStorage, c *cacher.Cacher) {
+		g := NewWithT(t)
+		for i := range 400 {
+			pod := numbered(fmt.Sprint("pod-", i), 0)
+			pod.Labels = map[string]string{"tenth": fmt.Sprint(i % 10)}
+			if i%20 == 3 {
+				pod.Labels["even"] = "no"
+			}
+			s.put(pod)
+		}
+		list := func(label labels.Selector, field fields.Selector) int {
+			synctest.Wait() // until the index that was asked for is there
+			opts, found := everything("0"), &example.PodList{}
+			opts.Recursive = true
+			opts.Predicate.Label, opts.Predicate.Field = label, field
+			g.Expect(c.GetList(t.Context(), podPrefix, opts, found)).To(Succeed())
+			return len(found.Items)
+		}
+		selector := func(text string) labels.Selector {
+			parsed, err := labels.Parse(text)
+			g.Expect(err).NotTo(HaveOccurred())
+			return parsed
+		}
+		for range 2 { // without an index, and with it
+			g.Expect(list(selector("tenth=3"), fields.Everything())).To(Equal(40))
+		}
+		g.Expect(list(selector("tenth in (3,4)"), fields.Everything())).To(Equal(80))
+		g.Expect(list(selector("tenth=3,tenth!=3"), fields.Everything())).To(BeZero())
+		g.Expect(list(selector("tenth=3,even=no"), fields.Everything())).To(Equal(20))
+		g.Expect(list(selector("tenth=3"), fields.Nothing())).To(BeZero())
+		g.Expect(list(selector("tenth=3"), fields.OneTermEqualSelector("metadata.name", "pod-13"))).To(Equal(1))
+		g.Expect(list(selector("tenth=3"), fields.OneTermNotEqualSelector("metadata.name", "pod-13"))).To(Equal(39))
+		g.Expect(list(labels.Nothing(), fields.Everything())).To(BeZero())
 	})
 }
