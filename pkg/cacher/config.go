@@ -64,8 +64,8 @@ type Options struct {
 	// DefaultHistoryBytes.
 	HistoryEvents int
 	HistoryBytes  int
-	// ConsistencyInterval is how often a digest of the cache is compared with one of the
-	// storage; zero is never. CheckConsistency does it on request.
+	// ConsistencyInterval is how often the objects of the cache are compared, by digests, with
+	// those of the storage; zero is never. CheckConsistency does it on request.
 	ConsistencyInterval time.Duration
 	// OnInconsistency is called when they differ; nil logs an error. Lists are answered
 	// by the storage then until they agree again.
