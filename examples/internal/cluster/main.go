@@ -10,14 +10,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/tarn-dev/tarn/internal/program"
 )
 
 // Flags are the flags of every example.
@@ -28,9 +28,9 @@ type Flags struct {
 
 // Parse reads the flags from the arguments of a program. For -h it prints the
 // usage to out and returns flag.ErrHelp.
-func Parse(program string, args []string, out io.Writer) (Flags, error) {
+func Parse(name string, args []string, out io.Writer) (Flags, error) {
 	var f Flags
-	set := flag.NewFlagSet(program, flag.ContinueOnError)
+	set := flag.NewFlagSet(name, flag.ContinueOnError)
 	set.SetOutput(io.Discard) // errors are returned, and printed once
 	set.StringVar(&f.Kubeconfig, "kubeconfig", "", "use the cluster of this `file` instead of an API server in this process")
 	set.DurationVar(&f.Timeout, "timeout", time.Minute, "give up after this `time`")
@@ -43,7 +43,7 @@ func Parse(program string, args []string, out io.Writer) (Flags, error) {
 		return f, err
 	}
 	if set.NArg() > 0 {
-		return f, fmt.Errorf("unexpected argument %q: see %s -h", set.Arg(0), program)
+		return f, fmt.Errorf("unexpected argument %q: see %s -h", set.Arg(0), name)
 	}
 	if f.Timeout <= 0 {
 		return f, fmt.Errorf("-timeout is %s: it must be above zero", f.Timeout)
@@ -60,27 +60,19 @@ func Parse(program string, args []string, out io.Writer) (Flags, error) {
 // until it returns, is interrupted or takes too long, and exits with a status
 // that says whether it succeeded.
 func Main(run func(ctx context.Context, flags Flags, out io.Writer) error) {
-	program := filepath.Base(os.Args[0])
+	name := filepath.Base(os.Args[0])
 	// Errors are returned; what the libraries log beside them would only hide what
 	// an example prints.
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
 
-	err := execute(program, run)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
-		os.Exit(1)
-	}
-}
-
-func execute(program string, run func(context.Context, Flags, io.Writer) error) error {
-	flags, err := Parse(program, os.Args[1:], os.Stdout)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, flags.Timeout, fmt.Errorf("not done after %s", flags.Timeout))
-	defer cancel()
-	return run(ctx, flags, os.Stdout)
+	program.Main(name, func(ctx context.Context, args []string, stdout, _ io.Writer) error {
+		flags, err := Parse(name, args, stdout)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, flags.Timeout, fmt.Errorf("not done after %s", flags.Timeout))
+		defer cancel()
+		return run(ctx, flags, stdout)
+	})
 }
