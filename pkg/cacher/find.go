@@ -141,10 +141,6 @@ func findOne(state *watchcache.Snapshot[*element], key string, match *filter) (f
 	return f, err
 }
 
-// countFrom is from how many objects on it pays to know how many there are before they are
-// collected: to count takes as long as to walk some dozens.
-const countFrom = 256
-
 // page returns a page of everything below key. It counts without looking at the rest.
 func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f found) {
 	for item := range itemsFrom(state, key, from) {
@@ -152,10 +148,10 @@ func page(state *watchcache.Snapshot[*element], key, from string, limit int) (f 
 			f.more = true
 			break
 		}
-		if len(f.items) == countFrom {
+		if len(f.items) == watchcache.CountFrom {
 			rest := state.Count(key, f.last)
 			if limit > 0 {
-				rest = min(rest, limit-countFrom)
+				rest = min(rest, limit-watchcache.CountFrom)
 			}
 			f.items = slices.Grow(f.items, rest)
 		}

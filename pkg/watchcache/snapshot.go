@@ -81,9 +81,9 @@ func (s *Snapshot[V]) Get(key string) (Item[V], bool) {
 	return s.items.Get(Item[V]{Key: key})
 }
 
-// countFrom is from how many objects on it pays to count the rest before it is walked,
-// which takes as long as to look at some dozens of keys.
-const countFrom = 256
+// CountFrom is from how many objects on it pays to count the rest before it is walked
+// or collected: that takes as long as to walk some dozens.
+const CountFrom = 256
 
 // Items walks the objects whose keys have the given prefix, in the order of their
 // keys, beginning behind the key after; an empty one is before all.
@@ -92,7 +92,7 @@ func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
 		walked, rest := 0, 0
 		s.items.Ascend(Item[V]{Key: max(prefix, after)}, func(item Item[V]) bool {
 			switch {
-			case walked > countFrom: // the keys are memory that need not be touched
+			case walked > CountFrom: // the keys are memory that need not be touched
 				rest--
 				return rest >= 0 && yield(item)
 			case !strings.HasPrefix(item.Key, prefix):
@@ -100,7 +100,7 @@ func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
 			case after != "" && item.Key <= after:
 				return true
 			}
-			if walked++; walked > countFrom {
+			if walked++; walked > CountFrom {
 				rest = s.Count(prefix, item.Key)
 			}
 			return yield(item)
