@@ -127,9 +127,9 @@ func contains(source, code string) bool {
 	return false
 }
 
-// TestREADMEOptions checks that the tables of options are complete.
-func TestREADMEOptions(t *testing.T) {
-	text := readme(t)
+// TestDocumentedOptions checks that the tables of options are complete.
+func TestDocumentedOptions(t *testing.T) {
+	text := documents(t)["docs/options.md"]
 	for prefix, options := range map[string]reflect.Type{
 		"":          reflect.TypeFor[cache.Options](),
 		"ByObject.": reflect.TypeFor[cache.ByObject](),
@@ -139,7 +139,7 @@ func TestREADMEOptions(t *testing.T) {
 		for i := range options.NumField() {
 			name := "`" + prefix + options.Field(i).Name + "`"
 			if !regexp.MustCompile(`(?m)^\|.*` + name + `.*\|$`).MatchString(text) {
-				t.Errorf("the tables of options in README.md have no %s", name)
+				t.Errorf("the tables of docs/options.md have no %s", name)
 			}
 		}
 	}

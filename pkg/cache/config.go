@@ -98,7 +98,8 @@ func clusterDefaults(o *Options) (scopeConfigs, error) {
 
 // byObjectConfigs is how the kinds in Options.ByObject are cached. A setting of a
 // namespace goes before one of the kind, that before one in DefaultNamespaces,
-// and that before the default.
+// and that before the default. A kind whose Namespaces is nil has those of
+// DefaultNamespaces, with their settings, which then go before those of the kind.
 func byObjectConfigs(o *Options) (map[schema.GroupVersionKind]scopeConfigs, error) {
 	byGVK := make(map[schema.GroupVersionKind]scopeConfigs, len(o.ByObject))
 	for obj, b := range o.ByObject {

@@ -8,7 +8,7 @@
 //
 // The types and options are controller-runtime's own; [With] takes options for
 // which it has no word, and [Iterate] walks a list one object at a time. What
-// differs from its cache is listed in the README, and is meant to be better:
+// differs from its cache is listed in docs/differences.md, and is meant to be better:
 //
 //   - objects are kept flat, in a fraction of the memory, see package flat;
 //   - lists are sorted by namespace and name, and carry a resourceVersion; with a

@@ -87,6 +87,16 @@ var _ = Describe("Cache options", func() {
 				ByObject:          byConfigMap(cache.ByObject{Namespaces: map[string]cache.Config{a: {}, b: {}}}),
 			})).To(ConsistOf(a+"/one", b+"/one", b+"/two"), "the namespace's default holds for its entry in the kind")
 		})
+		It("of a default namespace go before the kind only if the kind names no namespaces", func(ctx SpecContext) {
+			defaults := map[string]cache.Config{a: {LabelSelector: setX}, b: {}}
+			Expect(cached(ctx, cache.Options{
+				DefaultNamespaces: defaults, ByObject: byConfigMap(cache.ByObject{Label: setY}),
+			})).To(ConsistOf(a+"/one", b+"/two"), "nil stands for a copy of DefaultNamespaces")
+			Expect(cached(ctx, cache.Options{
+				DefaultNamespaces: defaults,
+				ByObject:          byConfigMap(cache.ByObject{Label: setY, Namespaces: map[string]cache.Config{a: {}, b: {}}}),
+			})).To(ConsistOf(a+"/two", b+"/two"))
+		})
 	})
 
 	Describe("namespaces", func() {
