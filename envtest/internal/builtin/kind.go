@@ -53,7 +53,7 @@ type attachment struct {
 	peer func(schema.GroupResource) *genericregistry.Store
 }
 
-// rules are the switches of the generic strategy.
+// rules are the switches of the generic strategy. The struct is wide as kind is, and for the same reason.
 type rules struct {
 	status            bool     // has a status subresource: status is kept apart from the rest on each write
 	keepStatus        bool     // a status in a create request is kept, as for nodes
@@ -65,6 +65,7 @@ type rules struct {
 	noFinalizers      bool     // garbage collection never adds finalizers
 	countsLabels      bool     // a change of labels counts for the generation
 	countsAnnotations bool     // a change of annotations does
+	statusKeeps       []string // the metadata that a write of the status leaves alone, by path; see keepMeta
 	names             nameRule // default: a DNS subdomain
 }
 

@@ -132,7 +132,7 @@ func storageKinds() []*kind {
 		},
 		{
 			gvk: storage("VolumeAttachment"), resource: "volumeattachments", cluster: true,
-			rules: rules{status: true, returnDeleted: true, needVersion: true},
+			rules: rules{status: true, returnDeleted: true, needVersion: true, statusKeeps: []string{"metadata"}},
 			hooks: hooks{validate: typedCheck(validateVolumeAttachment)},
 			table: show("Attacher,PV,Node,Attached?,Age", volumeAttachmentCells),
 		},
@@ -160,7 +160,7 @@ func admissionKinds() []*kind {
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicy"), resource: "validatingadmissionpolicies", cluster: true,
-			categories: extensions, rules: rules{status: true, generation: true, needVersion: true},
+			categories: extensions, rules: rules{status: true, generation: true, needVersion: true, statusKeeps: []string{"metadata"}},
 			hooks: hooks{defaults: typed1(defaultValidatingPolicy), validate: typedCheck(validateValidatingPolicy)},
 			table: show("Validations#,ParamKind,Age", validatingPolicyCells),
 		},

@@ -38,7 +38,10 @@ func coreKinds() []*kind {
 		},
 		{
 			gvk: core("Pod"), resource: "pods", short: []string{"po"}, categories: inAll,
-			rules: rules{status: true, generation: true, returnDeleted: true},
+			rules: rules{
+				status: true, generation: true, returnDeleted: true,
+				statusKeeps: []string{"metadata.deletionTimestamp", "metadata.ownerReferences"},
+			},
 			hooks: hooks{
 				defaults: typed1(defaultPod), prepare: typedPrepare(preparePod), prepareStatus: typedPrepare(preparePodStatus),
 				validate: typedCheck(validatePod), grace: typedGrace(podGrace),

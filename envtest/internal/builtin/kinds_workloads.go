@@ -20,7 +20,7 @@ func appsKinds() []*kind {
 	return []*kind{
 		{
 			gvk: apps("Deployment"), resource: "deployments", short: []string{"deploy"}, categories: inAll,
-			rules: rules{status: true, generation: true, countsAnnotations: true},
+			rules: rules{status: true, generation: true, countsAnnotations: true, statusKeeps: []string{"metadata.labels"}},
 			hooks: hooks{defaults: typed1(defaultDeployment), validate: typedCheck(validateDeployment)},
 			scale: scalingOf(
 				func(o *appsv1.Deployment) **int32 { return &o.Spec.Replicas },

@@ -30,8 +30,6 @@ func preparePod(_ context.Context, pod, old *corev1.Pod) {
 
 // preparePodStatus keeps what a kubelet must not change through the status.
 func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
-	pod.DeletionTimestamp = nil
-	pod.OwnerReferences = old.OwnerReferences
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 	}

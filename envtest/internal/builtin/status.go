@@ -5,6 +5,7 @@ package builtin
 
 import (
 	"context"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,8 +29,28 @@ func (s statusStrategy) AllowCreateOnUpdate(context.Context) bool { return false
 // PrepareForUpdate takes the status from the request and the rest from storage.
 func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	copyDesired(obj, old)
+	for _, path := range s.kind.rules.statusKeeps {
+		keepMeta(obj.(metav1.Object), old.(metav1.Object), path)
+	}
 	if s.kind.hooks.prepareStatus != nil {
 		s.kind.hooks.prepareStatus(ctx, obj, old)
+	}
+}
+
+// keepMeta gives obj a part of the metadata of old: all of it but for the names that old has anyway and the managed fields,
+// or one of its fields.
+func keepMeta(obj, old metav1.Object, path string) {
+	switch path {
+	case "metadata":
+		metav1.ResetObjectMetaForStatus(obj, old)
+	case "metadata.labels":
+		obj.SetLabels(old.GetLabels())
+	case "metadata.ownerReferences":
+		obj.SetOwnerReferences(old.GetOwnerReferences())
+	case "metadata.deletionTimestamp":
+		obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	default:
+		panic("builtin: the table names " + path + ", which no status keeps")
 	}
 }
 
@@ -38,7 +59,7 @@ func (s statusStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.
 	return nil
 }
 
-// GetResetFields names the whole desired state.
+// GetResetFields names the whole desired state, and the metadata that is kept.
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	obj, err := Scheme().New(s.kind.gvk)
 	if err != nil {
@@ -47,6 +68,13 @@ func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set
 	var paths []fieldpath.Path
 	for _, name := range desiredNames(obj) {
 		paths = append(paths, fieldpath.MakePathOrDie(name))
+	}
+	for _, path := range s.kind.rules.statusKeeps {
+		var elements []any
+		for _, name := range strings.Split(path, ".") {
+			elements = append(elements, name)
+		}
+		paths = append(paths, fieldpath.MakePathOrDie(elements...))
 	}
 	return resetFields(s.kind, paths...)
 }

@@ -12,7 +12,6 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -47,30 +46,6 @@ func validateReplicaSet(rs, old *appsv1.ReplicaSet) field.ErrorList {
 	errs = append(errs, validateTemplate(&rs.Spec.Template, path.Child("template"), corev1.RestartPolicyAlways)...)
 	if old != nil {
 		errs = append(errs, frozen(rs.Spec.Selector, old.Spec.Selector, path.Child("selector"))...)
-	}
-	return errs
-}
-
-func validateStatefulSet(s, old *appsv1.StatefulSet) field.ErrorList {
-	path := specPath()
-	errs := notNegative(s.Spec.Replicas, path.Child("replicas"))
-	errs = append(errs, templateSelector(s.Spec.Selector, s.Spec.Template.Labels, path)...)
-	errs = append(errs, validateTemplate(&s.Spec.Template, path.Child("template"), corev1.RestartPolicyAlways)...)
-	errs = append(errs, oneOf(s.Spec.PodManagementPolicy, path.Child("podManagementPolicy"),
-		appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
-	errs = append(errs, oneOf(s.Spec.UpdateStrategy.Type, path.Child("updateStrategy"),
-		appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)...)
-	if old == nil {
-		return errs
-	}
-	same := s.Spec.DeepCopy()
-	same.Replicas, same.Template, same.UpdateStrategy = old.Spec.Replicas, old.Spec.Template, old.Spec.UpdateStrategy
-	same.MinReadySeconds, same.Ordinals = old.Spec.MinReadySeconds, old.Spec.Ordinals
-	same.RevisionHistoryLimit = old.Spec.RevisionHistoryLimit
-	same.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
-	if !apiequality.Semantic.DeepEqual(*same, old.Spec) {
-		errs = append(errs, field.Forbidden(path, "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "+
-			"'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"))
 	}
 	return errs
 }
