@@ -38,20 +38,22 @@ func TestREADMECommands(t *testing.T) {
 	}
 }
 
-// documents returns the text of the README and of every page in docs, by its path.
+// documents returns the text of every page, by its path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	texts := map[string]string{}
-	for _, name := range append(pages, "README.md") {
-		text, err := os.ReadFile(name)
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
+		pages, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[name] = string(text)
+		for _, name := range pages {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[name] = string(text)
+		}
 	}
 	return texts
 }
@@ -81,6 +83,67 @@ func TestDocumentedCode(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentedChanges checks the blocks that show how one file became another: the
+// comment above a block names both. All that differs must be shown, in one block or
+// in several; lines that are only indented otherwise count as the same.
+func TestDocumentedChanges(t *testing.T) {
+	marked := regexp.MustCompile("(?s)<!-- diff: (\\S+) (\\S+) -->\n```diff\n(.*?)```\n")
+	for document, text := range documents(t) {
+		shown := map[[2]string]map[string]int{} // by the files, how often more a line is in the second
+		blocks := marked.FindAllStringSubmatch(text, -1)
+		if n := strings.Count(text, "```diff\n"); n != len(blocks) {
+			t.Errorf("%s has %d blocks of changes, %d of them with a comment that names the files", document, n, len(blocks))
+		}
+		for _, block := range blocks {
+			files := [2]string{block[1], block[2]}
+			if shown[files] == nil {
+				shown[files] = map[string]int{}
+			}
+			for line := range strings.Lines(block[3]) {
+				switch code := words(line[1:]); line[0] {
+				case '+':
+					shown[files][code]++
+				case '-':
+					shown[files][code]--
+				default:
+					if !slices.Contains(lines(t, files[0]), code) || !slices.Contains(lines(t, files[1]), code) {
+						t.Errorf("%s shows a line that is not in both of %q: %s", document, files, line)
+					}
+				}
+			}
+		}
+		for files, shown := range shown {
+			for i, file := range files {
+				for _, line := range lines(t, file) {
+					shown[line] -= 2*i - 1
+				}
+			}
+			for line, n := range shown {
+				if n != 0 {
+					t.Errorf("%s and %q disagree by %+d about this line: %s", document, files, n, line)
+				}
+			}
+		}
+	}
+}
+
+// lines returns the lines of a file, without indentation.
+func lines(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		all = append(all, words(line))
+	}
+	return all
+}
+
+// words returns a line with single spaces between its words.
+func words(line string) string { return strings.Join(strings.Fields(line), " ") }
 
 // TestDocumentedNumbers checks the numbers that the documents name: a comment
 // beside each says which line of which file it is from.
