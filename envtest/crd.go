@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -21,6 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 )
+
+// manifestExtensions are how files with CRDs end in a folder, as for controller-runtime's envtest.
+var manifestExtensions = []string{".yaml", ".yml", ".json"}
 
 // InstallCRDs creates the definitions, or updates those that exist, and returns when the server serves and discovers
 // every version of them that is to be served, as they are now. The definitions are not changed. A definition that the server accepts but
@@ -92,42 +96,94 @@ func (c *catalog) waitServed(ctx context.Context, resources []schema.GroupVersio
 	}
 }
 
-// readCRDs reads the definitions in files and folders, in the order of the names.
+// readCRDs reads the definitions in Options.CRDDirectoryPaths, in the order of the names. A path without any is a mistake
+// that would show much later, as a kind that the server does not know.
 func readCRDs(paths []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, path := range paths {
-		files, err := manifests(path)
+	for i, path := range paths {
+		found, err := readCRDPath(path)
 		if err != nil {
-			return nil, fmt.Errorf("read CRDs: %w", err)
+			return nil, fmt.Errorf("envtest.Options.CRDDirectoryPaths[%d]: %w", i, err)
 		}
-		for _, file := range files {
-			found, err := readManifest(file)
-			if err != nil {
-				return nil, fmt.Errorf("read CRDs from %s: %w", file, err)
-			}
-			crds = append(crds, found...)
-		}
+		crds = append(crds, found...)
 	}
 	return crds, nil
 }
 
-// manifests returns path if it is a file, or the manifests in the folder.
-func manifests(path string) ([]string, error) {
+// readCRDPath reads the definitions of one file or folder.
+func readCRDPath(path string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, folders, err := manifests(path)
+	if err != nil {
+		return nil, fmt.Errorf("read CRDs: %w", err)
+	}
+	crds, err := readManifests(files)
+	if err == nil && len(crds) == 0 {
+		err = fmt.Errorf("no CustomResourceDefinition of %s: %s",
+			apiextensionsv1.SchemeGroupVersion, whereCRDsAre(path, files, folders))
+	}
+	return crds, err
+}
+
+// readManifests reads the definitions in files.
+func readManifests(files []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		found, err := readManifest(file)
+		if err != nil {
+			return nil, fmt.Errorf("read CRDs from %s: %w", file, err)
+		}
+		crds = append(crds, found...)
+	}
+	return crds, nil
+}
+
+// manifests returns path if it is a file, or the manifests in the folder and the folders below it.
+func manifests(path string) (files, folders []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
-		return []string{path}, err
+		return []string{path}, nil, err
 	}
 	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
 	for _, entry := range entries {
-		if ext := filepath.Ext(entry.Name()); !entry.IsDir() && (ext == ".yaml" || ext == ".yml" || ext == ".json") {
-			files = append(files, filepath.Join(path, entry.Name()))
+		switch name := filepath.Join(path, entry.Name()); {
+		case entry.IsDir():
+			folders = append(folders, name)
+		case slices.Contains(manifestExtensions, filepath.Ext(name)):
+			files = append(files, name)
 		}
 	}
-	return files, nil
+	return files, folders, err
+}
+
+// whereCRDsAre says what a path without definitions has, and which of the folders below it was meant, perhaps.
+func whereCRDsAre(path string, files, folders []string) string {
+	if slices.Equal(files, []string{path}) {
+		return "the file " + path + " has none"
+	}
+	looked := "the folder " + path + " has no file that ends in " + strings.Join(manifestExtensions, ", ")
+	if len(files) > 0 {
+		looked = "in the folder " + path + " the files " + baseNames(files) + " have none"
+	}
+	if len(folders) == 0 {
+		return looked
+	}
+	looked += ", and folders below are not entered: "
+	for _, folder := range folders {
+		files, _, _ := manifests(folder) // one that cannot be read is not the one to name
+		if crds, err := readManifests(files); err == nil && len(crds) > 0 {
+			return looked + "name " + folder
+		}
+	}
+	return looked + "there are " + baseNames(folders)
+}
+
+// baseNames joins the last elements of paths.
+func baseNames(paths []string) string {
+	var names []string
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return strings.Join(names, ", ")
 }
 
 // readManifest reads the definitions among a file's documents, and refuses fields that they do not have.

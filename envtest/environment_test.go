@@ -147,6 +147,33 @@ var _ = Describe("Options", func() {
 		}
 	}, SpecTimeout(patience))
 
+	It("refuse a path without CRDs, and say what was looked at", func(ctx SpecContext) {
+		config := filepath.Join(GinkgoT().TempDir(), "crd")
+		bases, other := filepath.Join(config, "bases"), filepath.Join(config, "patches")
+		Expect(os.MkdirAll(bases, 0o700)).To(Succeed())
+		Expect(os.Mkdir(other, 0o700)).To(Succeed())
+		manifest, err := os.ReadFile(widgetManifest)
+		Expect(err).NotTo(HaveOccurred())
+		kustomization := filepath.Join(config, "kustomization.yaml")
+		for file, content := range map[string][]byte{
+			filepath.Join(bases, "widgets.yaml"): manifest,
+			kustomization:                        []byte("resources:\n- bases/widgets.yaml\n"),
+			filepath.Join(config, "README.md"):   manifest,
+			filepath.Join(other, "patch.yaml"):   []byte("kind: Patch\n"),
+		} {
+			Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
+		}
+		for path, looked := range map[string]string{
+			config:               "the files kustomization.yaml have none, and folders below are not entered: name " + bases,
+			other:                "the files patch.yaml have none",
+			kustomization:        "the file " + kustomization + " has none",
+			filepath.Dir(config): "no file that ends in .yaml, .yml, .json, and folders below are not entered: there are crd",
+		} {
+			err := envtest.New(envtest.Options{CRDDirectoryPaths: []string{bases, path}}).Start(ctx)
+			Expect(err).To(MatchError(And(ContainSubstring("CRDDirectoryPaths[1]"), ContainSubstring(path), ContainSubstring(looked))))
+		}
+	}, SpecTimeout(patience))
+
 	It("install CRDs from objects, folders and files", func(ctx SpecContext) {
 		env := envtest.StartWith(GinkgoTB(), envtest.Options{
 			CRDs:              []*apiextensionsv1.CustomResourceDefinition{widgetCRD("object.example.com")},

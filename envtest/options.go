@@ -18,7 +18,8 @@ type Options struct {
 	CRDs []*apiextensionsv1.CustomResourceDefinition
 
 	// CRDDirectoryPaths are folders with CustomResourceDefinitions in YAML or JSON files, or such files. Start installs
-	// them like CRDs. Documents of other kinds are passed over; folders below are not entered.
+	// them like CRDs. Documents of other kinds are passed over; folders below are not entered. A path in which there is no
+	// CRD is an error.
 	CRDDirectoryPaths []string
 
 	// StorageDecorator chooses what stands between request handlers and etcd, resource by resource. The default is
