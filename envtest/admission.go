@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -28,14 +29,20 @@ import (
 // mapperReset is how often policies learn of new kinds, as in kube-apiserver.
 const mapperReset = 30 * time.Second
 
-// pluginOrder is kube-apiserver's order of the plugins that do not belong to one built-in kind.
-var pluginOrder = [...]string{
-	lifecycle.PluginName, mutatingpolicy.PluginName, mutatingwebhook.PluginName, validatingpolicy.PluginName,
-	validatingwebhook.PluginName,
-}
+// The plugins that do not belong to one built-in kind, in kube-apiserver's order. Those that do stand between the two: a
+// policy or a webhook sees an object as they leave it.
+var (
+	firstPlugins = []string{lifecycle.PluginName}
+	lastPlugins  = []string{
+		mutatingpolicy.PluginName, mutatingwebhook.PluginName, validatingpolicy.PluginName, validatingwebhook.PluginName,
+	}
+)
 
-// setAdmission gives config its admission chain. What the plugins run ends when ctx does.
-func setAdmission(ctx context.Context, config *genericapiserver.Config, clients *loopback, resolver webhook.ServiceResolver) error {
+// setAdmission gives config its admission chain, with the plugins of the built-in kinds. What the plugins run ends when ctx
+// does.
+func setAdmission(
+	ctx context.Context, config *genericapiserver.Config, clients *loopback, resolver webhook.ServiceResolver, kinds []admission.Interface,
+) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.kube.Discovery()))
 	initializers := admission.PluginInitializers{
 		initializer.New(clients.kube, clients.dynamic, clients.informers, config.Authorization.Authorizer,
@@ -44,19 +51,32 @@ func setAdmission(ctx context.Context, config *genericapiserver.Config, clients 
 	}
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
-	var chain []admission.Interface
-	for _, name := range pluginOrder {
-		plugin, err := plugins.InitPlugin(name, nil, initializers)
-		if err != nil {
-			return fmt.Errorf("set up admission plugin %s: %w", name, err)
-		}
-		chain = append(chain, plugin)
+	first, err := initPlugins(plugins, firstPlugins, initializers)
+	if err != nil {
+		return err
 	}
-	config.AdmissionControl = reinvoker{admission.NewChainHandler(chain...)}
+	last, err := initPlugins(plugins, lastPlugins, initializers)
+	if err != nil {
+		return err
+	}
+	config.AdmissionControl = reinvoker{admission.NewChainHandler(slices.Concat(first, kinds, last)...)}
 	return config.AddPostStartHook("tarn-admission-kinds", func(hook genericapiserver.PostStartHookContext) error {
 		go wait.UntilWithContext(hook, func(context.Context) { mapper.Reset() }, mapperReset)
 		return nil
 	})
+}
+
+// initPlugins makes the named plugins.
+func initPlugins(plugins *admission.Plugins, names []string, initializers admission.PluginInitializer) ([]admission.Interface, error) {
+	var made []admission.Interface
+	for _, name := range names {
+		plugin, err := plugins.InitPlugin(name, nil, initializers)
+		if err != nil {
+			return nil, fmt.Errorf("set up admission plugin %s: %w", name, err)
+		}
+		made = append(made, plugin)
+	}
+	return made, nil
 }
 
 // webhookAuthentication lets webhooks be called with the server's own credentials where they point at the server.

@@ -31,28 +31,41 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 )
 
-// serveWebhook answers admission reviews: it refuses objects with the label deny and labels all others. Its certificate is
-// for the loopback address and for the Service default/hook.
+// serveWebhook refuses objects with the label deny, and labels all others.
 func serveWebhook() *httptest.Server {
+	GinkgoHelper()
+	return serveReviews(func(path string, request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) error {
+		var object metav1.PartialObjectMetadata
+		if err := json.Unmarshal(request.Object.Raw, &object); err != nil {
+			return err
+		}
+		switch {
+		case object.Labels["deny"] != "":
+			answer.Allowed, answer.Result = false, &metav1.Status{Message: "the webhook says no"}
+		case path == "/mutate":
+			answer.Patch = []byte(`[{"op":"add","path":"/metadata/labels/mutated","value":"yes"}]`)
+		}
+		return nil
+	})
+}
+
+// serveReviews answers admission reviews: decide changes an answer that allows the request, and may give it a JSON patch. The
+// server's certificate is for the loopback address and for the Service default/hook.
+func serveReviews(decide func(path string, request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) error) *httptest.Server {
 	GinkgoHelper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review admissionv1.AdmissionReview
-		var object metav1.PartialObjectMetadata
 		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if err := json.Unmarshal(review.Request.Object.Raw, &object); err != nil {
+		answer := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		if err := decide(req.URL.Path, review.Request, answer); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: object.Labels["deny"] == ""}
-		switch {
-		case !answer.Allowed:
-			answer.Result = &metav1.Status{Message: "the webhook says no"}
-		case req.URL.Path == "/mutate":
+		if answer.Patch != nil {
 			answer.PatchType = ptr.To(admissionv1.PatchTypeJSONPatch)
-			answer.Patch = []byte(`[{"op":"add","path":"/metadata/labels/mutated","value":"yes"}]`)
 		}
 		_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: answer})
 	}))

@@ -12,13 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 )
 
 // serviceIP is the first address of the range from which kube-apiserver gives out cluster addresses by default.
 const serviceIP = "10.0.0.1"
 
 // bootstrap creates what a real server creates when it starts on an empty etcd and a test may rely on: the system
-// namespaces, the Service kubernetes, and the roles that let every user find out what the server offers.
+// namespaces, the Service kubernetes, the system's priority classes, and the roles that let every user find out what the server offers.
 func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 	for _, name := range []string{
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
@@ -30,6 +32,11 @@ func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 	}
 	if _, err := client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, apiService(), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create Service kubernetes: %w", err)
+	}
+	for _, class := range builtin.SystemPriorityClasses() {
+		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create PriorityClass %s: %w", class.Name, err)
+		}
 	}
 	for _, role := range clusterRoles() {
 		if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {

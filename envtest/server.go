@@ -83,11 +83,18 @@ func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, u
 		return nil, err
 	}
 	stores := &stores{etcd: etcd, decorate: decorate, checks: s.checks}
-	config, err := s.config(opts, stores, users)
+	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
+	// only if they ran.
+	kinds, err := builtin.New(builtinOptions{stores})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create the built-in kinds: %w", err)
 	}
-	if s.crds, err = s.build(config, stores, opts); err != nil {
+	config, err := s.config(opts, stores, users, kinds)
+	if err == nil {
+		s.crds, err = s.build(config, stores, opts, kinds)
+	}
+	if err != nil {
+		kinds.Destroy() // no server owns them
 		return nil, err
 	}
 	return s, nil
@@ -108,7 +115,9 @@ func learnProgress(ctx context.Context) {
 }
 
 // config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
-func (s *server) config(opts Options, stores *stores, users *tokens) (*genericapiserver.RecommendedConfig, error) {
+func (s *server) config(
+	opts Options, stores *stores, users *tokens, kinds *builtin.Kinds,
+) (*genericapiserver.RecommendedConfig, error) {
 	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
 	config.ExternalAddress = s.serving.address()
 	config.LoopbackClientConfig = protobuf(s.loopback.config)
@@ -132,7 +141,7 @@ func (s *server) config(opts Options, stores *stores, users *tokens) (*genericap
 	}
 	config.Authentication.Authenticator = users.authenticator()
 	config.Authorization.Authorizer = authorizer
-	if err := setAdmission(s.run, &config.Config, s.loopback, opts.serviceResolver()); err != nil {
+	if err := setAdmission(s.run, &config.Config, s.loopback, opts.serviceResolver(), kinds.Admission); err != nil {
 		return nil, err
 	}
 	return config, nil
@@ -160,15 +169,10 @@ func (s *server) awaitOpenAPI(next http.Handler) http.Handler {
 	})
 }
 
-// build makes the CRD server and installs the built-in kinds on it. Their stores are made first: a decorator that fails
-// must do so before the CRD server makes controllers, which end only if they ran.
+// build makes the CRD server and installs the built-in kinds on it.
 func (s *server) build(
-	config *genericapiserver.RecommendedConfig, stores *stores, opts Options,
+	config *genericapiserver.RecommendedConfig, stores *stores, opts Options, kinds *builtin.Kinds,
 ) (*crdserver.CustomResourceDefinitions, error) {
-	groups, err := builtin.APIGroups(builtinOptions{stores})
-	if err != nil {
-		return nil, fmt.Errorf("create the built-in kinds: %w", err)
-	}
 	crdConfig := crdserver.Config{
 		GenericConfig: config,
 		ExtraConfig: crdserver.ExtraConfig{
@@ -180,29 +184,16 @@ func (s *server) build(
 	}
 	crds, err := crdConfig.Complete().New(genericapiserver.NewEmptyDelegate())
 	if err != nil {
-		destroyStores(groups)
 		return nil, fmt.Errorf("create the server for custom resources: %w", err)
 	}
 	generic := crds.GenericAPIServer
 	generic.AggregatedLegacyDiscoveryGroupManager = catalogSource{newCatalog(crdserver.Codecs), aggregated.BuiltinSource}
 	installDiscovery(generic, s.catalog)
-	if err := installBuiltin(generic, groups); err != nil {
+	if err := installBuiltin(generic, kinds.Groups); err != nil {
 		generic.Destroy()
-		destroyStores(groups)
 		return nil, err
 	}
 	return crds, nil
-}
-
-// destroyStores closes the stores of groups that no server owns; closing one twice is harmless.
-func destroyStores(groups []*genericapiserver.APIGroupInfo) {
-	for _, group := range groups {
-		for _, version := range group.VersionedResourcesStorageMap {
-			for _, store := range version {
-				store.Destroy()
-			}
-		}
-	}
 }
 
 // installBuiltin installs the built-in kinds: the core group under /api, all others under /apis.

@@ -5,29 +5,77 @@ package builtin
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
-// Some of what clients see of a new object on a kube-apiserver is the work of admission plugins that are on by default:
-// Priority, DefaultTolerationSeconds, TaintNodesByCondition and StorageObjectInUseProtection. Their part in creating an
-// object is done here.
+// Some of what clients see of an object on a kube-apiserver is the work of admission plugins that are on by default. These
+// are here: TaintNodesByCondition, Priority, DefaultTolerationSeconds and StorageObjectInUseProtection.
+
+// newPlugins returns the admission plugins of the built-in kinds, in kube-apiserver's order (its
+// pkg/kubeapiserver/options/plugins.go): policies and webhooks come after them. peer finds the stores of one server.
+func newPlugins(peer func(schema.GroupResource) *genericregistry.Store) []admission.Interface {
+	created := admission.NewHandler(admission.Create)
+	written := admission.NewHandler(admission.Create, admission.Update)
+	classes := priorityClasses{peer(priorityClassResource)}
+	return []admission.Interface{
+		plugin{Handler: created, resource: corev1.Resource("nodes"), admit: taintNewNode},
+		plugin{Handler: written, resource: corev1.Resource("pods"), admit: classes.prioritize},
+		plugin{Handler: written, resource: priorityClassResource, validate: classes.checkDefault},
+		plugin{Handler: written, resource: corev1.Resource("pods"), admit: tolerateNodeTroubles},
+		plugin{Handler: created, resource: corev1.Resource("persistentvolumes"), admit: protect(volumeProtection)},
+		plugin{Handler: created, resource: corev1.Resource("persistentvolumeclaims"), admit: protect(claimProtection)},
+	}
+}
+
+// plugin is an admission plugin for the objects of one kind. It sees no subresources: their objects are of other kinds, or
+// their strategies take only a part of what it would fill in.
+type plugin struct {
+	*admission.Handler
+	resource schema.GroupResource
+	admit    func(context.Context, admission.Attributes) error // changes the object; may be nil
+	validate func(context.Context, admission.Attributes) error // changes nothing; may be nil
+}
+
+var (
+	_ admission.MutationInterface   = plugin{}
+	_ admission.ValidationInterface = plugin{}
+)
+
+// Admit implements admission.MutationInterface.
+func (p plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if p.admit == nil || !p.concerns(a) {
+		return nil
+	}
+	return p.admit(ctx, a)
+}
+
+// Validate implements admission.ValidationInterface.
+func (p plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if p.validate == nil || !p.concerns(a) {
+		return nil
+	}
+	return p.validate(ctx, a)
+}
+
+func (p plugin) concerns(a admission.Attributes) bool {
+	return a.GetResource().GroupResource() == p.resource && a.GetSubresource() == ""
+}
 
 // evictionDelay is how long a Pod tolerates that its node is gone, in seconds.
 const evictionDelay = 300
 
-// tolerateNodeTroubles gives a Pod the tolerations that delay its eviction.
-func tolerateNodeTroubles(pod *corev1.Pod) {
+// tolerateNodeTroubles gives a Pod the tolerations that delay its eviction. A PUT of a manifest without them gets them again.
+func tolerateNodeTroubles(_ context.Context, a admission.Attributes) error {
+	pod := mustBe[*corev1.Pod](a.GetObject())
+	named := pod.Spec.Tolerations
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		tolerated := slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		tolerated := slices.ContainsFunc(named, func(t corev1.Toleration) bool {
 			return (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
 		})
 		if tolerated {
@@ -38,14 +86,17 @@ func tolerateNodeTroubles(pod *corev1.Pod) {
 			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
 		})
 	}
+	return nil
 }
 
 // taintNewNode keeps Pods off a node until something removes the taint.
-func taintNewNode(_ context.Context, node, old *corev1.Node) {
+func taintNewNode(_ context.Context, a admission.Attributes) error {
+	node := mustBe[*corev1.Node](a.GetObject())
 	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
-	if old == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+	if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
 		node.Spec.Taints = append(node.Spec.Taints, taint)
 	}
+	return nil
 }
 
 // The finalizers that keep volumes and claims while they are in use. As with a bare kube-apiserver, nobody removes them
@@ -55,37 +106,13 @@ const (
 	claimProtection  = "kubernetes.io/pvc-protection"
 )
 
-// protect adds a finalizer to a new object.
-func protect(obj metav1.Object, finalizer string) {
-	if finalizers := obj.GetFinalizers(); !slices.Contains(finalizers, finalizer) {
-		obj.SetFinalizers(append(finalizers, finalizer))
-	}
-}
-
-// priorityOf returns a hook that resolves the priority class of a new Pod. A class that is the global default is not
-// looked for.
-func priorityOf(classes func() *genericregistry.Store) genericregistry.BeginCreateFunc {
-	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
-		pod := mustBe[*corev1.Pod](obj)
-		value, policy := int32(0), corev1.PreemptLowerPriority
-		if name := pod.Spec.PriorityClassName; name != "" {
-			found, err := classes().Get(ctx, name, &metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil, apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, fmt.Errorf("no PriorityClass with name %v was found", name))
-			}
-			if err != nil {
-				return nil, fmt.Errorf("look up the priority class %s of pod %s/%s: %w", name, pod.Namespace, pod.Name, err)
-			}
-			class := mustBe[*schedulingv1.PriorityClass](found)
-			value = class.Value
-			if class.PreemptionPolicy != nil {
-				policy = *class.PreemptionPolicy
-			}
+// protect returns a function that adds a finalizer.
+func protect(finalizer string) func(context.Context, admission.Attributes) error {
+	return func(_ context.Context, a admission.Attributes) error {
+		obj := a.GetObject().(metav1.Object)
+		if finalizers := obj.GetFinalizers(); !slices.Contains(finalizers, finalizer) {
+			obj.SetFinalizers(append(finalizers, finalizer))
 		}
-		pod.Spec.Priority, pod.Spec.PreemptionPolicy = &value, &policy
-		return func(context.Context, bool) {}, nil
+		return nil
 	}
 }
-
-// priorityClassResource is where the priority classes are.
-func priorityClassResource() schema.GroupResource { return schedulingv1.Resource("priorityclasses") }

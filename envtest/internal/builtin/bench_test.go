@@ -13,11 +13,11 @@ func BenchmarkScheme(b *testing.B) {
 	}
 }
 
-func BenchmarkAPIGroups(b *testing.B) {
+func BenchmarkNew(b *testing.B) {
 	Scheme()
 	getter := noStorage()
 	for b.Loop() {
-		if _, err := APIGroups(getter); err != nil {
+		if _, err := New(getter); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 func defaultPod(pod *corev1.Pod) {
 	defaultPodSpec(&pod.Spec)
 	missing(&pod.Spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	if seconds := pod.Spec.TerminationGracePeriodSeconds; *seconds < 0 {
+		*seconds = 1
+	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		each(containers, func(c *corev1.Container) {
 			requestLimits(&c.Resources)

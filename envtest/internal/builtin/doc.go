@@ -8,7 +8,7 @@
 // # One table
 //
 // kinds returns a table with one row for each kind. A row names what is special about its kind; everything else is the
-// same code for all: the scheme (Scheme), the stores and their subresources (APIGroups), the strategy (strategy,
+// same code for all: the scheme (Scheme), the stores and their subresources (New), the strategy (strategy,
 // statusStrategy), field selectors (fieldSet), Tables (columns). To add a kind, add a row, its package to Scheme and to the
 // inputs of the generator in the package openapi, and a sample to the specs of envtest.
 //
@@ -21,8 +21,8 @@
 // for the kinds' own fields; namespaces terminate and are finalized; Pods on a node are deleted gracefully; Services get
 // addresses and node ports, Jobs a selector; Secrets fold stringData; immutable content, selectors, role references, Pod
 // specs and claims stay what they are; scale, pods/binding, pods/eviction, pods/ephemeralcontainers and pods/resize are
-// served; new objects get what the admission plugins Priority, DefaultTolerationSeconds, TaintNodesByCondition and
-// StorageObjectInUseProtection give them. The specs of envtest check this for every row, and pass on a kube-apiserver too.
+// served; the admission plugins TaintNodesByCondition, Priority, DefaultTolerationSeconds and StorageObjectInUseProtection
+// (Kinds.Admission) work before webhooks do. The specs of envtest check this for every row, and pass on a kube-apiserver too.
 //
 // # What is not
 //
@@ -34,8 +34,8 @@
 //     expressions (a policy that does not compile is reported when it is used). Cron schedules are only counted.
 //     Where several things are wrong, fewer may be reported than by a kube-apiserver.
 //   - Events that are written through events.k8s.io are checked like core ones, which is less than that group asks for.
-//   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, RuntimeClass and DefaultStorageClass do nothing
-//     here, nor does a priority class that is the global default.
+//   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, RuntimeClass, DefaultStorageClass, DefaultIngressClass,
+//     PodSecurity, PersistentVolumeClaimResize and PodTopologyLabels do nothing here.
 //   - Services are IPv4 only and get the lowest free address; load balancers get no health check port.
 //   - serviceaccounts/token, pods/log, exec, attach, portforward and proxy are not served, nor autoscaling/v1.
 //   - Warnings about old or dubious fields are not sent.

@@ -9,26 +9,40 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// APIGroups makes the storages of every row of the table through getter and returns them, one APIGroupInfo for each API
-// group, in the order of the table. The legacy core group comes first; its PrioritizedVersions[0].Group is "". The server
-// that installs the groups destroys the storages; after an error nothing is left open.
-func APIGroups(getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
+// Kinds are the built-in kinds of one server.
+type Kinds struct {
+	// Groups has the storages, one APIGroupInfo for each API group, in the order of the table. The legacy core group comes
+	// first; its PrioritizedVersions[0].Group is "". The server that installs the groups destroys the storages.
+	Groups []*genericapiserver.APIGroupInfo
+	// Admission is the part of the server's admission chain between NamespaceLifecycle and the policies and webhooks. It
+	// needs no initialization.
+	Admission []admission.Interface
+
+	stores stores
+}
+
+// stores finds the store of a kind by its resource.
+type stores map[schema.GroupResource]*genericregistry.Store
+
+// New makes the storages of every row of the table through getter. After an error nothing is left open.
+func New(getter generic.RESTOptionsGetter) (*Kinds, error) {
 	stores, err := newStores(getter)
 	if err != nil {
 		return nil, err
 	}
+	peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
 	var set groupSet
 	for _, k := range kinds() {
-		peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
 		storages, err := newStorages(k, stores[k.groupResource()], peer)
 		if err != nil {
-			destroy(stores)
+			stores.destroy()
 			return nil, err
 		}
 		set.add(k.gvk.GroupVersion(), storages)
@@ -36,26 +50,28 @@ func APIGroups(getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupIn
 			set.add(k.alias.GroupVersion(), storages)
 		}
 	}
-	return set.groups, nil
+	return &Kinds{Groups: set.groups, Admission: newPlugins(peer), stores: stores}, nil
 }
 
+// Destroy closes the storages of kinds that no server has installed. To close them twice is harmless.
+func (k *Kinds) Destroy() { k.stores.destroy() }
+
 // newStores makes the store of every row, by resource. After an error none is left open.
-func newStores(getter generic.RESTOptionsGetter) (map[schema.GroupResource]*genericregistry.Store, error) {
-	stores := map[schema.GroupResource]*genericregistry.Store{}
+func newStores(getter generic.RESTOptionsGetter) (stores, error) {
+	made := stores{}
 	for _, k := range kinds() {
 		store, err := newStore(k, getter)
 		if err != nil {
-			destroy(stores)
+			made.destroy()
 			return nil, fmt.Errorf("store of %s: %w", k.gvk, err)
 		}
-		stores[k.groupResource()] = store
+		made[k.groupResource()] = store
 	}
-	return stores, nil
+	return made, nil
 }
 
-// destroy closes stores that will not be installed.
-func destroy(stores map[schema.GroupResource]*genericregistry.Store) {
-	for _, store := range stores {
+func (s stores) destroy() {
+	for _, store := range s {
 		store.Destroy()
 	}
 }

@@ -105,6 +105,7 @@ func schedulingKinds() []*kind {
 		gvk: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), resource: "priorityclasses", short: []string{"pc"},
 		cluster: true,
 		hooks:   hooks{defaults: typed1(defaultPriorityClass), prepare: typedPrepare(preparePriorityClass), validate: typedCheck(validatePriorityClass)},
+		attach:  attachPriorityClass,
 		table:   show("Value#,Global-Default?,Age,PreemptionPolicy", priorityClassCells),
 	}}
 }

@@ -31,10 +31,11 @@ func noStorage() generic.RESTOptionsGetter {
 }
 
 func TestEveryKindIsServed(t *testing.T) {
-	groups, err := APIGroups(noStorage())
+	built, err := New(noStorage())
 	if err != nil {
 		t.Fatal(err)
 	}
+	groups := built.Groups
 	if got := groups[0].PrioritizedVersions[0].Group; got != "" {
 		t.Errorf("the first group is %q, want the core group", got)
 	}

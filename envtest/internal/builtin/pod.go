@@ -5,10 +5,10 @@ package builtin
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
@@ -17,7 +17,6 @@ func preparePod(_ context.Context, pod, old *corev1.Pod) {
 	if old != nil {
 		return
 	}
-	tolerateNodeTroubles(pod)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(pod)}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		pod.Status.Conditions = []corev1.PodCondition{{
@@ -33,9 +32,16 @@ func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 	}
-	if pod.Status.ObservedGeneration == 0 {
-		pod.Status.ObservedGeneration = old.Status.ObservedGeneration
-	}
+	unset(&pod.Status.ObservedGeneration, old.Status.ObservedGeneration)
+	conditions := slices.Clone(old.Status.Conditions)
+	each(pod.Status.Conditions, func(condition *corev1.PodCondition) {
+		// There may be several of one type, whose order is all that tells them apart.
+		i := slices.IndexFunc(conditions, func(was corev1.PodCondition) bool { return was.Type == condition.Type })
+		if i >= 0 {
+			unset(&condition.ObservedGeneration, conditions[i].ObservedGeneration)
+			conditions = slices.Delete(conditions, i, i+1)
+		}
+	})
 }
 
 // podGrace gives a Pod on a node its grace period; the Pod then stays, with a deletionTimestamp, until somebody in the
@@ -88,7 +94,6 @@ func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 
 // attachPod adds the subresources of Pods. What needs a kubelet (log, exec, attach, portforward, proxy) is not served.
 func attachPod(a *attachment) (map[string]rest.Storage, error) {
-	a.store.BeginCreate = priorityOf(func() *genericregistry.Store { return a.peer(priorityClassResource()) })
 	return map[string]rest.Storage{
 		"ephemeralcontainers": newPartREST(a.store, podPartStrategy{a.strategy, takeEphemeralContainers}),
 		"resize":              newPartREST(a.store, podPartStrategy{a.strategy, takeResources}),

@@ -6,6 +6,7 @@ package builtin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -52,16 +53,24 @@ func (s podPartStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Se
 	return resetFields(s.kind, fieldpath.MakePathOrDie("status"))
 }
 
-// takeEphemeralContainers adds ephemeral containers. Those that exist can be neither changed nor removed.
+// takeEphemeralContainers adds ephemeral containers. Those that exist can be neither changed nor removed; their order is of
+// no account, because a patch may change it.
 func takeEphemeralContainers(from, to *corev1.PodSpec) field.ErrorList {
 	path := field.NewPath("spec", "ephemeralContainers")
-	for i, was := range to.EphemeralContainers {
-		if i >= len(from.EphemeralContainers) || !apiequality.Semantic.DeepEqual(from.EphemeralContainers[i], was) {
-			return field.ErrorList{field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed", was.Name))}
+	var errs field.ErrorList
+	for _, was := range to.EphemeralContainers {
+		i := slices.IndexFunc(from.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == was.Name })
+		switch {
+		case i < 0:
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed", was.Name)))
+		case !apiequality.Semantic.DeepEqual(from.EphemeralContainers[i], was):
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed", was.Name)))
 		}
 	}
-	to.EphemeralContainers = from.EphemeralContainers
-	return nil
+	if len(errs) == 0 {
+		to.EphemeralContainers = from.EphemeralContainers
+	}
+	return errs
 }
 
 // takeResources takes the resources of the containers, which must be the same ones in the same order.

@@ -95,6 +95,7 @@ func newPartREST(store *genericregistry.Store, s interface {
 	rest.ResetFieldsStrategy
 }) partREST {
 	part := *store
+	part.BeginCreate, part.BeginUpdate = nil, nil // they work on what a part does not write
 	part.UpdateStrategy = s
 	part.ResetFieldsStrategy = s
 	return partREST{store: &part}

@@ -4,7 +4,6 @@
 package builtin
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -242,28 +240,6 @@ func validateBound(role rbacv1.RoleRef, subjects []rbacv1.Subject, namespaced bo
 		}
 	}
 	return errs
-}
-
-// highestUserPriority is the highest priority of a class that is not the system's own.
-const highestUserPriority = 1000000000
-
-func validatePriorityClass(class, old *schedulingv1.PriorityClass) field.ErrorList {
-	if old != nil {
-		errs := frozen(class.PreemptionPolicy, old.PreemptionPolicy, field.NewPath("preemptionPolicy"))
-		if class.Value != old.Value {
-			errs = append(errs, field.Forbidden(field.NewPath("value"), "may not be changed in an update."))
-		}
-		return errs
-	}
-	system := class.Name == "system-cluster-critical" || class.Name == "system-node-critical"
-	switch {
-	case system:
-	case strings.HasPrefix(class.Name, "system-"):
-		return field.ErrorList{field.Forbidden(field.NewPath("metadata", "name"), "priority class names with 'system-' prefix are reserved for system use only")}
-	case class.Value > highestUserPriority:
-		return field.ErrorList{field.Forbidden(field.NewPath("value"), fmt.Sprintf("maximum allowed value of a user defined priority is %v", highestUserPriority))}
-	}
-	return nil
 }
 
 func validateStorageClass(class, old *storagev1.StorageClass) field.ErrorList {

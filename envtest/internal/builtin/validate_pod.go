@@ -5,10 +5,8 @@ package builtin
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,62 +24,10 @@ func validatePod(pod, old *corev1.Pod) field.ErrorList {
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("ephemeralContainers"), "cannot be set on create"))
 	}
-	return errs
-}
-
-// validatePodUpdate allows new images, a shorter deadline, more tolerations and fewer scheduling gates.
-func validatePodUpdate(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	same := spec.DeepCopy()
-	if !takeImages(old.Containers, same.Containers) || !takeImages(old.InitContainers, same.InitContainers) {
-		return field.ErrorList{field.Forbidden(path.Child("containers"), "pod updates may not add or remove containers")}
-	}
-	switch {
-	case old.ActiveDeadlineSeconds == nil:
-	case spec.ActiveDeadlineSeconds == nil:
-		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), nil, "must not update from a positive integer to nil value"))
-	case *spec.ActiveDeadlineSeconds > *old.ActiveDeadlineSeconds:
-		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, "must be less than or equal to previous value"))
-	}
-	for _, was := range old.Tolerations {
-		if !slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return sameToleration(&t, &was) }) {
-			errs = append(errs, field.Forbidden(path.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
-		}
-	}
-	for _, gate := range spec.SchedulingGates {
-		if !slices.Contains(old.SchedulingGates, gate) {
-			errs = append(errs, field.Forbidden(path.Child("schedulingGates"), "only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
-		}
-	}
-	same.ActiveDeadlineSeconds, same.Tolerations, same.SchedulingGates = old.ActiveDeadlineSeconds, old.Tolerations, old.SchedulingGates
-	if old.TerminationGracePeriodSeconds != nil && *old.TerminationGracePeriodSeconds < 0 {
-		same.TerminationGracePeriodSeconds = old.TerminationGracePeriodSeconds
-	}
-	if len(old.SchedulingGates) > 0 {
-		same.NodeSelector, same.Affinity = old.NodeSelector, old.Affinity
-	}
-	if !apiequality.Semantic.DeepEqual(same, old) {
-		errs = append(errs, field.Forbidden(path, "pod updates may not change fields other than `spec.containers[*].image`,"+
-			"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"+
-			"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"))
+	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
 	return errs
-}
-
-// takeImages copies the images of from, container by container. It reports false if the numbers differ.
-func takeImages(from, to []corev1.Container) bool {
-	if len(from) != len(to) {
-		return false
-	}
-	for i := range from {
-		to[i].Image = from[i].Image
-	}
-	return true
-}
-
-// sameToleration compares all but the time.
-func sameToleration(a, b *corev1.Toleration) bool {
-	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
 }
 
 // validateTemplate checks a Pod template; restart lists the policies that its owner can work with.

@@ -18,7 +18,6 @@ func preparePersistentVolume(_ context.Context, pv, old *corev1.PersistentVolume
 	if old == nil {
 		now := metav1.Now()
 		pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &now}
-		protect(pv, volumeProtection)
 	}
 }
 
@@ -38,7 +37,6 @@ func preparePersistentVolumeStatus(_ context.Context, pv, old *corev1.Persistent
 func preparePersistentVolumeClaim(_ context.Context, pvc, old *corev1.PersistentVolumeClaim) {
 	if old == nil {
 		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
-		protect(pvc, claimProtection)
 	}
 	source, ref := pvc.Spec.DataSource, pvc.Spec.DataSourceRef
 	switch {
