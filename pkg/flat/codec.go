@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -57,10 +58,8 @@ func compile(t reflect.Type) (*Codec, error) {
 		codec.flags = flagMetadata | flagContent
 		return codec, nil
 	}
-	if f, ok := t.FieldByName("ObjectMeta"); ok && f.Type == typeObjectMeta {
-		if offset, direct := embeddedOffset(t, f.Index); direct {
-			codec.flags, codec.meta = flagMetadata, offset
-		}
+	if offset, ok := embeddedMetadata(t); ok {
+		codec.flags, codec.meta = flagMetadata, offset
 	}
 	var fields []field
 	if codec.flags&flagMetadata != 0 {
@@ -79,19 +78,53 @@ func compile(t reflect.Type) (*Codec, error) {
 	return codec, nil
 }
 
-// embeddedOffset returns the offset of the field at index if only exported, embedded structs lie
-// on the way to it.
-func embeddedOffset(t reflect.Type, index []int) (uintptr, bool) {
-	var offset uintptr
-	for n, i := range index {
-		f := t.Field(i)
-		if n < len(index)-1 && (f.Type.Kind() != reflect.Struct || !f.IsExported()) {
-			return 0, false
+// embeddedMetadata returns the offset of the ObjectMeta whose methods are promoted to the struct
+// type t, if it lies in the memory of t: the one that is embedded at the least depth. It is found
+// by its type, since an alias gives an embedded field another name.
+func embeddedMetadata(t reflect.Type) (offset uintptr, ok bool) {
+	seen := map[reflect.Type]bool{}
+	for level := []embedded{{typ: t, direct: true}}; len(level) > 0; {
+		var next, found []embedded
+		for _, outer := range level {
+			for _, inner := range outer.embeds() {
+				if inner.typ == typeObjectMeta {
+					found = append(found, inner)
+				} else if !seen[inner.typ] {
+					next = append(next, inner)
+				}
+			}
 		}
-		offset += f.Offset
-		t = f.Type
+		if len(found) > 0 { // of two, neither is promoted
+			return found[0].offset, len(found) == 1 && found[0].direct
+		}
+		for _, inner := range next {
+			seen[inner.typ] = true // a type may embed pointers to itself
+		}
+		level = next
 	}
-	return offset, true
+	return 0, false
+}
+
+// embedded is a struct that another one embeds.
+type embedded struct {
+	typ    reflect.Type
+	offset uintptr
+	direct bool // no pointer leads there
+}
+
+// embeds lists the structs that e embeds.
+func (e embedded) embeds() (inner []embedded) {
+	for i := range e.typ.NumField() {
+		f := e.typ.Field(i)
+		at := embedded{typ: f.Type, offset: e.offset + f.Offset, direct: e.direct}
+		if f.Type.Kind() == reflect.Pointer {
+			at.typ, at.direct = f.Type.Elem(), false
+		}
+		if f.Anonymous && at.typ.Kind() == reflect.Struct {
+			inner = append(inner, at)
+		}
+	}
+	return inner
 }
 
 // seed is the seed of hashes that outlive no process.
@@ -121,6 +154,17 @@ func metadataPlan() *structPlan {
 
 // Type returns the struct type whose objects this codec writes and reads.
 func (c *Codec) Type() reflect.Type { return c.typ }
+
+// Metadata returns what Encode takes for the metadata of obj, a non-nil pointer to the codec's
+// type; nil if that has no ObjectMeta that it embeds by value. Those of unstructured content are
+// nil too: they are what its methods say.
+func (c *Codec) Metadata(obj any) *metav1.ObjectMeta {
+	p, err := c.memory(obj)
+	if err != nil || c.flags != flagMetadata {
+		return nil
+	}
+	return (*metav1.ObjectMeta)(unsafe.Add(p, c.meta))
+}
 
 // Encode returns the flat form of obj, a non-nil pointer to the codec's type. It keeps no
 // reference to obj. dict may be nil: then the Object stands for itself, and is larger. Strings

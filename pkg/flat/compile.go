@@ -285,7 +285,7 @@ func (c *compiler) rootFields(t reflect.Type, path string, base, skip uintptr) (
 		switch {
 		case f.Type == typeObjectMeta && offset == skip:
 			continue
-		case f.Anonymous && f.IsExported() && f.Type.Kind() == reflect.Struct && f.Type != typeObjectMeta && !isSpecial(f.Type):
+		case f.Anonymous && f.Type.Kind() == reflect.Struct && f.Type != typeObjectMeta && !isSpecial(f.Type):
 			inner, err := c.rootFields(f.Type, join(path, f.Name), offset, skip)
 			if err != nil {
 				return nil, err

@@ -5,8 +5,12 @@ package flat
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Verify materializes o and compares it with obj, the object that it was made from. Equal is
@@ -29,33 +33,36 @@ func (c *Codec) Verify(obj any, o Object) error {
 	return c.verifyMetadata(obj, o)
 }
 
-// metadata is what verifyMetadata asks of an object.
-type metadata interface {
-	GetNamespace() string
-	GetName() string
-	GetResourceVersion() string
-	GetLabels() map[string]string
-	GetAnnotations() map[string]string
-}
-
-// verifyMetadata compares what o says of its metadata with obj.
+// verifyMetadata compares what o says of its metadata with what obj does, if it has any: also if
+// the codec knows of none.
 func (c *Codec) verifyMetadata(obj any, o Object) error {
-	m, ok := obj.(metadata)
-	if !ok || c.flags&flagMetadata == 0 {
+	m, err := meta.Accessor(obj)
+	if err != nil {
 		return nil
 	}
-	if m.GetNamespace() != o.Namespace() || m.GetName() != o.Name() || m.GetResourceVersion() != o.ResourceVersion() {
-		return &MismatchError{Type: c.typ, Path: "name, namespace or resourceVersion read from the bytes"}
+	for name, values := range map[string][2]string{
+		"namespace":       {m.GetNamespace(), o.Namespace()},
+		"name":            {m.GetName(), o.Name()},
+		"resourceVersion": {m.GetResourceVersion(), o.ResourceVersion()},
+		"uid":             {string(m.GetUID()), o.UID()},
+	} {
+		if values[0] != values[1] {
+			return &MismatchError{Type: c.typ, Path: fmt.Sprintf("metadata.%s, which is %q, and read from the bytes %q", name, values[0], values[1])}
+		}
 	}
-	labels, annotations := map[string]string{}, map[string]string{}
-	for k, v := range o.Labels() {
-		labels[k] = v
-	}
-	for k, v := range o.Annotations() {
-		annotations[k] = v
-	}
-	if !sameStrings(labels, m.GetLabels()) || !sameStrings(annotations, m.GetAnnotations()) {
+	if !sameStrings(maps.Collect(o.Labels()), m.GetLabels()) || !sameStrings(maps.Collect(o.Annotations()), m.GetAnnotations()) {
 		return &MismatchError{Type: c.typ, Path: "labels or annotations read from the bytes"}
+	}
+	if c.flags&flagContent != 0 {
+		return nil // what is no metadata is an error of DecodeMetadata, and nothing for the methods
+	}
+	var read metav1.ObjectMeta
+	if err := o.DecodeMetadata(&read); err != nil {
+		return err
+	}
+	if want := meta.AsPartialObjectMetadata(m).ObjectMeta; !reflect.DeepEqual(want, read) {
+		path, _ := difference(reflect.ValueOf(want), reflect.ValueOf(read), "metadata")
+		return &MismatchError{Type: c.typ, Path: path + " read from the bytes"}
 	}
 	return nil
 }

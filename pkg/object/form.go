@@ -47,7 +47,7 @@ func NewForm(o Options) *Form {
 	if o.Decoded {
 		return f
 	}
-	if f.codec, f.reason = flat.For(o.Type); f.reason == nil {
+	if f.codec, f.reason = codecFor(o.Type); f.reason == nil {
 		f.dict.Store(flat.NewDictionary(flat.Limits{}))
 	}
 	return f
@@ -57,10 +57,11 @@ func NewForm(o Options) *Form {
 // flat; nil if they are flat, or were not to be.
 func (f *Form) Reason() error { return f.reason }
 
-// Keep returns what is kept of obj, which must not be changed any more.
+// Keep returns what is kept of obj, which must not be changed any more. Whatever its type, the
+// metadata of what is kept are those that meta.Accessor finds.
 func (f *Form) Keep(obj any) Object {
 	kept := f.tell(Object{}, obj)
-	if f.codec == nil || reflect.TypeOf(obj) != f.typ {
+	if f.codec == nil || reflect.TypeOf(obj) != f.typ || !f.metadataAgree(obj) {
 		kept.decoded = obj
 		return kept
 	}
