@@ -25,9 +25,10 @@ type Tuning struct {
 	// AllDecoded keeps the objects of every kind decoded, as client-go does.
 	AllDecoded bool
 
-	// Window is the number of events that each informer keeps for its handlers. A
-	// handler that falls further behind gets one event for each object that has
-	// changed. Zero means watchcache.DefaultWindow.
+	// Window is the number of events that a handler may be behind: each informer keeps
+	// those that some handler was not given yet, up to this number. A handler that falls
+	// further behind gets one event for each object that has changed. Zero means
+	// watchcache.DefaultWindow.
 	Window int
 
 	// SeparateViews gives metadata-only reads an informer of their own even if all of

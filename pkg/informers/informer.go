@@ -91,7 +91,7 @@ type InformerOptions struct {
 	Decoded bool
 	// Verify compares each object that is kept flat with its source, for tests.
 	Verify bool
-	// Window is the number of events that are kept for handlers; zero means
+	// Window is the number of events that a handler may be behind; zero means
 	// watchcache.DefaultWindow.
 	Window int
 	// Lagged, if set, is called each time that a handler has fallen out of the window.

@@ -111,6 +111,13 @@ func (s *server) miss(changes func()) {
 	}
 }
 
+// forget lets go of old revisions, as an API server does after some minutes.
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history, s.oldest = nil, s.revision
+}
+
 // restore goes back to an old revision, as a server does whose storage was restored
 // from a backup. To be called while changes are missed.
 func (s *server) restore(revision int) {

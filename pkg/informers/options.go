@@ -45,7 +45,7 @@ type Options struct {
 	Decoded func(Key) bool
 	// VerifyFlat compares what is kept flat with its source, for tests.
 	VerifyFlat bool
-	// Window is the number of events kept for handlers; zero is the default.
+	// Window is the number of events that a handler may be behind; zero is the default.
 	Window int
 	// Metrics may be nil.
 	Metrics *Metrics

@@ -3,8 +3,9 @@
 
 // Package watchcache is the engine of both halves of the pipeline: something
 // lists and watches a source and writes into it; it keeps the newest state and a
-// window of recent events; readers take snapshots of the state, and subscribers
-// follow the events. An informer stands on it, and so can a server's Cacher.
+// window of the events that subscribers wait for; readers take snapshots of the
+// state, and subscribers follow the events. An informer stands on it, and so can a
+// server's Cacher.
 //
 // It knows nothing of Kubernetes but that objects have a key and a revision. What
 // it keeps of an object is a value of the type V, which it never changes.
@@ -27,13 +28,15 @@
 // order between different subscribers, and nothing about when they see an event.
 //
 // A subscriber reads at its own pace and delays nobody: neither writers nor other
-// subscribers. As long as what it has not read is in the window it is active, and
-// sees every event. If it falls out of the window, it is lagging: the engine then
-// keeps, in place of the events, the state that the subscriber has seen, and its
-// next batch is a [Diff] from that to the state of now, with one change for each
-// key that differs. So no subscriber makes the engine grow without bound: the
-// most that it holds back is one old state. The first batch of every subscriber
-// is a Diff too, from the empty state, and so is the one after a Replace.
+// subscribers. As long as what it was not given is in the window it is active, and
+// sees every event. An event that all active subscribers were given leaves the
+// window: an engine whose subscribers keep up, or that has none, holds no events. If
+// a subscriber falls out of the window, it is lagging: the engine then keeps, in
+// place of the events, the state that the subscriber has seen, and its next batch is
+// a [Diff] from that to the state of now, with one change for each key that differs.
+// So no subscriber makes the engine grow without bound: the most that it holds back
+// is one old state. The first batch of every subscriber is a Diff too, from the empty
+// state, and so is the one after a Replace.
 //
 // # Silent changes
 //

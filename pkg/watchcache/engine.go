@@ -24,8 +24,8 @@ func less[V any](a, b Item[V]) bool { return a.Key < b.Key }
 
 // Options configure an [Engine].
 type Options[V any] struct {
-	// Window is the number of events that are kept for subscribers; at least 1. The
-	// zero value means DefaultWindow.
+	// Window is the number of events that are kept for subscribers that were not given
+	// them yet; at least 1. The zero value means DefaultWindow.
 	Window int
 	// History keeps events for those who come back for them; nil keeps none.
 	History *History[V]
@@ -96,8 +96,8 @@ type Change[V any] struct {
 	// Item is the object. Of a deleted one only Key and Revision are read.
 	Item    Item[V]
 	Deleted bool
-	// Attached is passed on with the event until every active subscriber has read
-	// it, and then dropped: for what is too large to be kept in the window. A History
+	// Attached is passed on with the event to every active subscriber, and then
+	// dropped: for what is too large to be kept with the state. A History
 	// keeps it with the event, and does not count its size.
 	Attached any
 	// Silent changes the state without an event: for who writes to a store behind the

@@ -11,17 +11,16 @@ import (
 // ErrClosed is returned by Next of a subscription that was closed.
 var ErrClosed = errors.New("watchcache: the subscription is closed")
 
-// maxBatch bounds how many events a subscriber is given at once, so that what is
-// attached to them can be dropped bit by bit.
-const maxBatch = 64
+// maxBatch bounds how many events a subscriber is given at once: what is attached to them
+// can be dropped bit by bit, and the room for a batch, which each subscriber keeps, is small.
+const maxBatch = 16
 
 // Subscription follows the state of an engine.
 type Subscription[V any] struct {
 	engine *Engine[V]
 
 	// Guarded by the engine's lock.
-	position uint64       // of the first event that was not acknowledged
-	given    uint64       // of the first event that was not given to the subscriber
+	position uint64       // of the first event that was not given to the subscriber
 	base     *Snapshot[V] // what a lagging subscriber has seen; nil if it is active
 	begun    bool         // it was given something
 	lagged   uint64
@@ -52,7 +51,9 @@ func (s *Subscription[V]) Close() {
 	if _, ok := e.subs[s]; !ok {
 		return
 	}
-	e.acknowledgeLocked(s, e.window.next)
+	if s.base == nil {
+		e.window.read(s.position, e.window.next)
+	}
 	delete(e.subs, s)
 	s.base = nil
 	close(s.closed)
@@ -104,7 +105,7 @@ func (s *Subscription[V]) State() *Snapshot[V] {
 	switch {
 	case s.base != nil:
 		return s.base
-	case s.given == e.window.next:
+	case s.position == e.window.next:
 		return e.snapshotLocked()
 	}
 	return e.seenLocked(s)
@@ -121,37 +122,28 @@ func (s *Subscription[V]) poll() (_ Batch[V], changed <-chan struct{}, ok bool) 
 	if s.base != nil {
 		to := e.snapshotLocked()
 		diff := &Diff[V]{From: s.base, To: to, initial: !s.begun}
-		s.base, s.begun, s.position, s.given = nil, true, to.position, to.position
+		s.base, s.begun, s.position = nil, true, to.position
 		return Batch[V]{Diff: diff}, nil, true
 	}
-	e.acknowledgeLocked(s, s.given)
 	s.events = s.events[:0]
-	for ; s.given < e.window.next && len(s.events) < maxBatch; s.given++ {
-		if next := e.window.at(s.given); !next.silent {
+	from := s.position
+	for ; s.position < e.window.next && len(s.events) < maxBatch; s.position++ {
+		if next := e.window.at(s.position); !next.silent {
 			s.events = append(s.events, next.event)
 		}
 	}
+	e.window.read(from, s.position)
 	if len(s.events) == 0 {
-		e.acknowledgeLocked(s, s.given)
 		return Batch[V]{}, e.changedLocked(), false
 	}
 	return Batch[V]{Events: s.events}, nil, true
-}
-
-// acknowledgeLocked says that an active subscriber has read all events up to, and
-// without, position.
-func (e *Engine[V]) acknowledgeLocked(s *Subscription[V], position uint64) {
-	if s.base == nil {
-		e.window.read(s.position, position)
-		s.position = position
-	}
 }
 
 // outrunLocked makes those subscribers lagging that were not given all events before
 // first yet.
 func (e *Engine[V]) outrunLocked(first uint64) {
 	for s := range e.subs {
-		if s.base == nil && s.given < first {
+		if s.base == nil && s.position < first {
 			e.lagLocked(s)
 			s.lagged++
 		}
@@ -164,17 +156,16 @@ func (e *Engine[V]) lagLocked(s *Subscription[V]) {
 	if s.base != nil {
 		return
 	}
-	base := e.seenLocked(s)
-	e.acknowledgeLocked(s, e.window.next)
-	s.base = base
+	s.base = e.seenLocked(s)
+	e.window.read(s.position, e.window.next)
 }
 
 // seenLocked returns the state after the events that an active subscriber was given,
 // without indexes. That is the state of now without the events that it was not given, all
 // of which are in the window.
 func (e *Engine[V]) seenLocked(s *Subscription[V]) *Snapshot[V] {
-	seen := &Snapshot[V]{items: e.items.Copy(), position: s.given}
-	for p := e.window.next; p > s.given; p-- {
+	seen := &Snapshot[V]{items: e.items.Copy(), position: s.position}
+	for p := e.window.next; p > s.position; p-- {
 		seen.apply(e.window.at(p - 1).event.inverse())
 	}
 	return seen

@@ -36,7 +36,7 @@ type limits struct {
 	ceiling  int           // and so many at most
 	minAge   time.Duration // younger ones are held beyond the floor
 	maxBytes int           // that events may hold; 0 for no limit
-	values   bool          // events keep their values after all have read them
+	values   bool          // they are held after all have read them
 }
 
 // window holds the newest events, each at a position in the sequence of all events:
@@ -58,8 +58,9 @@ type slot[V any] struct {
 	bytes    int           // that it holds
 }
 
-// minRing is the length of the smallest ring, and that of the first.
-const minRing = 16
+// minRing is the length of the smallest ring, and that of the first: subscribers that keep
+// up have an event or two before them.
+const minRing = 4
 
 func (w *window[V]) len() int { return int(w.next - w.first) }
 
@@ -82,13 +83,16 @@ func (w *window[V]) fit(more, bytes int, now time.Duration) uint64 {
 	return first
 }
 
-// append adds an event; there is room.
+// append adds an event; there is room. One that nobody will read has a position and no
+// more: so had those before it, since who waits for an event waits for all after it.
 func (w *window[V]) append(s slot[V]) {
+	if s.readers == 0 && !w.values {
+		w.next++
+		w.first = w.next
+		return
+	}
 	if w.len() == len(w.slots) {
 		w.resize(max(minRing, 2*len(w.slots)))
-	}
-	if s.readers == 0 && !w.values {
-		s.empty()
 	}
 	*w.at(w.next) = s
 	w.bytes += s.bytes
@@ -102,11 +106,6 @@ func (w *window[V]) resize(length int) {
 	for p := w.first; p < w.next; p++ {
 		*w.at(p) = *old.at(p)
 	}
-}
-
-// empty lets go of the values.
-func (s *slot[V]) empty() {
-	s.event.Item.Value, s.event.Previous.Value, s.event.Attached = *new(V), *new(V), nil
 }
 
 // dropTo removes the events before first. A ring that is three quarters empty is
@@ -143,13 +142,19 @@ func (w *window[V]) after(revision uint64) uint64 {
 }
 
 // read says that one subscriber has read the events of the positions from up to, and
-// without, to. Those that have left the window are passed over. An event that all have
-// read stays, but not what is large about it, if nobody goes back to it.
+// without, to. Those that have left the window are passed over. Those that all have read
+// leave it, if nobody goes back to them: they are the first ones, since who has read an
+// event has read all before it.
 func (w *window[V]) read(from, to uint64) {
+	if w.values {
+		return
+	}
+	unread := w.first
 	for p := max(from, w.first); p < min(to, w.next); p++ {
 		s := w.at(p)
-		if s.readers--; s.readers == 0 && !w.values {
-			s.empty()
+		if s.readers--; s.readers == 0 {
+			unread = p + 1
 		}
 	}
+	w.dropTo(unread)
 }
