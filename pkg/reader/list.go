@@ -52,7 +52,8 @@ func List(_ context.Context, out client.ObjectList, opts *client.ListOptions, re
 	if selected.rest > 0 {
 		out.SetContinue(selected.next(readers))
 		if unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) { // as the API server does
-			out.SetRemainingItemCount(&selected.rest)
+			rest := selected.rest // who keeps the metadata must not keep what was read
+			out.SetRemainingItemCount(&rest)
 		}
 		return nil
 	}

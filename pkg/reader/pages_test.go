@@ -381,3 +381,30 @@ func TestATokenForOtherOptions(t *testing.T) {
 		f.Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "a token of one reader, used for two: %v", err)
 	})
 }
+
+// TestKeptListMetaHoldsNoObjects keeps the metadata of a page alone, as a caller may that
+// notes how far it is.
+func TestKeptListMetaHoldsNoObjects(t *testing.T) {
+	for _, store := range []string{"indexer", "decoded engine"} {
+		t.Run(store, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := pods(t, store, numbered(9)...)
+				listed := pod("ns0", "listed", 10)
+				kept := weak.Make(listed)
+				f.store.put(listed)
+				list := &corev1.PodList{}
+				f.Expect(f.List(t.Context(), list, client.Limit(2))).To(Succeed())
+				noted := list.ListMeta
+				f.Expect(noted.RemainingItemCount).To(HaveValue(Equal(int64(8))))
+				list = nil
+				f.store.remove(listed)
+				listed = nil
+				time.Sleep(10 * time.Minute) // the page has expired
+				runtime.GC()
+				f.Expect(kept.Value()).To(BeNil())
+				runtime.KeepAlive(f)
+				runtime.KeepAlive(noted)
+			})
+		})
+	}
+}
