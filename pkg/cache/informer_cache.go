@@ -28,7 +28,7 @@ type informerCache struct {
 	separateViews bool // see Tuning
 
 	byGVK map[schema.GroupVersionKind]scopes
-	// The kinds that are not in byGVK. Without DefaultNamespaces namespaced is nil,
+	// The kinds that are not in byGVK. Without DefaultNamespaces namespaced is empty,
 	// and cluster serves all of them.
 	namespaced, cluster scopes
 }
@@ -37,11 +37,11 @@ var _ Cache = (*informerCache)(nil)
 
 func newInformerCache(opts Options, separateViews bool, newMap func(string, Config) *informers.Map) (*informerCache, error) {
 	build := func(configs scopeConfigs) scopes {
-		s := scopes{}
+		byNamespace := make(map[string]*informers.Map, len(configs))
 		for namespace, config := range configs {
-			s[namespace] = newMap(namespace, config)
+			byNamespace[namespace] = newMap(namespace, config)
 		}
-		return s
+		return newScopes(byNamespace)
 	}
 	c := &informerCache{
 		scheme:        opts.Scheme,
@@ -78,12 +78,12 @@ func (c *informerCache) scopesOf(gvk schema.GroupVersionKind) (scopes, error) {
 	if s, ok := c.byGVK[gvk]; ok {
 		return s, nil
 	}
-	if c.namespaced == nil {
+	if len(c.namespaced.maps) == 0 {
 		return c.cluster, nil // no need to ask the server for the kind's scope
 	}
 	namespaced, err := c.isNamespaced(gvk)
 	if err != nil {
-		return nil, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
+		return scopes{}, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
 	}
 	if !namespaced {
 		return c.cluster, nil
@@ -93,9 +93,9 @@ func (c *informerCache) scopesOf(gvk schema.GroupVersionKind) (scopes, error) {
 
 // maps returns every informer map of the cache.
 func (c *informerCache) maps() []*informers.Map {
-	all := append(c.cluster.all(), c.namespaced.all()...)
+	all := slices.Concat(c.cluster.maps, c.namespaced.maps)
 	for _, s := range c.byGVK {
-		all = append(all, s.all()...)
+		all = append(all, s.maps...)
 	}
 	return all
 }
@@ -143,15 +143,14 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, name
 	if err != nil {
 		return nil, err
 	}
-	from := s.all()
-	if namespace != "" {
-		m, err := s.serving(namespace)
-		if err != nil {
-			return nil, fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err)
-		}
-		from = []*informers.Map{m}
+	if namespace == "" {
+		return c.readers(ctx, key, s.maps...)
 	}
-	return c.readers(ctx, key, from...)
+	m, err := s.serving(namespace)
+	if err != nil {
+		return nil, fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err)
+	}
+	return c.readers(ctx, key, m)
 }
 
 // readers returns the readers of key in the given maps, all synced.
@@ -243,15 +242,14 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	if err != nil {
 		return nil, err
 	}
-	from := s.all()
-	found, _, err := entries(ctx, key, from, o.BlockUntilSynced == nil || *o.BlockUntilSynced)
+	found, _, err := entries(ctx, key, s.maps, o.BlockUntilSynced == nil || *o.BlockUntilSynced)
 	if err != nil {
 		return nil, err
 	}
 	if len(found) == 1 {
 		return found[0].Informer, nil
 	}
-	return newMultiInformer(from[0], found), nil
+	return newMultiInformer(s.maps[0], found), nil
 }
 
 // RemoveInformer implements Informers. Removing one that does not exist is no
@@ -265,7 +263,7 @@ func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) err
 	if err != nil {
 		return err
 	}
-	for _, m := range s {
+	for _, m := range s.maps {
 		m.Remove(informers.KeyOf(gvk, obj))
 	}
 	return nil
@@ -282,7 +280,7 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 	if err != nil {
 		return err
 	}
-	found, _, err := entries(ctx, informers.KeyOf(gvk, obj), s.all(), false)
+	found, _, err := entries(ctx, informers.KeyOf(gvk, obj), s.maps, false)
 	if err != nil {
 		return err
 	}
