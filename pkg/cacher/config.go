@@ -60,8 +60,10 @@ type Options struct {
 	// decoded.
 	Flat bool
 	// HistoryEvents and HistoryBytes bound the events that are kept, whatever the
-	// EventsHistoryWindow. The zero values mean DefaultHistoryEvents and
-	// DefaultHistoryBytes.
+	// EventsHistoryWindow; only the newest one is kept in any case. HistoryBytes counts the
+	// objects that events have replaced or deleted, of whatever type, as they are kept: flat
+	// or decoded, with all memory that they refer to. An event itself takes about 200 bytes
+	// more. The zero values mean DefaultHistoryEvents and DefaultHistoryBytes.
 	HistoryEvents int
 	HistoryBytes  int
 	// ConsistencyInterval is how often the objects of the cache are compared, by digests, with
@@ -84,7 +86,7 @@ const (
 	// DefaultHistoryEvents is upstream's upper bound.
 	DefaultHistoryEvents = 100 * 1024
 	// DefaultHistoryBytes lets the history of one resource take as much memory as some
-	// ten thousand Pods.
+	// ten thousand Pods that are kept decoded.
 	DefaultHistoryBytes = 256 << 20
 )
 

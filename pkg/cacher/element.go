@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,7 +22,7 @@ type element struct {
 	kept   object.Object
 	labels labels.Set // nil if the object is flat: they are read from it
 	fields fieldValues
-	bytes  int // an estimate of the memory that it takes
+	bytes  int // of memory, with all that it refers to
 }
 
 // elements makes elements of objects, and objects of elements.
@@ -36,10 +37,14 @@ func (e *elements) keep(obj runtime.Object) (*element, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &element{kept: e.form.Keep(obj), fields: newFieldValues(fieldSet), bytes: memoryOf(obj)}
-	if !made.kept.IsFlat() {
-		made.labels = labelSet
+	made := &element{kept: e.form.Keep(obj), fields: newFieldValues(fieldSet)}
+	if made.kept.IsFlat() {
+		// The values of fields are what is left of the decoded object.
+		made.bytes = allocated(made.kept.FlatBytes()) + made.fields.textBytes()
+	} else {
+		made.labels, made.bytes = labelSet, memoryOf(obj)
 	}
+	made.bytes += int(unsafe.Sizeof(*made)) + cap(made.fields.pairs)*int(unsafe.Sizeof(fieldValue{}))
 	return made, nil
 }
 
@@ -96,6 +101,14 @@ func newFieldValues(set fields.Set) fieldValues {
 	}
 	slices.SortFunc(v.pairs, func(a, b fieldValue) int { return strings.Compare(a.name, b.name) })
 	return v
+}
+
+// textBytes returns what the values take if nobody else has them.
+func (v *fieldValues) textBytes() (sum int) {
+	for _, pair := range v.pairs {
+		sum += allocated(len(pair.value))
+	}
+	return sum
 }
 
 func (v *fieldValues) lookup(name string) (string, bool) {

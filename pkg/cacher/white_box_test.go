@@ -22,9 +22,9 @@ import (
 )
 
 // idle returns the parts of a Cacher without its goroutines: the test does what they would.
-func idle(t *testing.T) *Cacher {
+func idle(t *testing.T, options ...func(*Config)) *Cacher {
 	t.Helper()
-	config, err := Config{
+	config := Config{
 		Storage:        struct{ storage.Interface }{},
 		ResourcePrefix: "/pods/",
 		KeyFunc:        func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc("/pods/", obj) },
@@ -33,7 +33,11 @@ func idle(t *testing.T) *Cacher {
 		},
 		NewFunc:     func() runtime.Object { return &example.Pod{} },
 		NewListFunc: func() runtime.Object { return &example.PodList{} },
-	}.withDefaults()
+	}
+	for _, o := range options {
+		o(&config)
+	}
+	config, err := config.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
