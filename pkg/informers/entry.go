@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,12 +34,14 @@ type MapEntry struct {
 	ctx    context.Context
 	remove context.CancelFunc
 
-	lastError atomic.Pointer[error] // of listing or watching
+	failures *failures // of listing or watching
 }
 
-// newEntry makes the entry for key; its informer does not run yet.
-func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source) (*MapEntry, error) {
+// newEntry makes the entry for key; its informer does not run yet. What fails of src is
+// noted in failed.
+func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source, failed *failures) (*MapEntry, error) {
 	e := &MapEntry{
+		failures:  failed,
 		key:       key,
 		namespace: o.Namespace,
 		fields:    index.NewFields(key.GroupVersionKind, o.Logger),
@@ -138,10 +139,7 @@ func (e *MapEntry) configure(o *Options) error {
 	if handle == nil {
 		handle = toolscache.DefaultWatchErrorHandler
 	}
-	err := e.Informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
-		e.lastError.Store(&err)
-		handle(ctx, r, err)
-	})
+	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.handler(handle))
 	// An informer of the user's may take no handler; only one that was asked for
 	// must not be lost.
 	if err != nil && o.WatchErrorHandler != nil {
@@ -187,7 +185,7 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 }
 
 func (e *MapEntry) waitingFor() string {
-	if err := e.lastError.Load(); err != nil {
+	if err := e.failures.last.Load(); err != nil {
 		return "listing or watching last failed with: " + (*err).Error()
 	}
 	return "the first list is not complete yet, no error so far"

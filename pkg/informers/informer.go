@@ -185,7 +185,7 @@ func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
 	// that the source decodes.
 	i.reflector = toolscache.NewReflectorWithOptions(i.lw, i.expected(), i.intake, toolscache.ReflectorOptions{
 		TypeDescription: i.description,
-		Clock:           i.clock,
+		Clock:           runClock{i.clock, ctx, &i.running},
 		Logger:          &logger,
 	})
 	for r := range i.handlers {

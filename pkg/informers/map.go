@@ -127,11 +127,14 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 			namespace = m.options.Selector.namespace()
 		}
 	}
-	src, err := newSource(&m.options, key, mapping, namespace)
+	failed := &failures{}
+	o := m.options
+	o.HTTPClient = failed.client(o.HTTPClient)
+	src, err := newSource(&o, key, mapping, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
 	}
-	return m.add(key, mapping, src)
+	return m.add(key, mapping, failed.source(src), failed)
 }
 
 func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
@@ -143,7 +146,7 @@ func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
 }
 
 // add makes the entry unless another goroutine has.
-func (m *Map) add(key Key, mapping *meta.RESTMapping, src source) (*MapEntry, error) {
+func (m *Map) add(key Key, mapping *meta.RESTMapping, src source, failed *failures) (*MapEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if entry, ok := m.entries[key]; ok {
@@ -152,7 +155,7 @@ func (m *Map) add(key Key, mapping *meta.RESTMapping, src source) (*MapEntry, er
 	if m.stopped || m.ctx != nil && m.ctx.Err() != nil {
 		return nil, fmt.Errorf("cannot start an informer of %s: %w", key, errStopped)
 	}
-	entry, err := newEntry(&m.options, key, mapping, src)
+	entry, err := newEntry(&m.options, key, mapping, src, failed)
 	if err != nil {
 		return nil, err
 	}
