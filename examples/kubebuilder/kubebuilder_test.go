@@ -1,14 +1,18 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubebuilder_test keeps the suites as they were before they were moved.
+// Package kubebuilder_test keeps the suites as they were before they were moved, and
+// says what Tarn adds to a manager.
 package kubebuilder_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -58,4 +62,41 @@ func overlay(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// TestLinkedModules compares what the manager links on Tarn's cache with what it
+// links on controller-runtime's. docs/linking.md says the same.
+func TestLinkedModules(t *testing.T) {
+	theirs, ours := linked(t, "cmd/testdata/main.go"), linked(t, "./cmd")
+	added := slices.DeleteFunc(slices.Clone(ours), func(module string) bool { return slices.Contains(theirs, module) })
+	if want := []string{"github.com/tidwall/btree"}; !slices.Equal(added, want) {
+		t.Errorf("beside Tarn itself, a manager links %q more, want %q", added, want)
+	}
+	page, err := os.ReadFile("../../docs/linking.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One of theirs is Tarn's module, in which this example lies.
+	if row := fmt.Sprintf("| modules linked | %d | %d |", len(theirs)-1, len(ours)); !strings.Contains(string(page), row) {
+		t.Errorf("docs/linking.md has no row %q", row)
+	}
+	for _, module := range []string{"k8s.io/apiserver", "go.etcd.io/etcd/server/v3"} {
+		if slices.Contains(ours, module) {
+			t.Errorf("a manager links %s: that is for envtest and the Cacher", module)
+		}
+	}
+}
+
+// linked returns the modules whose packages a program is made of.
+func linked(t *testing.T, program string) []string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", program)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := strings.Fields(string(out))
+	slices.Sort(modules)
+	return slices.Compact(modules)
 }

@@ -1,9 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The manager of the Websites, as kubebuilder lays it out, on Tarn's cache.
-//
-//	go run ./examples/kubebuilder/cmd
+// The manager of the Websites, as kubebuilder lays it out. It runs in a cluster, or
+// on the one of the current kubeconfig.
 package main
 
 import (
