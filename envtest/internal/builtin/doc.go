@@ -36,7 +36,7 @@
 //   - Events that are written through events.k8s.io are checked like core ones, which is less than that group asks for.
 //   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, RuntimeClass, DefaultStorageClass, DefaultIngressClass,
 //     PodSecurity, PersistentVolumeClaimResize and PodTopologyLabels do nothing here.
-//   - Services are IPv4 only and get the lowest free address; load balancers get no health check port.
+//   - Services are IPv4 only and get the lowest free address.
 //   - serviceaccounts/token, pods/log, exec, attach, portforward and proxy are not served, nor autoscaling/v1.
 //   - Warnings about old or dubious fields are not sent.
 package builtin

@@ -53,7 +53,7 @@ func coreKinds() []*kind {
 		},
 		{
 			gvk: core("Service"), resource: "services", short: []string{"svc"}, categories: inAll,
-			rules:  rules{status: true, putCreates: true, returnDeleted: true, names: apivalidation.NameIsDNS1035Label},
+			rules:  rules{status: true, putCreates: true, returnDeleted: true, names: apivalidation.NameIsDNSLabel},
 			hooks:  hooks{defaults: typed1(defaultService), prepare: typedPrepare(prepareService), validate: typedCheck(validateService)},
 			attach: attachService,
 			fields: selectable(serviceFields, "spec.clusterIP", "spec.type"),

@@ -5,7 +5,6 @@ package builtin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -45,14 +44,19 @@ func newServiceAllocator(list func(context.Context) (*corev1.ServiceList, error)
 	return &serviceAllocator{list: list, given: map[types.NamespacedName]taken{}}
 }
 
-// begin gives svc what its type needs and does not have yet. old is nil on create. The returned function is called with
-// false when svc will not be written.
+// begin completes svc with what its type needs and does not have yet. old is nil on create. The returned function is called
+// with false when svc will not be written.
 func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, dryRun bool) (genericregistry.FinishFunc, error) {
 	if old != nil {
+		a.seen(old)
 		keepAllocated(svc, old)
-		if settled(svc, old) {
-			return func(context.Context, bool) {}, nil
-		}
+	}
+	syncClusterIPs(svc, old)
+	if errs := giveFamilies(svc, old); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(core("Service").GroupKind(), svc.Name, errs)
+	}
+	if old != nil && settled(svc, old) {
+		return func(context.Context, bool) {}, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,10 +65,10 @@ func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, 
 		return nil, err
 	}
 	var errs field.ErrorList
-	if old == nil || !hasClusterIP(old) {
-		errs = giveClusterIP(svc, used)
+	if hasClusterIP(svc) && !isHeadless(svc) && (old == nil || !hasClusterIP(old)) {
+		errs = giveClusterIP(&svc.Spec, used.addresses)
 	}
-	errs = append(errs, giveNodePorts(svc, used)...)
+	errs = append(errs, givePorts(svc, old, used.ports)...)
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(core("Service").GroupKind(), svc.Name, errs)
 	}
@@ -75,6 +79,15 @@ func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, 
 			a.forget(svc)
 		}
 	}, nil
+}
+
+// seen ends what was given to a Service that is stored with it: from now on it may lose it again.
+func (a *serviceAllocator) seen(svc *corev1.Service) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if takenBy(svc).holds(a.given[keyOf(svc)]) {
+		delete(a.given, keyOf(svc))
+	}
 }
 
 // forget ends what was given to a Service that is gone or was never written.
@@ -114,7 +127,7 @@ func keyOf(svc *corev1.Service) types.NamespacedName {
 
 // settled reports whether an update needs nothing that old does not have.
 func settled(svc, old *corev1.Service) bool {
-	if hasClusterIP(svc) && !hasClusterIP(old) {
+	if hasClusterIP(svc) && !hasClusterIP(old) || checksHealth(svc) && svc.Spec.HealthCheckNodePort == 0 {
 		return false
 	}
 	for _, port := range svc.Spec.Ports {
@@ -147,51 +160,30 @@ func (t *taken) add(more taken) {
 
 // takenBy returns what one Service has.
 func takenBy(svc *corev1.Service) taken {
-	var t taken
-	if hasClusterIP(svc) && svc.Spec.ClusterIP != "" && svc.Spec.ClusterIP != corev1.ClusterIPNone {
+	t := taken{ports: nodePorts(svc)}
+	if hasClusterIP(svc) && !isHeadless(svc) && svc.Spec.ClusterIP != "" {
 		t.addresses = append(t.addresses, svc.Spec.ClusterIP)
 	}
-	for _, port := range svc.Spec.Ports {
-		if port.NodePort != 0 {
-			t.ports = append(t.ports, port.NodePort)
-		}
+	if port := svc.Spec.HealthCheckNodePort; port != 0 {
+		t.ports = append(t.ports, port)
 	}
 	return t
 }
 
-// giveClusterIP chooses or checks the cluster IP, and fills the fields that follow from it.
-func giveClusterIP(svc *corev1.Service, used taken) field.ErrorList {
-	if !hasClusterIP(svc) {
+// giveClusterIP chooses or checks the address.
+func giveClusterIP(spec *corev1.ServiceSpec, used []string) field.ErrorList {
+	path := field.NewPath("spec", "clusterIPs")
+	if spec.ClusterIP != "" {
+		if wrong := checkAddress(spec.ClusterIP, used); wrong != "" {
+			return field.ErrorList{field.Invalid(path, []string{spec.ClusterIP}, wrong)}
+		}
 		return nil
 	}
-	spec := &svc.Spec
-	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
-		spec.ClusterIP = spec.ClusterIPs[0]
+	free, ok := freeAddress(used)
+	if !ok {
+		return field.ErrorList{field.InternalError(path, fmt.Errorf("all addresses of %s are in use; delete services", serviceRange))}
 	}
-	path := field.NewPath("spec", "clusterIPs")
-	switch spec.ClusterIP {
-	case corev1.ClusterIPNone:
-	case "":
-		free, ok := freeAddress(used.addresses)
-		if !ok {
-			return field.ErrorList{field.InternalError(path, fmt.Errorf("all addresses of %s are in use; delete services", serviceRange))}
-		}
-		spec.ClusterIP = free
-	default:
-		if err := checkAddress(spec.ClusterIP, used.addresses); err != "" {
-			return field.ErrorList{field.Invalid(path, []string{spec.ClusterIP}, err)}
-		}
-	}
-	if len(spec.ClusterIPs) == 0 {
-		spec.ClusterIPs = []string{spec.ClusterIP}
-	}
-	if spec.IPFamilyPolicy == nil {
-		single := corev1.IPFamilyPolicySingleStack
-		spec.IPFamilyPolicy = &single
-	}
-	if len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-	}
+	spec.ClusterIP, spec.ClusterIPs = free, []string{free}
 	return nil
 }
 
@@ -218,55 +210,4 @@ func checkAddress(wanted string, used []string) string {
 		return fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", wanted)
 	}
 	return ""
-}
-
-// giveNodePorts chooses or checks the node ports.
-func giveNodePorts(svc *corev1.Service, used taken) field.ErrorList {
-	if !hasNodePorts(svc) {
-		return nil
-	}
-	var errs field.ErrorList
-	for i := range svc.Spec.Ports {
-		port := &svc.Spec.Ports[i]
-		path := field.NewPath("spec", "ports").Index(i).Child("nodePort")
-		switch {
-		case port.NodePort == 0 && !wantsNodePorts(svc):
-			continue
-		case port.NodePort == 0:
-			port.NodePort = freePort(used.ports)
-			if port.NodePort == 0 {
-				errs = append(errs, field.InternalError(path, errors.New("all node ports are in use; delete services")))
-			}
-		case port.NodePort < firstNodePort || port.NodePort > lastNodePort:
-			errs = append(errs, field.Invalid(path, port.NodePort,
-				fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
-		case slices.Contains(used.ports, port.NodePort):
-			errs = append(errs, field.Invalid(path, port.NodePort, "provided port is already allocated"))
-		}
-		// Ports of one Service may share a node port only if their protocols differ; the server never chooses so.
-		used.ports = append(used.ports, portOnce(svc, i)...)
-	}
-	return errs
-}
-
-// portOnce returns the node port of port i, for the search of the next one, unless a later port of another protocol asks
-// for the same number.
-func portOnce(svc *corev1.Service, i int) []int32 {
-	port := svc.Spec.Ports[i]
-	for _, other := range svc.Spec.Ports[i+1:] {
-		if other.NodePort == port.NodePort && other.Protocol != port.Protocol {
-			return nil
-		}
-	}
-	return []int32{port.NodePort}
-}
-
-// freePort returns the lowest node port that is not in use, or 0.
-func freePort(used []int32) int32 {
-	for port := int32(firstNodePort); port <= lastNodePort; port++ {
-		if !slices.Contains(used, port) {
-			return port
-		}
-	}
-	return 0
 }

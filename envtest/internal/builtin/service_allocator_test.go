@@ -85,6 +85,25 @@ func TestAllocatorForgetsWhatStorageKnows(t *testing.T) {
 	}
 }
 
+func TestAllocatorForgetsWhatAnUpdateGivesUp(t *testing.T) {
+	ctx, storage := context.Background(), &stored{}
+	a := newServiceAllocator(storage.list)
+	one := newService("one", corev1.ServiceTypeNodePort)
+	if _, err := a.begin(ctx, one, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	plain := newService("one", corev1.ServiceTypeClusterIP)
+	if _, err := a.begin(ctx, plain, one, false); err != nil {
+		t.Fatal(err)
+	}
+	storage.Items = append(storage.Items, *plain)
+	two := newService("two", corev1.ServiceTypeNodePort)
+	two.Spec.Ports[0].NodePort = one.Spec.Ports[0].NodePort
+	if _, err := a.begin(ctx, two, nil, false); err != nil {
+		t.Errorf("the node port %d is not free again: %v", one.Spec.Ports[0].NodePort, err)
+	}
+}
+
 func TestAllocatorTellsOfStorage(t *testing.T) {
 	broken := errors.New("broken")
 	a := newServiceAllocator(func(context.Context) (*corev1.ServiceList, error) { return nil, broken })

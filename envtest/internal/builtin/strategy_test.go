@@ -109,7 +109,8 @@ func TestStrategyChecksNames(t *testing.T) {
 		{&corev1.ConfigMap{}, "A", false},
 		{&corev1.Namespace{}, "a-b", true},
 		{&corev1.Namespace{}, "a.b", false},
-		{&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}, "1a", false},
+		{&corev1.Service{}, "1a", true},
+		{&corev1.Service{}, "a.b", false},
 	} {
 		obj := c.obj.(runtime.Object)
 		k := kindOf(t, obj)

@@ -4,7 +4,6 @@
 package builtin
 
 import (
-	"fmt"
 	"maps"
 	"net/netip"
 	"reflect"
@@ -12,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -116,80 +113,6 @@ func frozenContent(stillImmutable bool, fields map[string][2]any) field.ErrorLis
 
 // isTrue reads an optional flag.
 func isTrue(flag *bool) bool { return flag != nil && *flag }
-
-// validateService checks type, ports and addresses. The cluster IP is kept as long as the type has one.
-func validateService(svc, old *corev1.Service) field.ErrorList {
-	spec, path := &svc.Spec, specPath()
-	errs := oneOf(spec.Type, path.Child("type"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,
-		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
-	errs = append(errs, oneOf(spec.SessionAffinity, path.Child("sessionAffinity"), corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)...)
-	headless := spec.ClusterIP == corev1.ClusterIPNone
-	if len(spec.Ports) == 0 && !headless && hasClusterIP(svc) {
-		errs = append(errs, field.Required(path.Child("ports"), ""))
-	}
-	switch {
-	case !hasClusterIP(svc):
-		if spec.ExternalName == "" {
-			errs = append(errs, field.Required(path.Child("externalName"), ""))
-		} else {
-			errs = append(errs, invalidIf(validation.IsDNS1123Subdomain(spec.ExternalName), spec.ExternalName, path.Child("externalName"))...)
-		}
-	case headless && hasNodePorts(svc):
-		errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), spec.ClusterIPs, "may not be set to 'None' for "+string(spec.Type)+" services"))
-	}
-	for i, address := range spec.ExternalIPs {
-		if _, err := netip.ParseAddr(address); err != nil {
-			errs = append(errs, field.Invalid(path.Child("externalIPs").Index(i), address, "must be a valid IP address"))
-		}
-	}
-	errs = append(errs, validateServicePorts(svc, path.Child("ports"))...)
-	if old != nil && hasClusterIP(svc) && hasClusterIP(old) {
-		errs = append(errs, keptAddresses(svc, old, path.Child("clusterIPs"))...)
-	}
-	return errs
-}
-
-// keptAddresses refuses a change of the addresses that a Service has, and two fields that contradict each other.
-func keptAddresses(svc, old *corev1.Service, path *field.Path) field.ErrorList {
-	if len(svc.Spec.ClusterIPs) == 0 || svc.Spec.ClusterIPs[0] != svc.Spec.ClusterIP {
-		return field.ErrorList{field.Invalid(path, svc.Spec.ClusterIPs, "first value must match `clusterIP`")}
-	}
-	if !slices.Equal(svc.Spec.ClusterIPs, old.Spec.ClusterIPs) {
-		return field.ErrorList{field.Invalid(path.Index(0), svc.Spec.ClusterIPs, "may not change once set")}
-	}
-	return nil
-}
-
-func validateServicePorts(svc *corev1.Service, path *field.Path) field.ErrorList {
-	type served struct {
-		port     int32
-		protocol corev1.Protocol
-	}
-	var errs field.ErrorList
-	names, ports := sets.New[string](), sets.New[served]()
-	for i, port := range svc.Spec.Ports {
-		at := path.Index(i)
-		if port.Name != "" || len(svc.Spec.Ports) > 1 {
-			errs = append(errs, uniqueLabel(port.Name, names, at.Child("name"))...)
-		}
-		errs = append(errs, invalidIf(validation.IsValidPortNum(int(port.Port)), port.Port, at.Child("port"))...)
-		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
-		switch port.TargetPort.Type {
-		case intstr.Int:
-			errs = append(errs, invalidIf(validation.IsValidPortNum(port.TargetPort.IntValue()), port.TargetPort, at.Child("targetPort"))...)
-		case intstr.String:
-			errs = append(errs, invalidIf(validation.IsValidPortName(port.TargetPort.StrVal), port.TargetPort, at.Child("targetPort"))...)
-		}
-		if ports.Has(served{port.Port, port.Protocol}) {
-			errs = append(errs, field.Duplicate(at, corev1.ServicePort{Port: port.Port, Protocol: port.Protocol}))
-		}
-		ports.Insert(served{port.Port, port.Protocol})
-		if port.NodePort != 0 && !hasNodePorts(svc) {
-			errs = append(errs, field.Forbidden(at.Child("nodePort"), fmt.Sprintf("may not be used when `type` is '%s'", svc.Spec.Type)))
-		}
-	}
-	return errs
-}
 
 // validateReplicationController checks selector and template.
 func validateReplicationController(rc, _ *corev1.ReplicationController) field.ErrorList {

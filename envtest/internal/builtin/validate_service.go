@@ -1,0 +1,227 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The rules are those of kube-apiserver's pkg/apis/core/validation/validation.go.
+
+// validateService checks type, ports and addresses, and that a Service has the fields of its type only. The cluster IP is
+// kept as long as the type has one.
+func validateService(svc, old *corev1.Service) field.ErrorList {
+	spec, path := &svc.Spec, specPath()
+	errs := oneOf(spec.Type, path.Child("type"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,
+		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
+	errs = append(errs, oneOf(spec.SessionAffinity, path.Child("sessionAffinity"), corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)...)
+	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, path.Child("selector"))...)
+	switch {
+	case !hasClusterIP(svc):
+		errs = append(errs, nameOnly(spec, path)...)
+	case isHeadless(svc) && hasNodePorts(svc):
+		errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), spec.ClusterIPs, "may not be set to 'None' for "+string(spec.Type)+" services"))
+	case len(spec.Ports) == 0 && !isHeadless(svc):
+		errs = append(errs, field.Required(path.Child("ports"), ""))
+	}
+	errs = append(errs, serviceAddresses(svc)...)
+	for i, address := range spec.ExternalIPs {
+		if _, err := netip.ParseAddr(address); err != nil {
+			errs = append(errs, field.Invalid(path.Child("externalIPs").Index(i), address, "must be a valid IP address"))
+		}
+	}
+	errs = append(errs, validateServicePorts(svc, path.Child("ports"))...)
+	errs = append(errs, balancerFields(svc, path)...)
+	errs = append(errs, trafficFields(svc, path)...)
+	if old != nil {
+		errs = append(errs, keptServiceFields(svc, old, path)...)
+	}
+	return errs
+}
+
+// nameOnly checks a Service that stands for another name. The name may end with a dot, which makes it complete.
+func nameOnly(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for name, set := range map[string]bool{
+		"clusterIPs": len(spec.ClusterIPs) > 0, "ipFamilies": len(spec.IPFamilies) > 0, "ipFamilyPolicy": spec.IPFamilyPolicy != nil,
+	} {
+		if set {
+			errs = append(errs, field.Forbidden(path.Child(name), "may not be set for ExternalName services"))
+		}
+	}
+	name, path := strings.TrimSuffix(spec.ExternalName, "."), path.Child("externalName")
+	if name == "" {
+		return append(errs, field.Required(path, ""))
+	}
+	return append(errs, invalidIf(validation.IsDNS1123Subdomain(name), name, path)...)
+}
+
+// serviceAddresses checks the addresses of a Service that may have some, its families and its policy, as far as they are set.
+func serviceAddresses(svc *corev1.Service) field.ErrorList {
+	if !hasClusterIP(svc) {
+		return nil
+	}
+	spec, path := &svc.Spec, specPath("clusterIPs")
+	var errs field.ErrorList
+	switch {
+	case spec.ClusterIP == "" && len(spec.ClusterIPs) > 0:
+		errs = append(errs, field.Invalid(path, spec.ClusterIPs, "must be empty when `clusterIP` is not specified"))
+	case spec.ClusterIP != "" && len(spec.ClusterIPs) == 0:
+		errs = append(errs, field.Required(path, ""))
+	case spec.ClusterIP != "" && spec.ClusterIPs[0] != spec.ClusterIP:
+		errs = append(errs, field.Invalid(path, spec.ClusterIPs, "first value must match `clusterIP`"))
+	}
+	seen := sets.New[corev1.IPFamily]()
+	for i, family := range spec.IPFamilies {
+		at := specPath("ipFamilies").Index(i)
+		errs = append(errs, oneOf(family, at, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
+		if seen.Has(family) {
+			errs = append(errs, field.Duplicate(at, family))
+		}
+		seen.Insert(family)
+	}
+	if spec.IPFamilyPolicy != nil {
+		errs = append(errs, oneOf(*spec.IPFamilyPolicy, specPath("ipFamilyPolicy"), corev1.IPFamilyPolicySingleStack,
+			corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
+	}
+	return append(errs, eachAddress(spec, path)...)
+}
+
+// eachAddress checks the addresses one by one: each is one, and of the family that is named for it.
+func eachAddress(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	families := sets.New[corev1.IPFamily]()
+	for i, address := range spec.ClusterIPs {
+		if i == 0 && address == corev1.ClusterIPNone {
+			if len(spec.ClusterIPs) > 1 {
+				return append(errs, field.Invalid(path, spec.ClusterIPs, "'None' must be the first and only value"))
+			}
+			return errs
+		}
+		if _, err := netip.ParseAddr(address); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+			continue
+		}
+		family := familyOf(address)
+		if i < len(spec.IPFamilies) && spec.IPFamilies[i] != family {
+			errs = append(errs, field.Invalid(path.Index(i), address, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%v]`", spec.IPFamilies[i], i)))
+		}
+		families.Insert(family)
+	}
+	if len(errs) == 0 && len(spec.ClusterIPs) != families.Len() {
+		errs = append(errs, field.Invalid(path, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
+	}
+	return errs
+}
+
+func validateServicePorts(svc *corev1.Service, path *field.Path) field.ErrorList {
+	type served struct {
+		port     int32
+		protocol corev1.Protocol
+	}
+	var errs field.ErrorList
+	names, ports, nodePorts := sets.New[string](), sets.New[served](), sets.New[served]()
+	for i, port := range svc.Spec.Ports {
+		at := path.Index(i)
+		if port.Name != "" || len(svc.Spec.Ports) > 1 {
+			errs = append(errs, uniqueLabel(port.Name, names, at.Child("name"))...)
+		}
+		errs = append(errs, invalidIf(validation.IsValidPortNum(int(port.Port)), port.Port, at.Child("port"))...)
+		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
+		switch port.TargetPort.Type {
+		case intstr.Int:
+			errs = append(errs, invalidIf(validation.IsValidPortNum(port.TargetPort.IntValue()), port.TargetPort, at.Child("targetPort"))...)
+		case intstr.String:
+			errs = append(errs, invalidIf(validation.IsValidPortName(port.TargetPort.StrVal), port.TargetPort, at.Child("targetPort"))...)
+		}
+		if ports.Has(served{port.Port, port.Protocol}) {
+			errs = append(errs, field.Duplicate(at, corev1.ServicePort{Port: port.Port, Protocol: port.Protocol}))
+		}
+		ports.Insert(served{port.Port, port.Protocol})
+		if port.NodePort == 0 {
+			continue
+		}
+		if svc.Spec.Type == corev1.ServiceTypeClusterIP {
+			errs = append(errs, field.Forbidden(at.Child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
+		}
+		if nodePorts.Has(served{port.NodePort, port.Protocol}) {
+			errs = append(errs, field.Duplicate(at.Child("nodePort"), port.NodePort))
+		}
+		nodePorts.Insert(served{port.NodePort, port.Protocol})
+	}
+	return errs
+}
+
+// balancerFields checks what only load balancers have.
+func balancerFields(svc *corev1.Service, path *field.Path) field.ErrorList {
+	const message = "may only be used when `type` is 'LoadBalancer'"
+	spec, class := &svc.Spec, svc.Spec.LoadBalancerClass
+	if isBalanced(svc) {
+		if class == nil {
+			return nil
+		}
+		return invalidIf(validation.IsQualifiedName(*class), *class, path.Child("loadBalancerClass"))
+	}
+	var errs field.ErrorList
+	if spec.AllocateLoadBalancerNodePorts != nil {
+		errs = append(errs, field.Forbidden(path.Child("allocateLoadBalancerNodePorts"), message))
+	}
+	if class != nil {
+		errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), message))
+	}
+	if len(spec.LoadBalancerSourceRanges) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("LoadBalancerSourceRanges"), message))
+	}
+	return errs
+}
+
+// trafficFields checks where traffic may come from and go to.
+func trafficFields(svc *corev1.Service, path *field.Path) field.ErrorList {
+	spec := &svc.Spec
+	var errs field.ErrorList
+	external := path.Child("externalTrafficPolicy")
+	if fromOutside(svc) {
+		errs = append(errs, oneOf(spec.ExternalTrafficPolicy, external, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
+	} else if spec.ExternalTrafficPolicy != "" {
+		errs = append(errs, field.Invalid(external, spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
+	}
+	if policy := spec.InternalTrafficPolicy; policy != nil {
+		errs = append(errs, oneOf(*policy, path.Child("internalTrafficPolicy"), corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
+	}
+	if !checksHealth(svc) && spec.HealthCheckNodePort != 0 {
+		errs = append(errs, field.Invalid(path.Child("healthCheckNodePort"), spec.HealthCheckNodePort,
+			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+	}
+	return errs
+}
+
+// keptServiceFields refuses a change of what a Service has for as long as its type has it.
+func keptServiceFields(svc, old *corev1.Service, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if hasClusterIP(svc) && hasClusterIP(old) && !(isHeadless(svc) && isHeadless(old)) {
+		now := svc.Spec.ClusterIPs
+		for i, address := range old.Spec.ClusterIPs {
+			if i >= len(now) || now[i] != address {
+				errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(i), now, "may not change once set"))
+			}
+		}
+	}
+	if isBalanced(svc) && isBalanced(old) && !reflect.DeepEqual(svc.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(path.Child("loadBalancerClass"), svc.Spec.LoadBalancerClass, "may not change once set"))
+	}
+	if checksHealth(svc) && checksHealth(old) && svc.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
+		errs = append(errs, field.Forbidden(path.Child("healthCheckNodePort"), "field is immutable"))
+	}
+	return errs
+}
