@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
@@ -84,21 +85,25 @@ func (c *Cacher) list(ctx context.Context, key string, opts storage.ListOptions,
 	if err != nil {
 		return err
 	}
+	q := c.query(prepared, at.from, opts)
+	c.indexes.planner.Prepare(q)
 	state, err := c.state(ctx, at)
 	if err != nil {
 		return err
 	}
-	found, err := c.find(state, prepared, at.from, opts)
+	answer, err := query.Find(state, q)
 	if err != nil {
 		return err
 	}
-	values.Set(reflect.MakeSlice(values.Type(), len(found.items), len(found.items)))
-	for i, item := range found.items {
-		if err := c.elements.fill(item, values.Index(i)); err != nil {
+	values.Set(reflect.MakeSlice(values.Type(), len(answer.Items), len(answer.Items)))
+	last := ""
+	for i, item := range answer.Items {
+		if err := c.elements.fill(item.Value, values.Index(i)); err != nil {
 			return err
 		}
+		last = item.Key
 	}
-	token, remaining, err := storage.PrepareContinueToken(found.last, key, int64(state.Revision()), found.count, found.more, opts)
+	token, remaining, err := storage.PrepareContinueToken(last, key, int64(state.Revision()), int64(len(answer.Items)+answer.Rest), answer.More, opts)
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (c *Cacher) list(ctx context.Context, key string, opts storage.ListOptions,
 	if utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch) {
 		opts.Predicate.SetShardInfoOnList(into)
 	}
-	c.metrics.listed(found.index, found.looked, len(found.items))
+	c.metrics.listed(c.indexes.nameOf(answer.Index), answer.Looked, len(answer.Items))
 	return nil
 }
 

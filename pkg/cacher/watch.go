@@ -21,6 +21,7 @@ import (
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
@@ -102,8 +103,7 @@ func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opt
 // initial walks the objects among which are those that a watch begins with.
 func (c *Cacher) initial(state *watchcache.Snapshot[*element], key string, opts storage.ListOptions) iter.Seq[watchcache.Item[*element]] {
 	if _, one := opts.Predicate.MatchesSingle(); opts.Recursive || !one {
-		items, _ := c.candidates(state, key, "", opts.Predicate)
-		return items
+		return query.Candidates(state, c.query(key, "", opts))
 	}
 	return func(yield func(watchcache.Item[*element]) bool) {
 		if item, ok := state.Get(key); ok {

@@ -20,21 +20,29 @@ func LabelName(key string) string { return "label\x00" + key }
 const ScanWorth = 128
 
 // Plan is where to look for the objects that match a selector: in the posting
-// lists of some values of one index. They hold every match, and maybe others.
+// lists of some values of one index. They hold every match, and others too unless
+// Whole is set.
 type Plan struct {
+	// Index is the name of the index.
+	Index string
+	// Whole reports that every key of the plan is that of a match: the plan answers the
+	// label selector and the field selection completely, so that no object need be
+	// compared with them.
+	Whole bool
+
 	postings *Postings
 	prefix   string
 	values   []string // nil stands for all
 }
 
 // Keys returns the keys to look at, in order and each once.
-func (p Plan) Keys() []string { return slices.Collect(p.KeysAfter("")) }
+func (p Plan) Keys() []string { return slices.Collect(p.KeysFrom("")) }
 
-// KeysAfter walks the keys to look at behind the key after, in order and each once. Those
-// of one value are read as far as they are walked.
-func (p Plan) KeysAfter(after string) iter.Seq[string] {
+// KeysFrom walks the keys to look at without those before the key from, in order and each
+// once. Those of one value are read as far as they are walked.
+func (p Plan) KeysFrom(from string) iter.Seq[string] {
 	if len(p.values) == 1 {
-		return p.postings.KeysAfter(p.values[0], p.prefix, after)
+		return p.postings.KeysFrom(p.values[0], p.prefix, from)
 	}
 	return func(yield func(string) bool) {
 		values := slices.Values(p.values)
@@ -43,7 +51,7 @@ func (p Plan) KeysAfter(after string) iter.Seq[string] {
 		}
 		var keys []string
 		for value := range values {
-			keys = slices.AppendSeq(keys, p.postings.KeysAfter(value, p.prefix, after))
+			keys = slices.AppendSeq(keys, p.postings.KeysFrom(value, p.prefix, from))
 		}
 		slices.Sort(keys)
 		for _, key := range slices.Compact(keys) {
@@ -76,7 +84,8 @@ func LabelKeys(selector labels.Selector) []string { return LabelKeysIn(selector,
 // the keys with prefix.
 func LabelKeysIn(selector labels.Selector, prefix string) []string {
 	var keys []string
-	for _, r := range requirements(selector) {
+	required, _ := requirements(selector)
+	for _, r := range required {
 		if values, ok := wanted(r); ok && usable(values, prefix) {
 			keys = append(keys, r.Key())
 		}
@@ -84,12 +93,13 @@ func LabelKeysIn(selector labels.Selector, prefix string) []string {
 	return keys
 }
 
-func requirements(selector labels.Selector) labels.Requirements {
+// requirements returns those of selector; all is false if it asks for more than they say, as
+// labels.Nothing does.
+func requirements(selector labels.Selector) (required labels.Requirements, all bool) {
 	if selector == nil {
-		return nil
+		return nil, true
 	}
-	all, _ := selector.Requirements()
-	return all
+	return selector.Requirements()
 }
 
 // wanted returns the values of the label that meet r, nil for all of them; ok is
@@ -109,12 +119,14 @@ func wanted(r labels.Requirement) (values []string, ok bool) {
 // The plan must be shorter than limit to be worth more than looking at all objects;
 // ok is false if there is none.
 func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) *Postings, prefix string, limit int) (plan Plan, ok bool) {
+	required, all := requirements(byLabel)
+	alone := all && !byField.nothing && len(required)+len(byField.requirements) == 1
 	consider := func(name string, values []string) {
 		postings := open(name)
 		if postings == nil || !usable(values, prefix) {
 			return
 		}
-		candidate := Plan{postings: postings, prefix: prefix, values: values}
+		candidate := Plan{Index: name, Whole: alone, postings: postings, prefix: prefix, values: values}
 		if count := candidate.count(limit); count < limit {
 			plan, limit, ok = candidate, count, true
 		}
@@ -122,7 +134,7 @@ func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) 
 	for field, value := range byField.Equals() {
 		consider(Name(field), []string{value})
 	}
-	for _, r := range requirements(byLabel) {
+	for _, r := range required {
 		if values, usable := wanted(r); usable {
 			consider(LabelName(r.Key()), values)
 		}

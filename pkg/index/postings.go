@@ -110,18 +110,15 @@ func (p *Postings) rank(value, key string) int {
 
 // Keys walks the keys with the given prefix that have value, in order.
 func (p *Postings) Keys(value, prefix string) iter.Seq[string] {
-	return p.KeysAfter(value, prefix, "")
+	return p.KeysFrom(value, prefix, "")
 }
 
-// KeysAfter is Keys without those up to the key after; an empty one is before all.
-func (p *Postings) KeysAfter(value, prefix, after string) iter.Seq[string] {
+// KeysFrom is Keys without those before the key from.
+func (p *Postings) KeysFrom(value, prefix, from string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		want := unique.Make(value)
-		p.pairs.Ascend(posting{value: want, key: max(prefix, after)}, func(at posting) bool {
-			if at.value != want || !strings.HasPrefix(at.key, prefix) {
-				return false
-			}
-			return after != "" && at.key == after || yield(at.key)
+		p.pairs.Ascend(posting{value: want, key: max(prefix, from)}, func(at posting) bool {
+			return at.value == want && strings.HasPrefix(at.key, prefix) && yield(at.key)
 		})
 	}
 }

@@ -123,13 +123,13 @@ func SelectExact(selector fields.Selector) Selection {
 	if selector == nil || selector.Empty() {
 		return Selection{}
 	}
-	var s Selection
-	for _, r := range selector.Requirements() {
-		if exact := r.Operator == selection.Equals || r.Operator == selection.DoubleEquals; exact {
-			s.requirements = append(s.requirements, requirement{
-				field: r.Field, value: r.Value, indexed: r.Field != fieldName && r.Field != fieldNamespace,
-			})
-		}
+	required := selector.Requirements()
+	s := Selection{nothing: len(required) == 0} // fields.Nothing: not empty, and yet without requirements
+	for _, r := range required {
+		s.requirements = append(s.requirements, requirement{
+			field: r.Field, value: r.Value, indexed: r.Field != fieldName && r.Field != fieldNamespace,
+			negated: r.Operator != selection.Equals && r.Operator != selection.DoubleEquals,
+		})
 	}
 	return s
 }

@@ -48,9 +48,9 @@ func remove(key string, revision uint64) change {
 	return change{Item: item{Key: key, Revision: revision}, Deleted: true}
 }
 
-func keys(s *watchcache.Snapshot[thing], prefix, after string) []string {
+func keys(s *watchcache.Snapshot[thing], prefix, from string) []string {
 	found := []string{}
-	for item := range s.Items(prefix, after) {
+	for item := range s.Items(prefix, from) {
 		found = append(found, item.Key)
 	}
 	return found
@@ -85,9 +85,10 @@ func TestItemsWalksARange(t *testing.T) {
 	s := e.Snapshot()
 	g.Expect(keys(s, "", "")).To(Equal([]string{"a/1", "b/1", "b/2", "b/3", "c/1"}))
 	g.Expect(keys(s, "b/", "")).To(Equal([]string{"b/1", "b/2", "b/3"}))
-	g.Expect(keys(s, "b/", "b/1")).To(Equal([]string{"b/2", "b/3"}))
+	g.Expect(keys(s, "b/", "b/2")).To(Equal([]string{"b/2", "b/3"}))
 	g.Expect(keys(s, "b/", "b/15")).To(Equal([]string{"b/2", "b/3"}))
-	g.Expect(keys(s, "", "b/3")).To(Equal([]string{"c/1"}))
+	g.Expect(keys(s, "b/", watchcache.After("b/2"))).To(Equal([]string{"b/3"}))
+	g.Expect(keys(s, "", "b/3")).To(Equal([]string{"b/3", "c/1"}))
 	g.Expect(keys(s, "d/", "")).To(BeEmpty())
 	g.Expect(s.Len()).To(Equal(5))
 }

@@ -323,8 +323,8 @@ func TestRanksAndCounts(t *testing.T) {
 		g.Expect(s.Rank(key+"\x00")).To(Equal(rank+1), "%q", key)
 	}
 	for _, prefix := range append(all, "c", "a/\xff\xff") {
-		for _, after := range append(all, "a/15", "z") {
-			g.Expect(s.Count(prefix, after)).To(Equal(len(keys(s, prefix, after))), "%q after %q", prefix, after)
+		for _, from := range append(all, "a/15", "z") {
+			g.Expect(s.Count(prefix, from)).To(Equal(len(keys(s, prefix, from))), "%q from %q", prefix, from)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // An index that an update does not touch keeps the string that it was given. If the
@@ -51,6 +53,9 @@ func TestItemsAreCountedInsteadOfCompared(t *testing.T) {
 	}
 	state := e.Snapshot()
 	walk := func(prefix, after string) (walked []string) {
+		if after != "" {
+			after = watchcache.After(after)
+		}
 		for item := range state.Items(prefix, after) {
 			walked = append(walked, item.Key)
 		}

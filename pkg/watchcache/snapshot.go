@@ -86,22 +86,20 @@ func (s *Snapshot[V]) Get(key string) (Item[V], bool) {
 const CountFrom = 256
 
 // Items walks the objects whose keys have the given prefix, in the order of their
-// keys, beginning behind the key after; an empty one is before all.
-func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
+// keys, without those before the key from.
+func (s *Snapshot[V]) Items(prefix, from string) iter.Seq[Item[V]] {
 	return func(yield func(Item[V]) bool) {
 		walked, rest := 0, 0
-		s.items.Ascend(Item[V]{Key: max(prefix, after)}, func(item Item[V]) bool {
+		s.items.Ascend(Item[V]{Key: max(prefix, from)}, func(item Item[V]) bool {
 			switch {
 			case walked > CountFrom: // the keys are memory that need not be touched
 				rest--
 				return rest >= 0 && yield(item)
 			case !strings.HasPrefix(item.Key, prefix):
 				return false
-			case after != "" && item.Key <= after:
-				return true
 			}
 			if walked++; walked > CountFrom {
-				rest = s.Count(prefix, item.Key)
+				rest = s.Count(prefix, After(item.Key))
 			}
 			return yield(item)
 		})
@@ -109,7 +107,7 @@ func (s *Snapshot[V]) Items(prefix, after string) iter.Seq[Item[V]] {
 }
 
 // Count returns the number of objects that Items walks, without a walk.
-func (s *Snapshot[V]) Count(prefix, after string) int {
+func (s *Snapshot[V]) Count(prefix, from string) int {
 	end := s.Len()
 	// The first key behind those with the prefix has its last byte that can be higher by one.
 	last := len(prefix) - 1
@@ -119,12 +117,15 @@ func (s *Snapshot[V]) Count(prefix, after string) int {
 	if last >= 0 {
 		end = s.Rank(prefix[:last] + string([]byte{prefix[last] + 1}))
 	}
-	begin := s.Rank(prefix)
-	if after != "" {
-		begin = max(begin, s.Rank(after+"\x00"))
+	begin := 0
+	if first := max(prefix, from); first != "" {
+		begin = s.Rank(first)
 	}
 	return max(0, end-begin)
 }
+
+// After returns the first key that can be behind key.
+func After(key string) string { return key + "\x00" }
 
 // Rank returns the number of objects whose keys are lower than key, in
 // O(log² n) for n objects.

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package watchcache_test
+package index_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
@@ -21,26 +22,26 @@ func TestIndexesComeAndGoOnDemand(t *testing.T) {
 		Values: func(value, _ string, yield func(string)) { yield(value) },
 	})
 	engine.AddIndex("fixed")
-	indexes := watchcache.NewOnDemand(engine, clock, "fixed")
+	indexes := index.NewOnDemand(engine, clock, "fixed")
 	has := func(name string) bool { return engine.Snapshot().Index(name) != nil }
 
 	indexes.Ask("fixed", "a")
 	g.Expect(indexes.Asked()).To(ConsistOf("a"), "a fixed one is there anyway")
 	g.Expect(has("a")).To(BeTrue())
 
-	clock.SetTime(clock.Now().Add(watchcache.ColdAfter / 2))
+	clock.SetTime(clock.Now().Add(index.ColdAfter / 2))
 	indexes.Ask("b")
-	clock.SetTime(clock.Now().Add(watchcache.ColdAfter / 2))
+	clock.SetTime(clock.Now().Add(index.ColdAfter / 2))
 	indexes.Ask()
 	g.Expect(indexes.Asked()).To(ConsistOf("b"), "nobody has asked for a for long")
 	g.Expect(has("a")).To(BeFalse())
 	g.Expect(has("fixed")).To(BeTrue())
 
-	for n := range watchcache.MaxOnDemand {
+	for n := range index.MaxOnDemand {
 		clock.SetTime(clock.Now().Add(time.Second))
 		indexes.Ask(fmt.Sprint(n))
 	}
-	g.Expect(indexes.Asked()).To(And(HaveLen(watchcache.MaxOnDemand), Not(ContainElement("b"))), "b was asked for longest ago")
+	g.Expect(indexes.Asked()).To(And(HaveLen(index.MaxOnDemand), Not(ContainElement("b"))), "b was asked for longest ago")
 	g.Expect(has("b")).To(BeFalse())
 }
 
@@ -50,8 +51,8 @@ func TestAnIndexIsBuiltWhileNobodyWaits(t *testing.T) {
 	g := NewWithT(t)
 	building, proceed := make(chan struct{}), make(chan struct{})
 	engine := watchcache.New(watchcache.Options[string]{
-		Values: func(_, index string, yield func(string)) {
-			if index == "slow" {
+		Values: func(_, name string, yield func(string)) {
+			if name == "slow" {
 				close(building)
 				<-proceed
 			}
@@ -59,7 +60,7 @@ func TestAnIndexIsBuiltWhileNobodyWaits(t *testing.T) {
 		},
 	})
 	engine.Apply(watchcache.Change[string]{Item: watchcache.Item[string]{Key: "key", Revision: 1, Value: "object"}})
-	indexes := watchcache.NewOnDemand(engine, testclock.NewFakePassiveClock(time.Now()))
+	indexes := index.NewOnDemand(engine, testclock.NewFakePassiveClock(time.Now()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package watchcache
+package index
 
 import (
 	"slices"
@@ -23,41 +23,50 @@ const (
 	coldCheck = time.Minute
 )
 
-// OnDemand makes an engine keep the indexes that queries ask for, and no others. It
+// Keeper keeps indexes: an engine does.
+type Keeper interface {
+	// AddIndex makes it keep the index called name, and returns when that is there. Adding
+	// one twice does nothing.
+	AddIndex(name string)
+	// RemoveIndex drops it.
+	RemoveIndex(name string)
+}
+
+// OnDemand has a Keeper keep the indexes that queries ask for, and no others. It
 // has no goroutine: queries do the work. It is safe for concurrent use.
-type OnDemand[V any] struct {
-	engine *Engine[V]
+type OnDemand struct {
+	keeper Keeper
 	clock  clock.PassiveClock
 	fixed  []string
 
-	mu      sync.Mutex           // guards what follows; comes before the engine's lock
+	mu      sync.Mutex           // guards what follows; comes before the Keeper's lock
 	asked   map[string]time.Time // for each index that was made, when a query asked last
 	checked time.Time            // when cold indexes were looked for last
 }
 
-// NewOnDemand returns the indexes on demand of an engine. Those with the names in fixed are
+// NewOnDemand returns the indexes on demand of keeper. Those with the names in fixed are
 // there anyway: they are neither made nor dropped.
-func NewOnDemand[V any](engine *Engine[V], clock clock.PassiveClock, fixed ...string) *OnDemand[V] {
-	return &OnDemand[V]{engine: engine, clock: clock, fixed: fixed, asked: map[string]time.Time{}, checked: clock.Now()}
+func NewOnDemand(keeper Keeper, clock clock.PassiveClock, fixed ...string) *OnDemand {
+	return &OnDemand{keeper: keeper, clock: clock, fixed: fixed, asked: map[string]time.Time{}, checked: clock.Now()}
 }
 
 // Ask says that a query can use the indexes with these names, builds those that are
 // missing, and drops those that are cold or, if there are too many, were asked for longest
 // ago. Every query calls it, also one that asks for none. Others need not wait while one of
 // them has an index built: they do without meanwhile.
-func (d *OnDemand[V]) Ask(names ...string) {
+func (d *OnDemand) Ask(names ...string) {
 	for _, name := range d.missing(names) {
-		d.engine.AddIndex(name)
+		d.keeper.AddIndex(name)
 		d.mu.Lock()
 		if _, ok := d.asked[name]; !ok { // dropped meanwhile
-			d.engine.RemoveIndex(name)
+			d.keeper.RemoveIndex(name)
 		}
 		d.mu.Unlock()
 	}
 }
 
 // missing notes that names were asked for, and returns those that are to be built.
-func (d *OnDemand[V]) missing(names []string) (missing []string) {
+func (d *OnDemand) missing(names []string) (missing []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
@@ -79,7 +88,7 @@ func (d *OnDemand[V]) missing(names []string) (missing []string) {
 }
 
 // Asked returns the names of the indexes that were made, in no order.
-func (d *OnDemand[V]) Asked() []string {
+func (d *OnDemand) Asked() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	names := make([]string, 0, len(d.asked))
@@ -89,7 +98,7 @@ func (d *OnDemand[V]) Asked() []string {
 	return names
 }
 
-func (d *OnDemand[V]) dropColdLocked(now time.Time) {
+func (d *OnDemand) dropColdLocked(now time.Time) {
 	d.checked = now
 	for name, at := range d.asked {
 		if now.Sub(at) >= ColdAfter {
@@ -100,7 +109,7 @@ func (d *OnDemand[V]) dropColdLocked(now time.Time) {
 
 // makeRoomLocked drops the index that was asked for longest ago, if another would be
 // one too many.
-func (d *OnDemand[V]) makeRoomLocked() {
+func (d *OnDemand) makeRoomLocked() {
 	if len(d.asked) < MaxOnDemand {
 		return
 	}
@@ -113,7 +122,7 @@ func (d *OnDemand[V]) makeRoomLocked() {
 	d.dropLocked(oldest)
 }
 
-func (d *OnDemand[V]) dropLocked(name string) {
+func (d *OnDemand) dropLocked(name string) {
 	delete(d.asked, name)
-	d.engine.RemoveIndex(name)
+	d.keeper.RemoveIndex(name)
 }

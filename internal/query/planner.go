@@ -1,0 +1,115 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// planOf returns where to look for what q selects. It is not ok if no index leaves less
+// than half of what there is to look at: to walk the objects in their order is quicker then.
+func planOf[V any](state *watchcache.Snapshot[V], q *Query[V]) (plan index.Plan, ok bool) {
+	if q.Selects == nil {
+		return plan, false
+	}
+	return index.NewPlan(q.Labels, q.Fields, state.Index, q.Prefix, state.Count(q.Prefix, "")/2+1)
+}
+
+// Planner has the indexes kept that queries of one engine ask for. It is safe for concurrent
+// use.
+type Planner[V any] struct {
+	engine   *watchcache.Engine[V]
+	onDemand *index.OnDemand
+	fields   bool // indexes of fields are made on demand too
+}
+
+// PlannerOptions say which indexes a [Planner] has made.
+type PlannerOptions struct {
+	// Fields makes indexes of fields on demand; otherwise those are all declared.
+	Fields bool
+}
+
+// NewPlanner returns a planner for the queries of engine. The indexes that engine has
+// otherwise must be fixed ones of onDemand, or of fields if those are not made on demand.
+func NewPlanner[V any](engine *watchcache.Engine[V], onDemand *index.OnDemand, o PlannerOptions) *Planner[V] {
+	return &Planner[V]{engine: engine, onDemand: onDemand, fields: o.Fields}
+}
+
+// Prepare has the indexes built that would spare q work. It is called before the state is
+// taken that q is asked of, and by every query: those that nobody asks for any more go then.
+func (p *Planner[V]) Prepare(q *Query[V]) {
+	p.onDemand.Ask(p.worth(q)...)
+}
+
+// worth returns the indexes that would spare q work: none if there is little to look at
+// anyway.
+func (p *Planner[V]) worth(q *Query[V]) []string {
+	names := p.couldAnswer(q)
+	if len(names) == 0 || q.Key != "" || q.Fields.Nothing() {
+		return nil
+	}
+	state := p.engine.Snapshot()
+	if state.Count(q.Prefix, "") <= index.ScanWorth {
+		return nil
+	}
+	if plan, few := index.NewPlan(nil, q.Fields, state.Index, q.Prefix, index.ScanWorth+1); few {
+		if p.made(plan.Index) {
+			return []string{plan.Index} // it must not get cold
+		}
+		return nil
+	}
+	return names
+}
+
+// couldAnswer returns the names of all indexes on demand by which q could be answered.
+func (p *Planner[V]) couldAnswer(q *Query[V]) []string {
+	names := Labels(q.Labels, q.Prefix)
+	if p.fields {
+		for field := range q.Fields.Equals() {
+			names = append(names, index.Name(field))
+		}
+	}
+	return names
+}
+
+func (p *Planner[V]) made(name string) bool {
+	return p.fields || strings.HasPrefix(name, index.LabelName(""))
+}
+
+// Labels returns the names of the indexes of labels that could answer selector, for keys
+// that begin with prefix.
+func Labels(selector labels.Selector, prefix string) (names []string) {
+	for _, key := range index.LabelKeysIn(selector, prefix) {
+		names = append(names, index.LabelName(key))
+	}
+	return names
+}
+
+// OnDemandIndexes is what the indexes take that were made on demand.
+type OnDemandIndexes struct {
+	// Number of indexes.
+	Number int
+	// Postings is how many pairs of a value and an object they hold.
+	Postings int
+	// Bytes is an estimate of the memory that they take.
+	Bytes int
+}
+
+// Indexes returns what the indexes on demand take now.
+func (p *Planner[V]) Indexes() OnDemandIndexes {
+	names := p.onDemand.Asked()
+	size, state := OnDemandIndexes{Number: len(names)}, p.engine.Snapshot()
+	for _, name := range names {
+		if postings := state.Index(name); postings != nil {
+			size.Postings += postings.Len()
+			size.Bytes += postings.Bytes()
+		}
+	}
+	return size
+}

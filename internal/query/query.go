@@ -1,0 +1,172 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"iter"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// Query says which objects of a state are wanted. The zero Query wants all of them.
+type Query[V any] struct {
+	// Prefix begins the keys of all objects that are wanted.
+	Prefix string
+	// From is the first key that may be in the answer: the pages of a list begin behind
+	// each other.
+	From string
+	// Key, if it is set, is that of the one object that can be wanted.
+	Key string
+	// Limit is how many objects the answer has at most; zero is no limit.
+	Limit int
+	// MayBeMore sets [Answer.More] if anything follows that would have to be compared, as an
+	// API server does: the page behind may be empty. Otherwise the query goes on to the next
+	// match, however far that is.
+	MayBeMore bool
+
+	// Labels and Fields are what an index may answer.
+	Labels labels.Selector
+	Fields index.Selection
+	// Selects compares an object with Labels and Fields; nil says that all objects match. It
+	// is not called for an object of which an index knows that it matches.
+	Selects func(watchcache.Item[V]) bool
+	// Accepts compares an object with what else is wanted, which no index knows; nil
+	// accepts all. An error ends the query.
+	Accepts func(watchcache.Item[V]) (bool, error)
+}
+
+// everything reports that all objects with the prefix are wanted.
+func (q *Query[V]) everything() bool { return q.Selects == nil && q.Accepts == nil }
+
+// Answer is what a [Query] finds in a state.
+type Answer[V any] struct {
+	// Items are the objects, in the order of their keys.
+	Items []watchcache.Item[V]
+	// More reports that another object follows behind the last of Items, or may.
+	More bool
+	// Rest is how many follow. It is counted if everything with the prefix is wanted, and
+	// otherwise 0.
+	Rest int
+	// Looked is how many objects were looked at.
+	Looked int
+	// Index is the name of the index that was used, empty for none.
+	Index string
+}
+
+// Find returns what q wants of state. The error is one of q.Accepts; the answer has what
+// was found before.
+func Find[V any](state *watchcache.Snapshot[V], q *Query[V]) (a Answer[V], err error) {
+	switch {
+	case q.Fields.Nothing():
+		return a, nil
+	case q.Key != "":
+		if item, ok := state.Get(q.Key); ok && item.Key >= q.From {
+			_, err = a.look(item, q)
+		}
+		return a, err
+	case q.everything():
+		a.take(state, q)
+		return a, nil
+	}
+	return a, a.match(state, q)
+}
+
+// take answers with a page of everything. What follows is counted without a look at it.
+func (a *Answer[V]) take(state *watchcache.Snapshot[V], q *Query[V]) {
+	count := -1 // not known yet
+	for item := range state.Items(q.Prefix, q.From) {
+		if len(a.Items) == q.Limit && q.Limit > 0 {
+			a.More = true
+			break
+		}
+		if len(a.Items) == watchcache.CountFrom {
+			count = len(a.Items) + state.Count(q.Prefix, item.Key)
+			a.Items = slices.Grow(a.Items, q.cut(count)-len(a.Items))
+		}
+		a.Items = append(a.Items, item)
+	}
+	a.Looked = len(a.Items)
+	switch {
+	case !a.More:
+	case count >= 0:
+		a.Rest = count - len(a.Items)
+	default:
+		a.Rest = state.Count(q.Prefix, watchcache.After(a.Items[len(a.Items)-1].Key))
+	}
+}
+
+// cut returns how many of count objects a page has.
+func (q *Query[V]) cut(count int) int {
+	if q.Limit > 0 {
+		return min(count, q.Limit)
+	}
+	return count
+}
+
+// match answers with a page of what is selected.
+func (a *Answer[V]) match(state *watchcache.Snapshot[V], q *Query[V]) error {
+	candidates, plan := candidates(state, q)
+	a.Index = plan.Index
+	if plan.Whole {
+		known := *q
+		known.Selects, q = nil, &known
+	}
+	for item := range candidates {
+		if more, err := a.look(item, q); !more || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Candidates walks the objects among which are all that q selects, without its limit, in the
+// order of their keys.
+func Candidates[V any](state *watchcache.Snapshot[V], q *Query[V]) iter.Seq[watchcache.Item[V]] {
+	items, _ := candidates(state, q)
+	return items
+}
+
+// candidates returns them with the plan that they are of; it is the zero Plan if they are all
+// with the prefix.
+func candidates[V any](state *watchcache.Snapshot[V], q *Query[V]) (iter.Seq[watchcache.Item[V]], index.Plan) {
+	plan, ok := planOf(state, q)
+	if !ok {
+		return state.Items(q.Prefix, q.From), index.Plan{}
+	}
+	return func(yield func(watchcache.Item[V]) bool) {
+		for key := range plan.KeysFrom(q.From) {
+			if item, ok := state.Get(key); ok && !yield(item) {
+				return
+			}
+		}
+	}, plan
+}
+
+// look adds item if it is wanted, and reports whether the next one is.
+func (a *Answer[V]) look(item watchcache.Item[V], q *Query[V]) (more bool, err error) {
+	full := q.Limit > 0 && len(a.Items) == q.Limit
+	if full && q.MayBeMore {
+		a.More = true
+		return false, nil
+	}
+	a.Looked++
+	if q.Selects != nil && !q.Selects(item) {
+		return true, nil
+	}
+	if q.Accepts != nil {
+		if ok, err := q.Accepts(item); !ok || err != nil {
+			return true, err
+		}
+	}
+	if full {
+		a.More = true
+		return false, nil
+	}
+	a.Items = append(a.Items, item)
+	return true, nil
+}
