@@ -10,10 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher/progress"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -24,6 +22,7 @@ import (
 // with [New]. It is safe for concurrent use.
 type Cacher struct {
 	config     Config
+	features   featureSet
 	storage    storage.Interface
 	elements   *elements
 	engine     *watchcache.Engine[*element]
@@ -60,6 +59,7 @@ func New(config Config) (*Cacher, error) {
 	}
 	c := &Cacher{
 		config:   config,
+		features: readFeatures(),
 		storage:  config.Storage,
 		elements: newElements(config),
 		ready:    newReadiness(config.Clock),
@@ -72,7 +72,7 @@ func New(config Config) (*Cacher, error) {
 	if c.metrics, err = newMetrics(config); err != nil {
 		return nil, err
 	}
-	if utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate) {
+	if c.features.sizes {
 		if err := config.Storage.EnableResourceSizeEstimation(c.keys); err != nil {
 			c.metrics.end()
 			return nil, err
@@ -107,7 +107,7 @@ func (c *Cacher) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	in := &intake{Cacher: c}
 	reflector := toolscache.NewReflectorWithOptions(
-		&listerWatcher{storage: c.storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc},
+		&listerWatcher{storage: c.storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc, streams: c.features.watchList},
 		c.config.NewFunc(), in, toolscache.ReflectorOptions{
 			Name:            "cacher of " + c.config.GroupResource.String(),
 			TypeDescription: c.config.GroupResource.String(),

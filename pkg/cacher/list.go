@@ -10,13 +10,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
@@ -28,40 +25,47 @@ import (
 // says; what the cache does not have, the storage answers. The objects of the list must not
 // be changed in depth: those that are kept decoded share memory with the cache.
 func (c *Cacher) GetList(ctx context.Context, key string, opts storage.ListOptions, into runtime.Object) error {
-	if _, _, err := storage.ValidateListOptions(c.config.ResourcePrefix, c.config.Versioner, opts); err != nil {
-		return err
-	}
-	delegated, err := delegator.ShouldDelegateList(opts, delegation{c})
+	r, err := c.parseList(key, opts)
 	if err != nil {
 		return err
 	}
-	if delegated.ShouldDelegate || !c.checker.consistent() {
+	delegated, err := delegator.ShouldDelegateList(opts, delegation{r, c.features.snapshots, c.holds})
+	if err != nil {
+		return err
+	}
+	if delegated.ShouldDelegate || !c.checker.consistent() || r.limited() && !c.ready.isReady() {
 		return c.storage.GetList(ctx, key, opts, into)
 	}
-	if _, err := c.ready.check(); err != nil && servesUnready(opts) {
-		return c.storage.GetList(ctx, key, opts, into)
-	}
-	err = c.list(ctx, key, opts, into)
+	err = c.list(ctx, r, into)
 	switch {
-	case apierrors.IsResourceExpired(err) && keepsSnapshots():
+	case apierrors.IsResourceExpired(err) && c.features.snapshots:
 		return c.storage.GetList(ctx, key, opts, into)
 	case delegated.ConsistentRead:
-		return c.consistentRead(ctx, err, key, opts, into)
+		return c.consistentRead(ctx, err, r, into)
 	}
 	return err
 }
 
+// holds reports whether the cache can give the state of a revision, now or when it has come
+// to it. What the storage has compacted away is for the storage to refuse.
+func (c *Cacher) holds(revision uint64) bool {
+	if revision > c.engine.Revision() {
+		return delegator.ConsistentReadSupported()
+	}
+	return revision >= c.engine.Oldest() && revision >= uint64(max(0, c.storage.CompactRevision()))
+}
+
 // consistentRead counts a consistent read that ended with err. One for which the cache was
 // not fresh in time is to be tried again, or by an older rule is answered by the storage.
-func (c *Cacher) consistentRead(ctx context.Context, err error, key string, opts storage.ListOptions, into runtime.Object) error {
+func (c *Cacher) consistentRead(ctx context.Context, err error, r *listRequest, into runtime.Object) error {
 	fallback := "false"
 	if storage.IsTooLargeResourceVersion(err) && ctx.Err() == nil { // there is time for another try
-		if utilfeature.DefaultFeatureGate.Enabled(features.ConsistentListFromCacheSkipTimeoutFallback) {
+		if c.features.noFallback {
 			fallback = "skipped"
 			err = apierrors.NewTooManyRequests(err.Error(), retryFresh)
 		} else {
 			fallback = "true"
-			err = c.storage.GetList(ctx, key, opts, into)
+			err = c.storage.GetList(ctx, r.key, r.opts, into)
 		}
 	}
 	c.metrics.consistentRead(err == nil, fallback)
@@ -69,11 +73,7 @@ func (c *Cacher) consistentRead(ctx context.Context, err error, key string, opts
 }
 
 // list answers from the cache.
-func (c *Cacher) list(ctx context.Context, key string, opts storage.ListOptions, into runtime.Object) error {
-	prepared, err := storage.PrepareKey(c.config.ResourcePrefix, key, opts.Recursive)
-	if err != nil {
-		return err
-	}
+func (c *Cacher) list(ctx context.Context, r *listRequest, into runtime.Object) error {
 	if _, err := c.ready.admit(ctx); err != nil {
 		return err
 	}
@@ -81,13 +81,9 @@ func (c *Cacher) list(ctx context.Context, key string, opts storage.ListOptions,
 	if err != nil {
 		return err
 	}
-	at, err := c.pointOf(ctx, prepared, opts)
-	if err != nil {
-		return err
-	}
-	q := c.query(prepared, at.from, opts)
+	q := r.query(c.indexes)
 	c.indexes.planner.Prepare(q)
-	state, err := c.state(ctx, at)
+	state, err := c.state(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -103,15 +99,16 @@ func (c *Cacher) list(ctx context.Context, key string, opts storage.ListOptions,
 		}
 		last = item.Key
 	}
-	token, remaining, err := storage.PrepareContinueToken(last, key, int64(state.Revision()), int64(len(answer.Items)+answer.Rest), answer.More, opts)
+	count := int64(len(answer.Items) + answer.Rest)
+	token, remaining, err := storage.PrepareContinueToken(last, r.key, int64(state.Revision()), count, answer.More, r.opts)
 	if err != nil {
 		return err
 	}
 	if err := c.config.Versioner.UpdateList(into, state.Revision(), token, remaining); err != nil {
 		return err
 	}
-	if utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch) {
-		opts.Predicate.SetShardInfoOnList(into)
+	if c.features.shards {
+		r.opts.Predicate.SetShardInfoOnList(into)
 	}
 	c.metrics.listed(c.indexes.nameOf(answer.Index), answer.Looked, len(answer.Items))
 	return nil
@@ -133,58 +130,25 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return values, nil
 }
 
-// point is where a list reads: at a revision or, if that is not exact, at any later one,
-// from a key on.
-type point struct {
-	revision uint64
-	exact    bool
-	from     string
-}
-
-// pointOf returns where a list reads.
-func (c *Cacher) pointOf(ctx context.Context, key string, opts storage.ListOptions) (point, error) {
-	revision, err := c.config.Versioner.ParseResourceVersion(opts.ResourceVersion)
-	if err != nil {
-		return point{}, err
-	}
-	match := opts.ResourceVersionMatch
-	switch {
-	case match == "" && opts.Recursive && opts.Predicate.Continue != "":
-		from, at, err := storage.DecodeContinue(opts.Predicate.Continue, key)
+// state returns the state that a list reads. The error is a 410 if the history does not
+// reach back to it.
+func (c *Cacher) state(ctx context.Context, r *listRequest) (*watchcache.Snapshot[*element], error) {
+	if r.consistent {
+		now, err := c.storage.GetCurrentResourceVersion(ctx)
 		if err != nil {
-			return point{}, apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
+			return nil, err
 		}
-		if at > 0 {
-			return point{revision: uint64(at), exact: true, from: from}, nil
-		}
-		return c.now(ctx, from)
-	case match == "" && opts.ResourceVersion == "":
-		return c.now(ctx, "")
-	case match == metav1.ResourceVersionMatchExact,
-		match == "" && opts.Recursive && opts.Predicate.Limit > 0 && opts.ResourceVersion != "0":
-		return point{revision: revision, exact: true}, nil
+		r.revision = now
 	}
-	return point{revision: revision}, nil
-}
-
-// now is the point of a consistent read.
-func (c *Cacher) now(ctx context.Context, from string) (point, error) {
-	revision, err := c.storage.GetCurrentResourceVersion(ctx)
-	return point{revision: revision, from: from}, err
-}
-
-// state returns the state at a point. The error is a 410 if the history does not reach back
-// to it.
-func (c *Cacher) state(ctx context.Context, at point) (*watchcache.Snapshot[*element], error) {
-	if err := c.waitUntilFresh(ctx, at.revision); err != nil {
+	if err := c.waitUntilFresh(ctx, r.revision); err != nil {
 		return nil, err
 	}
-	if !at.exact {
+	if !r.exact {
 		return c.engine.Snapshot(), nil
 	}
-	state, ok := c.engine.At(at.revision)
+	state, ok := c.engine.At(r.revision)
 	if !ok {
-		return nil, apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is too old: the cache goes back to %d", at.revision, c.engine.Oldest()))
+		return nil, apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is too old: the cache goes back to %d", r.revision, c.engine.Oldest()))
 	}
 	return state, nil
 }

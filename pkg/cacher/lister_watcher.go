@@ -12,9 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 )
@@ -24,6 +22,7 @@ type listerWatcher struct {
 	storage storage.Interface
 	prefix  string
 	newList func() runtime.Object
+	streams bool // lists can be streamed
 }
 
 var _ toolscache.ListerWatcherWithContext = (*listerWatcher)(nil)
@@ -65,7 +64,7 @@ func (l *listerWatcher) WatchWithContext(ctx context.Context, options metav1.Lis
 	}
 	// Without the feature a storage would send neither the state nor the bookmark behind it, for
 	// which the Reflector waits. After an error it lists.
-	if streamsList(opts) && !utilfeature.DefaultFeatureGate.Enabled(features.WatchList) {
+	if streamsList(opts) && !l.streams {
 		return nil, errNoWatchList
 	}
 	return l.storage.Watch(ctx, l.prefix, opts)

@@ -74,6 +74,9 @@ func (r *readiness) check() (generation int, err error) {
 	return r.generation, r.errLocked()
 }
 
+// isReady reports whether the cache holds the state of the storage.
+func (r *readiness) isReady() bool { _, err := r.check(); return err == nil }
+
 func (r *readiness) errLocked() error {
 	switch {
 	case r.ready:

@@ -16,10 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
@@ -30,7 +28,7 @@ import (
 // must not be changed other than by their setters. The watch ends with ctx, with Stop, when
 // the cache has to begin anew, and with a 410 when the history has left the watcher behind.
 func (c *Cacher) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	if !utilfeature.DefaultFeatureGate.Enabled(features.WatchList) {
+	if !c.features.watchList {
 		opts.SendInitialEvents = nil
 	}
 	prepared, err := storage.PrepareKey(c.config.ResourcePrefix, key, opts.Recursive)
@@ -103,7 +101,7 @@ func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opt
 // initial walks the objects among which are those that a watch begins with.
 func (c *Cacher) initial(state *watchcache.Snapshot[*element], key string, opts storage.ListOptions) iter.Seq[watchcache.Item[*element]] {
 	if _, one := opts.Predicate.MatchesSingle(); opts.Recursive || !one {
-		return query.Candidates(state, c.query(key, "", opts))
+		return query.Candidates(state, newFilter(key, opts.Predicate, c.elements, c.features.shards).query(c.indexes))
 	}
 	return func(yield func(watchcache.Item[*element]) bool) {
 		if item, ok := state.Get(key); ok {
@@ -115,7 +113,7 @@ func (c *Cacher) initial(state *watchcache.Snapshot[*element], key string, opts 
 func (c *Cacher) newWatcher(ctx context.Context, key string, opts storage.ListOptions) *watcher {
 	w := &watcher{
 		dispatcher:     c.dispatcher,
-		filter:         newFilter(key, opts.Predicate, c.elements),
+		filter:         newFilter(key, opts.Predicate, c.elements, c.features.shards),
 		scope:          c.scopeOf(ctx, opts.Predicate),
 		result:         make(chan watch.Event, resultSize),
 		done:           make(chan struct{}),
