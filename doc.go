@@ -27,6 +27,8 @@
 //     copies that belong to the caller.
 //   - pkg/cacher is the Cacher of an API server: it answers reads and watches out of
 //     memory, in front of etcd.
+//   - internal/query answers a list from a snapshot, by an index if there is one, for
+//     reader and Cacher.
 //   - pkg/watchcache is the engine of informer and Cacher: ordered state with snapshots,
 //     a window of events, and subscribers that may lag.
 //   - pkg/index keeps posting lists of labels and declared fields, and plans how a

@@ -21,7 +21,7 @@ const module = "github.com/tarn-dev/tarn"
 
 // layers are the packages that form the cache and the Cacher, from the top: each may
 // import those after it.
-var layers = []string{"pkg/cache", "pkg/informers", "pkg/reader", "pkg/cacher", "pkg/watchcache", "pkg/index", "pkg/object", "pkg/flat"}
+var layers = []string{"pkg/cache", "pkg/informers", "pkg/reader", "pkg/cacher", "internal/query", "pkg/watchcache", "pkg/index", "pkg/object", "pkg/flat"}
 
 // TestImportsPointDown keeps the packages in order, so that each can be read and
 // replaced with those below it alone.

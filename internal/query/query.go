@@ -84,7 +84,10 @@ func (a *Answer[V]) take(state *watchcache.Snapshot[V], q *Query[V]) {
 			a.More = true
 			break
 		}
-		if len(a.Items) == watchcache.CountFrom {
+		switch len(a.Items) {
+		case 0:
+			a.Items = make([]watchcache.Item[V], 0, q.cut(few))
+		case watchcache.CountFrom:
 			count = len(a.Items) + state.Count(q.Prefix, item.Key)
 			a.Items = slices.Grow(a.Items, q.cut(count)-len(a.Items))
 		}
@@ -99,6 +102,9 @@ func (a *Answer[V]) take(state *watchcache.Snapshot[V], q *Query[V]) {
 		a.Rest = state.Count(q.Prefix, watchcache.After(a.Items[len(a.Items)-1].Key))
 	}
 }
+
+// few is how many objects a small page has room for from the first.
+const few = 16
 
 // cut returns how many of count objects a page has.
 func (q *Query[V]) cut(count int) int {

@@ -5,8 +5,9 @@
 //
 // [Postings] is one index: which objects have which value of a label or a field. It
 // can be cloned in constant time, so that it can be part of a snapshot. [NewPlan]
-// chooses the shortest posting lists that hold every match of a selector; who looks
-// at what they hold must still match it.
+// chooses the shortest posting lists that hold every match of a selector; [Plan.Whole]
+// says whether they hold nothing else. [OnDemand] has the indexes kept that queries ask
+// for, and dropped when none does.
 //
 // A [Fields] is the registry of one informer: which field names are declared with
 // IndexField, and by which extraction function. [Fields.Select] turns a field

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/object"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
@@ -20,7 +21,7 @@ import (
 type Engine struct {
 	engine  *watchcache.Engine[object.Object]
 	objects *object.Form
-	labels  *watchcache.OnDemand[object.Object]
+	planner *query.Planner[object.Object]
 	pages   *pages
 }
 
@@ -33,7 +34,8 @@ func NewEngine(engine *watchcache.Engine[object.Object], form *object.Form) *Eng
 }
 
 func newEngine(engine *watchcache.Engine[object.Object], form *object.Form, clock clock.PassiveClock) *Engine {
-	return &Engine{engine: engine, objects: form, labels: watchcache.NewOnDemand(engine, clock), pages: newPages()}
+	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
+	return &Engine{engine: engine, objects: form, planner: planner, pages: newPages()}
 }
 
 // ValuesOf returns what an engine needs to index objects of form: the values of
@@ -62,69 +64,34 @@ func (s *Engine) Len() int { return s.engine.Len() }
 
 func (s *Engine) states() *pages { return s.pages }
 
-func (s *Engine) find(q query) (found, error) {
-	snapshot, err := s.snapshot(q)
+func (s *Engine) find(r *request) (found, error) {
+	q := s.query(r)
+	snapshot, err := s.snapshot(r, q)
 	if err != nil {
 		return found{}, err
 	}
-	answer := found{revision: version(snapshot.Revision()), state: snapshot}
-	if q.counted() {
-		answer.take(snapshot, &q)
-		return answer, nil
+	answer, err := query.Find(snapshot, q)
+	rest := int64(answer.Rest)
+	if answer.More {
+		rest = max(rest, 1)
 	}
-	accept := func(it watchcache.Item[object.Object]) bool {
-		return !s.matches(it, q) || answer.add(item{key: it.Key, obj: it.Value}, &q)
-	}
-	s.walk(snapshot, q, accept)
-	return answer, nil
+	return found{items: answer.Items, rest: rest, revision: version(snapshot.Revision()), state: snapshot}, err
 }
 
-// take adds a page of everything in a namespace, or in all. What follows is counted
-// without a look at it.
-func (f *found) take(snapshot *watchcache.Snapshot[object.Object], q *query) {
-	prefix := Prefix(q.namespace)
-	count := snapshot.Count(prefix, q.page.after)
-	size := count
-	if q.page.limit > 0 {
-		size = int(min(int64(count), q.page.limit))
+// query returns what a request asks of a state.
+func (s *Engine) query(r *request) *query.Query[object.Object] {
+	q := &query.Query[object.Object]{
+		Prefix: Prefix(r.namespace), Key: r.key, From: r.page.from, Limit: int(r.page.limit),
+		Labels: r.labels, Fields: r.fields,
 	}
-	f.items = make([]item, 0, size)
-	for it := range snapshot.Items(prefix, q.page.after) {
-		if len(f.items) == size {
-			break
-		}
-		f.items = append(f.items, item{key: it.Key, obj: it.Value})
-	}
-	f.rest = int64(count - size)
-}
-
-// walk passes all objects that can match, and may pass others, to accept, in the order
-// of their keys, until it returns false.
-func (s *Engine) walk(snapshot *watchcache.Snapshot[object.Object], q query, accept func(watchcache.Item[object.Object]) bool) {
-	if q.fields.Nothing() {
-		return
-	}
-	if q.key != "" {
-		if it, ok := snapshot.Get(q.key); ok && it.Key > q.page.after {
-			accept(it)
-		}
-		return
-	}
-	prefix := Prefix(q.namespace)
-	plan, ok := index.NewPlan(q.labels, q.fields, snapshot.Index, prefix, snapshot.Len()/2+1)
-	if !ok {
-		for it := range snapshot.Items(prefix, q.page.after) {
-			if !accept(it) {
-				return
-			}
-		}
-		return
-	}
-	for key := range plan.KeysAfter(q.page.after) {
-		if it, ok := snapshot.Get(key); ok && !accept(it) {
-			return
+	byLabel, byField := !unrestricted(r.labels), !r.fields.Everything()
+	if byLabel || byField {
+		q.Selects = func(it item) bool {
+			return (!byLabel || r.labels.Matches(labels.Labels(it.Value.Labels()))) &&
+				(!byField || r.fields.Matches(kept{it, s.objects}))
 		}
 	}
+	return q
 }
 
 func version(revision uint64) string {
@@ -134,28 +101,26 @@ func version(revision uint64) string {
 	return strconv.FormatUint(revision, 10)
 }
 
-// snapshot returns the state to read: the one that the page is of, or that of now,
-// with the label indexes that the selector can use.
-func (s *Engine) snapshot(q query) (*watchcache.Snapshot[object.Object], error) {
-	if q.page.state != 0 {
-		state, err := s.pages.find(q.page.state)
+// snapshot returns the state to read: the one that the page is of, or that of now, with
+// the indexes that the query can use.
+func (s *Engine) snapshot(r *request, q *query.Query[object.Object]) (*watchcache.Snapshot[object.Object], error) {
+	if r.page.state != 0 {
+		state, err := s.pages.find(r.page.state)
 		if err != nil {
 			return nil, err
 		}
 		return state.(*watchcache.Snapshot[object.Object]), nil
 	}
-	s.askForIndexes(q)
+	s.planner.Prepare(q)
 	return s.engine.Snapshot(), nil
 }
 
-func (s *Engine) matches(it watchcache.Item[object.Object], q query) bool {
-	return (q.labels == nil || q.labels.Matches(labels.Labels(it.Value.Labels()))) &&
-		q.fields.Matches(kept{it, s.objects})
-}
+// LabelIndexes returns what the indexes of labels take now.
+func (s *Engine) LabelIndexes() query.OnDemandIndexes { return s.planner.Indexes() }
 
 // kept is an object of the engine as field selectors see it.
 type kept struct {
-	item watchcache.Item[object.Object]
+	item item
 	form *object.Form
 }
 

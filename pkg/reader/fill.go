@@ -33,7 +33,7 @@ func fill(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
 		if !ok {
 			return fmt.Errorf("cannot list %s into %T: its items are %s, which are no objects", it.from.gvk.Kind, out, elem)
 		}
-		if err := it.from.write(it.obj, slot, disableDeepCopy); err != nil {
+		if err := it.from.write(it.Value, slot, disableDeepCopy); err != nil {
 			return fmt.Errorf("cannot list %s into %T: %w", it.from.gvk.Kind, out, err)
 		}
 	}
@@ -66,7 +66,7 @@ func fillAny(out client.ObjectList, items []listed, disableDeepCopy *bool) error
 	objs := make([]runtime.Object, len(items))
 	for i, it := range items {
 		shared := it.from.shares(disableDeepCopy)
-		obj, err := it.from.object(it.obj, shared)
+		obj, err := it.from.object(it.Value, shared)
 		if err != nil {
 			return fmt.Errorf("cannot list %s into %T: %w", it.from.gvk.Kind, out, err)
 		}

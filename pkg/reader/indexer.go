@@ -66,29 +66,31 @@ type indexerState struct {
 	items    []item
 }
 
-func (s *Indexer) find(q query) (found, error) {
+func (s *Indexer) find(q *request) (found, error) {
 	state, err := s.state(q)
 	if err != nil {
 		return found{}, err
 	}
 	answer := found{revision: state.revision, state: state}
-	begin, there := slices.BinarySearchFunc(state.items, q.page.after, func(it item, key string) int { return strings.Compare(it.key, key) })
-	if there {
-		begin++
-	}
+	begin, _ := slices.BinarySearchFunc(state.items, q.page.from, func(it item, key string) int { return strings.Compare(it.Key, key) })
 	for _, it := range state.items[begin:] {
 		if q.page.state != 0 && !s.matches(it, q) {
 			continue
 		}
-		if !answer.add(it, &q) {
-			break
+		if q.page.limit > 0 && int64(len(answer.items)) == q.page.limit {
+			answer.rest++
+			if !q.counted() {
+				break
+			}
+			continue
 		}
+		answer.items = append(answer.items, it)
 	}
 	return answer, nil
 }
 
 // state returns what matches q now, or what the page before was read from.
-func (s *Indexer) state(q query) (*indexerState, error) {
+func (s *Indexer) state(q *request) (*indexerState, error) {
 	if q.page.state != 0 {
 		state, err := s.pages.find(q.page.state)
 		if err != nil {
@@ -108,24 +110,24 @@ func (s *Indexer) state(q query) (*indexerState, error) {
 		if err != nil {
 			return nil, err
 		}
-		it := item{key: Key(obj.GetNamespace(), obj.GetName()), obj: s.decoded.Keep(obj)}
+		it := item{Key: Key(obj.GetNamespace(), obj.GetName()), Value: s.decoded.Keep(obj)}
 		if s.matches(it, q) {
 			state.items = append(state.items, it)
 		}
 	}
-	slices.SortFunc(state.items, func(a, b item) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(state.items, func(a, b item) int { return strings.Compare(a.Key, b.Key) })
 	return state, nil
 }
 
-func (s *Indexer) matches(it item, q query) bool {
-	obj, err := s.decoded.Materialize(it.obj)
-	return err == nil && (q.namespace == "" || it.obj.Namespace() == q.namespace) &&
-		(unrestricted(q.labels) || q.labels.Matches(it.obj.Labels())) &&
+func (s *Indexer) matches(it item, q *request) bool {
+	obj, err := s.decoded.Materialize(it.Value)
+	return err == nil && (q.namespace == "" || it.Value.Namespace() == q.namespace) &&
+		(unrestricted(q.labels) || q.labels.Matches(it.Value.Labels())) &&
 		q.fields.Matches(indexed{obj.(client.Object), s.fields})
 }
 
 // candidates returns a small set of objects that includes all matches.
-func (s *Indexer) candidates(q query) ([]any, error) {
+func (s *Indexer) candidates(q *request) ([]any, error) {
 	if q.fields.Nothing() {
 		return nil, nil
 	}

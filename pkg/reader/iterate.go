@@ -27,7 +27,7 @@ func Iterate(ctx context.Context, example client.Object, opts *client.ListOption
 				return
 			}
 			obj := reflect.New(reflect.TypeOf(example).Elem()).Interface().(client.Object)
-			if err := it.from.write(it.obj, obj, opts.UnsafeDisableDeepCopy); err != nil {
+			if err := it.from.write(it.Value, obj, opts.UnsafeDisableDeepCopy); err != nil {
 				yield(nil, err)
 				return
 			}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // continueNotSupported is what controller-runtime's cache writes into the
@@ -85,8 +87,12 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 			return nil, err
 		}
 	}
+	from := ""
+	if s.at.After != "" {
+		from = watchcache.After(s.at.After)
+	}
 	for i, r := range readers {
-		answer, err := r.find(opts, page{limit: opts.Limit, state: s.at.States[i], after: s.at.After})
+		answer, err := r.find(opts, page{limit: opts.Limit, state: s.at.States[i], from: from})
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +107,7 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 		s.states[i] = answer.state
 	}
 	if len(readers) > 1 {
-		slices.SortFunc(s.items, func(a, b listed) int { return strings.Compare(a.key, b.key) })
+		slices.SortFunc(s.items, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
 	}
 	s.rest += cut(&s.items, opts.Limit)
 	return s, nil
@@ -110,7 +116,7 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 // next returns the token for the page after this one, and keeps what the readers have
 // read if this is the first page.
 func (s *selected) next(readers []*CacheReader) string {
-	s.at.After = s.items[len(s.items)-1].key
+	s.at.After = s.items[len(s.items)-1].Key
 	for i, r := range readers {
 		if s.at.States[i] == 0 {
 			s.at.States[i] = r.store.states().add(s.states[i])
@@ -165,7 +171,7 @@ func (r *CacheReader) find(opts *client.ListOptions, at page) (found, error) {
 	if namespace == "" {
 		namespace, _ = selection.Namespace() // to look at no others
 	}
-	q := query{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at}
+	q := &request{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at}
 	if name, ok := selection.Name(); ok && (namespace != "" || r.scope == meta.RESTScopeNameRoot) {
 		q.key = Key(namespace, name)
 	}

@@ -14,7 +14,7 @@ import (
 type page struct {
 	limit int64  // the number of objects in it; 0 is all there are
 	state uint64 // the state that the page before was read from; 0 for the first
-	after string // the key that the page before ended with
+	from  string // the first key that may be in it: that behind the page before
 }
 
 // token is what a Continue token holds: the key that the list ended with, and for

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // Store is what a reader reads: an [Engine] or an [Indexer].
@@ -19,13 +20,13 @@ type Store interface {
 	form() *object.Form
 	get(key client.ObjectKey) (object.Object, bool, error)
 	// find returns the objects that match, in the order of their keys.
-	find(query) (found, error)
+	find(*request) (found, error)
 	// states keeps what lists with pages to come have read.
 	states() *pages
 }
 
-// query says which objects are wanted.
-type query struct {
+// request says which objects are wanted.
+type request struct {
 	namespace string // empty means all
 	key       string // of the one object that can match; empty if there may be several
 	labels    labels.Selector
@@ -35,34 +36,20 @@ type query struct {
 
 // counted reports that the caller is to be told how many objects follow: like an API
 // server, a store counts only what no selector restricts.
-func (q *query) counted() bool { return unrestricted(q.labels) && q.fields.Everything() }
+func (q *request) counted() bool { return unrestricted(q.labels) && q.fields.Everything() }
 
 func unrestricted(selector labels.Selector) bool { return selector == nil || selector.Empty() }
 
 // found is the answer to a query.
 type found struct {
 	items    []item
-	rest     int64  // objects that match, behind the items; counted only if the query is
+	rest     int64  // objects that match, behind the items; counted only if the request is
 	revision string // up to which the answer is complete
 	state    any    // what was read, for pages.add
 }
 
-// add adds a match, which is behind those before, and reports whether the next one is
-// wanted.
-func (f *found) add(it item, q *query) bool {
-	if q.page.limit > 0 && int64(len(f.items)) == q.page.limit {
-		f.rest++
-		return q.counted()
-	}
-	f.items = append(f.items, it)
-	return true
-}
-
-// item is an object of a store and its key.
-type item struct {
-	key string // see Key
-	obj object.Object
-}
+// item is an object of a store and its key, see Key.
+type item = watchcache.Item[object.Object]
 
 // Key is what objects are ordered by: the namespace, and in it the name. In contrast
 // to client-go's keys, which have a slash between the two, the order of the keys is
