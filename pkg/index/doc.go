@@ -13,7 +13,9 @@
 // IndexField, and by which extraction function. [Fields.Select] turns a field
 // selector into a [Selection]. Values are compared as strings; an object may yield
 // any number of values, and a requirement holds when one of them is equal. The
-// extraction functions of a field are called for one object at a time.
+// extraction functions of a field are called for one object at a time. An object at
+// which one panics has no values of the field, if the process goes on at all: see
+// utilruntime.HandleCrash.
 //
 // In an informer of client-go's kind, which has no posting lists, the keys of a field
 // index follow controller-runtime's convention: every value is filed twice for a

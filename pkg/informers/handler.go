@@ -28,6 +28,7 @@ type registration struct {
 	resync       time.Duration // zero is never
 	removed      atomic.Bool
 	lagged       uint64        // how often that was counted; of run
+	crashed      bool          // the handler panicked at the event before; of run
 	synced       chan struct{} // closed when the handler has returned from the initial state
 	ended        chan struct{} // closed when no more events come
 }
@@ -140,7 +141,6 @@ func (r *registration) ShutdownChan() <-chan struct{} { return r.ended }
 
 // run passes events to the handler until ctx ends or the handler is removed.
 func (r *registration) run(ctx context.Context) {
-	defer utilruntime.HandleCrashWithContext(ctx)
 	defer close(r.ended)
 	defer r.subscription.Close()
 	due := r.dueAfter(r.informer.clock.Now())
@@ -155,10 +155,9 @@ func (r *registration) run(ctx context.Context) {
 			r.catchUp(ctx, batch.Diff)
 		}
 		for n := range batch.Events {
-			if ctx.Err() != nil || r.removed.Load() {
+			if !r.deliver(ctx, &batch.Events[n]) {
 				return
 			}
-			r.deliver(ctx, &batch.Events[n])
 		}
 		if !due.IsZero() && until.Err() != nil { // also if there are always events to come
 			r.resyncTo(ctx, r.subscription.State())
@@ -209,21 +208,45 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 		r.informer.lagged()
 	}
 	for event := range diff.Events() {
-		if ctx.Err() != nil || r.removed.Load() {
+		if !r.deliver(ctx, &event) {
 			return
 		}
-		r.deliver(ctx, &event)
 	}
 	if diff.To.Complete() && !r.HasSynced() {
 		close(r.synced)
 	}
 }
 
-// deliver passes one event on.
-func (r *registration) deliver(ctx context.Context, event *watchcache.Event[object.Object]) {
-	if err := r.tryDeliver(event); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Cannot read an object out of the cache", "type", r.informer.description, "key", reader.StoreKey(event.Item.Key))
+// deliver passes one event on, and reports whether more are wanted.
+func (r *registration) deliver(ctx context.Context, event *watchcache.Event[object.Object]) bool {
+	return r.tell(ctx, event.Item.Key, func() error { return r.tryDeliver(event) })
+}
+
+// afterCrash is client-go's: a handler that panics at every event must not do so all the time.
+const afterCrash = time.Second
+
+// tell calls f, which tells the handler of the object under key, and reports whether the handler
+// wants to hear more. A handler that panics is treated as by client-go: unless
+// utilruntime.ReallyCrash says that the process ends, it is not told of that object again, and
+// of the next one after a second.
+func (r *registration) tell(ctx context.Context, key string, f func() error) (more bool) {
+	if r.crashed {
+		select {
+		case <-r.informer.clock.After(afterCrash):
+		case <-ctx.Done():
+		}
 	}
+	if ctx.Err() != nil || r.removed.Load() {
+		return false
+	}
+	more, r.crashed = true, true
+	defer utilruntime.HandleCrashWithLogger(r.logger)
+	err := f()
+	r.crashed = false
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Cannot read an object out of the cache", "type", r.informer.description, "key", reader.StoreKey(key))
+	}
+	return more
 }
 
 func (r *registration) tryDeliver(event *watchcache.Event[object.Object]) error {
@@ -267,14 +290,15 @@ func (r *registration) tryDeliver(event *watchcache.Event[object.Object]) error 
 // resyncTo tells the handler of every object again.
 func (r *registration) resyncTo(ctx context.Context, state *watchcache.Snapshot[object.Object]) {
 	for item := range state.Items("", "") {
-		if ctx.Err() != nil || r.removed.Load() {
+		again := func() error {
+			obj, err := r.informer.form.Materialize(item.Value)
+			if err == nil {
+				r.handler.OnUpdate(obj, obj)
+			}
+			return err
+		}
+		if !r.tell(ctx, item.Key, again) {
 			return
 		}
-		obj, err := r.informer.form.Materialize(item.Value)
-		if err != nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Cannot read an object out of the cache", "type", r.informer.description, "key", reader.StoreKey(item.Key))
-			continue
-		}
-		r.handler.OnUpdate(obj, obj)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -29,7 +30,7 @@ const readAhead = 64
 // job is an event under way.
 type job struct {
 	event watch.Event
-	done  chan watch.Event // holds the result
+	done  chan watch.Event // holds the result; closed without one if there is none
 }
 
 // inOrder returns a watch that owns from: stopping it stops from. Its goroutines end
@@ -70,16 +71,28 @@ func (w *orderedWatch) receive(queue, jobs chan<- *job) {
 
 func (w *orderedWatch) work(jobs <-chan *job) {
 	for j := range jobs {
-		j.done <- w.each(j.event)
+		w.do(j)
 	}
 }
 
-// send gives the results out.
+// do makes the result of one event. A panic is handled as in the goroutine of client-go that
+// decodes a watch: unless the process ends, the watch does.
+func (w *orderedWatch) do(j *job) {
+	defer utilruntime.HandleCrash()
+	defer close(j.done)
+	j.done <- w.each(j.event)
+}
+
+// send gives the results out, up to the first event that has none.
 func (w *orderedWatch) send(queue <-chan *job) {
 	defer close(w.results)
 	for j := range queue {
+		result, ok := <-j.done
+		if !ok {
+			return
+		}
 		select {
-		case w.results <- <-j.done:
+		case w.results <- result:
 		case <-w.stopped:
 			return
 		}

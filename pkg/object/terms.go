@@ -8,6 +8,7 @@ import (
 	"sync"
 	"unique"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -59,7 +60,7 @@ func (f *Form) tell(o Object, source any) Object {
 	}
 	var written []byte
 	for _, field := range fields {
-		values := field.extract(obj)
+		values := field.valuesOf(obj)
 		written = binary.AppendUvarint(written, uint64(len(values)))
 		for _, value := range values {
 			written = binary.AppendUvarint(written, uint64(len(value)))
@@ -68,6 +69,13 @@ func (f *Form) tell(o Object, source any) Object {
 	}
 	o.terms = unique.Make(string(written))
 	return o
+}
+
+// valuesOf calls the user's function. If it panics, that is reported where client-go reports
+// panics, and unless utilruntime.ReallyCrash says that it goes on, the object has no values.
+func (d *declared) valuesOf(obj client.Object) []string {
+	defer utilruntime.HandleCrash()
+	return d.extract(obj)
 }
 
 var noTerms = unique.Make("")
