@@ -6,12 +6,13 @@ package index
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -52,9 +53,9 @@ type FieldInformer interface {
 //
 // Declaring a field that is declared already succeeds, so that several
 // controllers can each declare what they list by: the first function serves the
-// index. Functions cannot be compared, so the later ones are run beside it, and
-// the first object on which they disagree is logged as an error. All of them are called
-// for one object at a time.
+// index. Functions cannot be compared, so a later one is run on the objects there are,
+// before Declare returns, and then beside the first one. The first object on which it
+// disagrees is logged as an error. All of them are called for one object at a time.
 func (f *Fields) Declare(informer Informer, field string, extract client.IndexerFunc) error {
 	switch {
 	case field == "":
@@ -66,7 +67,7 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 	f.declaring.Lock()
 	defer f.declaring.Unlock()
 	if known, ok := f.declared(field); ok {
-		known.addTwin(extract)
+		known.addTwin(&twin{extract: extract}, objectsOf(informer))
 		return nil
 	}
 	d := &declared{field: field, gvk: f.gvk, logger: f.logger, extract: extract}
@@ -91,6 +92,30 @@ func add(informer Informer, name string, extract client.IndexerFunc) error {
 		return own.AddField(name, extract)
 	}
 	return informer.AddIndexers(toolscache.Indexers{name: indexFunc(extract)})
+}
+
+// objectsOf walks the objects that an informer, or a store of client-go's, has now.
+func objectsOf(informer Informer) iter.Seq[client.Object] {
+	var list func() []any
+	switch i := informer.(type) {
+	case interface {
+		Objects() iter.Seq[client.Object]
+	}:
+		return i.Objects()
+	case toolscache.SharedInformer:
+		list = func() []any { return i.GetStore().List() }
+	case toolscache.Store:
+		list = i.List
+	default:
+		return func(func(client.Object) bool) {}
+	}
+	return func(yield func(client.Object) bool) {
+		for _, raw := range list() {
+			if obj, ok := raw.(client.Object); ok && !yield(obj) {
+				return
+			}
+		}
+	}
 }
 
 // Fields that every object has, so that they need not be declared. A declaration
@@ -130,36 +155,74 @@ type declared struct {
 
 	mu      sync.Mutex // held to call extract and twins: client-go calls them one at a time, too
 	extract client.IndexerFunc
-
-	twins     atomic.Pointer[[]client.IndexerFunc] // replaced under Fields.declaring, read without
-	disagreed atomic.Bool
+	twins   []*twin // guarded by mu
 }
 
-// addTwin remembers a further function declared for the same field; the caller
-// holds Fields.declaring.
-func (d *declared) addTwin(extract client.IndexerFunc) {
-	twins := []client.IndexerFunc{extract}
-	if known := d.twins.Load(); known != nil {
-		twins = append(slices.Clone(*known), extract)
+// twin is a further function that was declared for a field.
+type twin struct {
+	extract   client.IndexerFunc
+	disagreed bool // guarded by declared.mu
+}
+
+// addTwin remembers a twin, and looks whether it agrees on the objects there are. What is
+// written meanwhile is looked at by values.
+func (d *declared) addTwin(t *twin, objects iter.Seq[client.Object]) {
+	d.mu.Lock()
+	d.twins = append(d.twins, t)
+	d.mu.Unlock()
+	for obj := range objects {
+		if !d.agree(t, obj) {
+			return
+		}
 	}
-	d.twins.Store(&twins)
 }
 
-// values is extract, with the twins checked beside it until one disagrees.
+// agree reports whether a twin has agreed so far, also on obj. A function that panics says
+// nothing about that.
+func (d *declared) agree(t *twin, obj client.Object) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !t.disagreed {
+		func() {
+			defer utilruntime.HandleCrash()
+			d.compareLocked(t, obj, d.extract(obj))
+		}()
+	}
+	return !t.disagreed
+}
+
+// values is extract, with the twins checked beside it until they disagree.
 func (d *declared) values(obj client.Object) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	values := d.extract(obj)
-	twins := d.twins.Load()
-	if twins == nil || d.disagreed.Load() {
-		return values
-	}
-	for _, twin := range *twins {
-		if other := twin(obj); !slices.Equal(values, other) && d.disagreed.CompareAndSwap(false, true) {
-			d.logger.Error(errors.New("two functions index one field differently"),
-				"The field index keeps the values of the first function; give one of the two another field name",
-				"kind", d.gvk.Kind, "field", d.field, "object", client.ObjectKeyFromObject(obj), "first", values, "other", other)
-		}
+	for _, t := range d.twins {
+		d.compareLocked(t, obj, values)
 	}
 	return values
+}
+
+// compareLocked logs the first object on which a twin disagrees. If the twin panics that is
+// handled here: the values of the first function are those of the index.
+func (d *declared) compareLocked(t *twin, obj client.Object, values []string) {
+	if t.disagreed {
+		return
+	}
+	defer utilruntime.HandleCrash()
+	other := t.extract(obj)
+	if t.disagreed = !sameValues(values, other); t.disagreed {
+		d.logger.Error(errors.New("two functions index one field differently"),
+			"The field index keeps the values of the first function; give one of the two another field name",
+			"kind", d.gvk.Kind, "field", d.field, "object", client.ObjectKeyFromObject(obj), "first", values, "other", other)
+	}
+}
+
+// sameValues reports whether an index would be the same with a as with b: their order and
+// what occurs twice make no difference to it.
+func sameValues(a, b []string) bool {
+	return slices.Equal(a, b) || slices.Equal(sortedSet(a), sortedSet(b))
+}
+
+func sortedSet(values []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(values)))
 }

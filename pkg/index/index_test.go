@@ -4,8 +4,10 @@
 package index_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -136,12 +139,90 @@ func TestDeclareTwiceKeepsTheFirstAndReportsADifference(t *testing.T) {
 	g.Expect(store.Add(pod("a", "one", "n1", "Always"))).To(Succeed())
 	g.Expect(logged).To(BeEmpty(), "functions that agree are no problem")
 
-	g.Expect(declared.Declare(store, "node", byPolicy)).To(Succeed())
+	byNameAfterOne := func(o client.Object) []string { // agrees on what is there
+		if o.GetName() == "one" {
+			return byNode(o)
+		}
+		return []string{o.GetName()}
+	}
+	g.Expect(declared.Declare(store, "node", byNameAfterOne)).To(Succeed())
+	g.Expect(logged).To(BeEmpty())
 	g.Expect(store.Add(pod("a", "two", "n1", "Never"))).To(Succeed())
 	g.Expect(store.Add(pod("a", "three", "n1", "Never"))).To(Succeed())
 	g.Expect(logged).To(HaveLen(1), "a difference is reported once")
-	g.Expect(logged[0]).To(And(ContainSubstring("node"), ContainSubstring("two"), ContainSubstring("Never")))
+	g.Expect(logged[0]).To(And(ContainSubstring("node"), ContainSubstring("two"), ContainSubstring("n1")))
+
+	g.Expect(declared.Declare(store, "node", byPolicy)).To(Succeed())
+	g.Expect(logged).To(HaveLen(2), "each function is compared with the first one")
 	g.Expect(store.IndexKeys(index.Name("node"), index.Key("a", "n1"))).To(HaveLen(3))
+}
+
+// walked is an informer of ours: its objects are walked.
+type walked struct {
+	toolscache.Indexer
+	walked int
+}
+
+func (w *walked) Objects() iter.Seq[client.Object] {
+	return func(yield func(client.Object) bool) {
+		for _, obj := range w.List() {
+			if w.walked++; !yield(obj.(client.Object)) {
+				return
+			}
+		}
+	}
+}
+
+// TestDeclareTwiceReportsADifferenceOnWhatIsThere declares a function when the objects on which it
+// disagrees are there already and do not change any more.
+func TestDeclareTwiceReportsADifferenceOnWhatIsThere(t *testing.T) {
+	own := &walked{Indexer: newStore()}
+	shared := toolscache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, toolscache.Indexers{})
+	for name, informer := range map[string]struct {
+		index.Informer
+		store toolscache.Store
+	}{"a store": {own.Indexer, own}, "ours": {own, own}, "client-go's": {shared, shared.GetStore()}} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var logged []string
+			logger := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+			declared := index.NewFields(podKind, logger)
+			field := "of " + name
+			g.Expect(informer.store.Add(pod("a", "one", "n1", "Always"))).To(Succeed())
+			g.Expect(informer.store.Add(pod("a", "two", "n1", "n1"))).To(Succeed())
+			g.Expect(declared.Declare(informer.Informer, field, byNode)).To(Succeed())
+			g.Expect(declared.Declare(informer.Informer, field, func(o client.Object) []string { return append(byNode(o), byNode(o)...) })).To(Succeed())
+			g.Expect(logged).To(BeEmpty(), "that would make the same index")
+			own.walked = 0
+			for range 2 {
+				g.Expect(declared.Declare(informer.Informer, field, byPolicy)).To(Succeed())
+			}
+			g.Expect(logged).To(HaveLen(2))
+			g.Expect(logged[0]).To(And(ContainSubstring("one"), ContainSubstring("Always"), ContainSubstring("n1")))
+			if name == "ours" {
+				g.Expect(own.walked).To(And(BeNumerically(">", 0), BeNumerically("<=", 4)))
+			}
+		})
+	}
+}
+
+// TestAFurtherFunctionThatPanics takes no values from the index.
+func TestAFurtherFunctionThatPanics(t *testing.T) {
+	g := NewWithT(t)
+	reallyCrash, handlers := utilruntime.ReallyCrash, utilruntime.PanicHandlers
+	defer func() { utilruntime.ReallyCrash, utilruntime.PanicHandlers = reallyCrash, handlers }()
+	panics := 0
+	utilruntime.ReallyCrash = false
+	utilruntime.PanicHandlers = []func(context.Context, any){func(context.Context, any) { panics++ }}
+
+	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
+	g.Expect(declared.Declare(store, "node", byNode)).To(Succeed())
+	g.Expect(store.Add(pod("a", "one", "n1", "Always"))).To(Succeed())
+	g.Expect(declared.Declare(store, "node", func(client.Object) []string { panic("no") })).To(Succeed())
+	g.Expect(panics).To(Equal(1))
+	g.Expect(store.Add(pod("a", "two", "n1", "Always"))).To(Succeed())
+	g.Expect(panics).To(Equal(2))
+	g.Expect(store.IndexKeys(index.Name("node"), index.Key("a", "n1"))).To(HaveLen(2))
 }
 
 // A function that extracts values is a user's: what it does must not wait for itself.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"sync"
 	"time"
@@ -307,6 +308,20 @@ func (i *Informer) AddField(name string, extract client.IndexerFunc) error {
 	i.indexers[name] = func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }
 	i.addFieldLocked(name, extract)
 	return nil
+}
+
+// Objects walks the objects of now, in the order of their keys. Each is made when it is walked, and must not
+// be changed.
+func (i *Informer) Objects() iter.Seq[client.Object] {
+	snapshot := i.engine.Snapshot()
+	return func(yield func(client.Object) bool) {
+		for item := range snapshot.Items("", "") {
+			made, err := i.form.Materialize(item.Value)
+			if obj, ok := made.(client.Object); err == nil && ok && !yield(obj) {
+				return
+			}
+		}
+	}
 }
 
 func (i *Informer) addFieldLocked(name string, extract func(client.Object) []string) {
