@@ -5,6 +5,7 @@ package tarn_test
 
 import (
 	"encoding/xml"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -144,6 +145,32 @@ func lines(t *testing.T, file string) []string {
 
 // words returns a line with single spaces between its words.
 func words(line string) string { return strings.Join(strings.Fields(line), " ") }
+
+// TestDocumentedTests checks that the tests exist that the documents name.
+func TestDocumentedTests(t *testing.T) {
+	var tests []string
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		for _, found := range declared.FindAllSubmatch(source, -1) {
+			tests = append(tests, string(found[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document, text := range documents(t) {
+		for _, named := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(tests, named[1]) {
+				t.Errorf("%s names %s, and there is no such test", document, named[1])
+			}
+		}
+	}
+}
 
 // TestDocumentedNumbers checks the numbers that the documents name: a comment
 // beside each says which line of which file it is from.
