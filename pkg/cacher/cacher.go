@@ -83,7 +83,7 @@ func New(config Config) (*Cacher, error) {
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.progress.Run(ctx.Done()) })
 	c.running.Go(func() { c.dispatcher.run(ctx) })
-	c.running.Go(func() { c.dispatcher.runBookmarks(ctx) })
+	c.running.Go(func() { c.dispatcher.runRounds(ctx) })
 	c.running.Go(func() { c.checker.run(ctx) })
 	return c, nil
 }

@@ -32,7 +32,8 @@ type dispatcher struct {
 	bookmarks timetable
 	stopped   bool
 
-	parked sync.WaitGroup // the goroutines of watchers
+	parked  sync.WaitGroup // the goroutines of watchers
+	blocked blockedWatchers
 }
 
 // trigger is the field by whose value watchers are found.
@@ -200,17 +201,18 @@ func (d *dispatcher) wait() {
 	d.parked.Wait()
 }
 
-// bookmarkCheck is how often is looked whose bookmark is due.
-const bookmarkCheck = time.Second
+// roundEvery is how often is looked whose bookmark is due, and who does not read.
+const roundEvery = time.Second
 
-// runBookmarks sends bookmarks until ctx ends.
-func (d *dispatcher) runBookmarks(ctx context.Context) {
-	ticker := d.cacher.config.Clock.NewTicker(bookmarkCheck)
+// runRounds looks after the watchers until ctx ends.
+func (d *dispatcher) runRounds(ctx context.Context) {
+	ticker := d.cacher.config.Clock.NewTicker(roundEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C():
 			d.sendBookmarks(d.cacher.config.Clock.Now())
+			d.lookAtBlocked()
 		case <-ctx.Done():
 			return
 		}

@@ -23,10 +23,17 @@
 //
 // One goroutine dispatches events: it puts each into the channels of the watchers whom it
 // may concern and never waits. A watcher whose channel is full is parked, and reads the
-// history in a goroutine of its own until it has caught up. It is told 410 when the history
-// has left it behind, and not before; so there is no time budget as in upstream's Cacher,
-// which closes a watch that is not read for some milliseconds, and a watcher that has nothing
-// to do takes no goroutine.
+// history in a goroutine of its own until it has caught up. So there is no time budget as in
+// upstream's Cacher, which closes a watch that is not read for some milliseconds, and a watcher
+// that has nothing to do takes no goroutine.
+//
+// A watcher is ended when the history has left it behind, and not before. If its client reads,
+// the last event is an error, 410 Expired. If its client does not read, there is no room for an
+// event: within a second the channel is closed behind the events that are in it, and the client
+// is told 410 when it comes back with the last resource version that it has seen, as it is by
+// upstream's Cacher. Until then a watcher that is not read holds the 16 events of its channel
+// and the next one, and no state: the rest of what it began with is made again when its client
+// goes on.
 //
 // # Concurrency
 //

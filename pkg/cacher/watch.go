@@ -26,7 +26,8 @@ import (
 // Watch implements storage.Interface. The events of one watch are in the order of their
 // revisions, none twice and none missing; the objects in them are shared by all watchers and
 // must not be changed other than by their setters. The watch ends with ctx, with Stop, when
-// the cache has to begin anew, and with a 410 when the history has left the watcher behind.
+// the cache has to begin anew, and when the history has left the watcher behind: with a 410 if
+// the watch is read.
 func (c *Cacher) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	if !c.features.watchList {
 		opts.SendInitialEvents = nil
@@ -69,42 +70,43 @@ func sendsInitial(opts storage.ListOptions) bool {
 
 // beginning returns where a watch from revision begins: with the state of now if it asks for
 // that, otherwise with the events after the revision.
-func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opts storage.ListOptions) (begin beginning, err error) {
+func (c *Cacher) beginning(ctx context.Context, key string, revision uint64, opts storage.ListOptions) (begin *beginning, err error) {
 	if opts.ResourceVersion == "" && opts.SendInitialEvents != nil {
 		if revision, err = c.storage.GetCurrentResourceVersion(ctx); err != nil {
-			return begin, err
+			return nil, err
 		}
 	}
 	if sendsInitial(opts) {
 		if err := c.waitUntilFresh(ctx, revision); err != nil {
-			return begin, err
+			return nil, err
 		}
 	}
 	if sendsInitial(opts) || revision == 0 && opts.SendInitialEvents == nil {
 		state := c.engine.Snapshot()
-		return beginning{
-			state: c.initial(state, key, opts), position: state.Position(), revision: state.Revision(),
-			bookmark: streamsList(opts),
+		return &beginning{
+			state: state, key: key, opts: opts, position: state.Position(), revision: state.Revision(),
 		}, nil
 	}
 	if revision == 0 {
 		state := c.engine.Snapshot()
-		return beginning{position: state.Position(), revision: state.Revision()}, nil
+		return &beginning{position: state.Position(), revision: state.Revision()}, nil
 	}
 	position, ok := c.engine.Position(revision)
 	if !ok {
-		return begin, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, c.engine.Oldest()))
+		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, c.engine.Oldest()))
 	}
-	return beginning{position: position, revision: revision}, nil
+	return &beginning{position: position, revision: revision}, nil
 }
 
-// initial walks the objects among which are those that a watch begins with.
-func (c *Cacher) initial(state *watchcache.Snapshot[*element], key string, opts storage.ListOptions) iter.Seq[watchcache.Item[*element]] {
-	if _, one := opts.Predicate.MatchesSingle(); opts.Recursive || !one {
-		return query.Candidates(state, newFilter(key, opts.Predicate, c.elements, c.features.shards).query(c.indexes))
+// initial walks the objects among which are those that a watch begins with, from a key on.
+func (c *Cacher) initial(begin *beginning, from string) iter.Seq[watchcache.Item[*element]] {
+	if _, one := begin.opts.Predicate.MatchesSingle(); begin.opts.Recursive || !one {
+		q := newFilter(begin.key, begin.opts.Predicate, c.elements, c.features.shards).query(c.indexes)
+		q.From = from
+		return query.Candidates(begin.state, q)
 	}
 	return func(yield func(watchcache.Item[*element]) bool) {
-		if item, ok := state.Get(key); ok {
+		if item, ok := begin.state.Get(begin.key); ok && begin.key >= from {
 			yield(item)
 		}
 	}
@@ -158,7 +160,7 @@ func (c *Cacher) scopeOf(ctx context.Context, p storage.SelectionPredicate) (s s
 
 // start takes a watcher in and begins to send. It returns false if the cache is not in the
 // given generation any more.
-func (d *dispatcher) start(ctx context.Context, w *watcher, begin beginning, generation int) bool {
+func (d *dispatcher) start(ctx context.Context, w *watcher, begin *beginning, generation int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now, err := d.cacher.ready.check(); err != nil || now != generation || d.stopped {

@@ -4,17 +4,9 @@
 package cacher
 
 import (
-	"context"
-	"errors"
-	"iter"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/storage"
-	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
-
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // watcher is one watch. It begins parked: a goroutine of its own sends the initial state and
@@ -37,10 +29,12 @@ type watcher struct {
 	// Guarded by dispatcher.mu.
 	following bool
 	stopped   bool
+	behind    bool   // the events that come next are not kept any more
 	from      uint64 // where it began to follow: events before it were sent
 	reached   uint64 // the highest revision that was sent then
 	place     int    // in its group
 
+	told         bool // why it ended; the goroutine of a parked watcher has it
 	lastBookmark bool // that before the deadline is in the timetable, or was
 }
 
@@ -114,112 +108,4 @@ func (w *watcher) parkLocked(position uint64) {
 	w.leaveLocked()
 	w.dispatcher.cacher.metrics.parked()
 	w.dispatcher.parked.Go(func() { w.catchUp(position) })
-}
-
-// run sends the initial state and then catches up.
-func (w *watcher) run(ctx context.Context, begin beginning) {
-	if !w.sendInitial(begin) {
-		close(w.result)
-		return
-	}
-	utilflowcontrol.WatchInitialized(ctx)
-	w.catchUp(begin.position)
-}
-
-// beginning is where a watch begins.
-type beginning struct {
-	state    iter.Seq[watchcache.Item[*element]] // to look at first; nil for none
-	position uint64                              // of the first event to look at
-	revision uint64                              // events up to it are not for the watcher
-	bookmark bool                                // says that all of the state was sent
-}
-
-// sendInitial returns false if the watch has ended.
-func (w *watcher) sendInitial(begin beginning) bool {
-	if begin.state == nil {
-		return true
-	}
-	for item := range begin.state {
-		if !w.show(&watchcache.Event[*element]{Type: watchcache.Added, Item: item}) {
-			return false
-		}
-	}
-	if !begin.bookmark {
-		return true
-	}
-	bookmark, err := w.dispatcher.cacher.bookmark(begin.revision)
-	if err == nil {
-		err = storage.AnnotateInitialEventsEndBookmark(bookmark.Object)
-	}
-	if err != nil {
-		w.fail(err)
-		return false
-	}
-	return w.send(bookmark)
-}
-
-var errLeftBehind = errors.New("the watcher was too slow: the events that come next are not kept any more")
-
-// catchUp sends events from position on, and ends when the watcher follows or has ended.
-func (w *watcher) catchUp(position uint64) {
-	reached := w.since
-	events := make([]watchcache.Event[*element], resultSize)
-	for {
-		n, next, ok := w.dispatcher.cacher.engine.Events(position, events)
-		if !ok {
-			w.dispatcher.cacher.metrics.leftBehind()
-			w.fail(apierrors.NewResourceExpired(errLeftBehind.Error()))
-			close(w.result)
-			return
-		}
-		if n == 0 && w.dispatcher.follow(w, position, reached) {
-			return
-		}
-		for i := range events[:n] {
-			if !w.sendEvent(&events[i]) {
-				close(w.result)
-				return
-			}
-			reached = max(reached, events[i].Item.Revision)
-		}
-		clear(events[:n])
-		position = next
-	}
-}
-
-// sendEvent sends one event of the history. It returns false if the watch has ended.
-func (w *watcher) sendEvent(event *watchcache.Event[*element]) bool {
-	if event.Item.Revision <= w.since {
-		return true
-	}
-	return w.show(event)
-}
-
-// show sends what the watcher sees of an event. It returns false if the watch has ended.
-func (w *watcher) show(event *watchcache.Event[*element]) bool {
-	seen, ok, err := w.dispatcher.cacher.occurrence(event).seenBy(w.filter)
-	switch {
-	case err != nil:
-		w.fail(err)
-		return false
-	case !ok:
-		return true
-	}
-	return w.send(seen)
-}
-
-// send returns false if the watch has ended.
-func (w *watcher) send(event watch.Event) bool {
-	select {
-	case w.result <- event:
-		return true
-	case <-w.done:
-		return false
-	}
-}
-
-// fail sends an error and ends the watch.
-func (w *watcher) fail(err error) {
-	w.send(errorEvent(err))
-	w.Stop()
 }

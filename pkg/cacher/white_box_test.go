@@ -43,6 +43,7 @@ func idle(t *testing.T, options ...func(*Config)) *Cacher {
 	}
 	c := &Cacher{config: config, storage: config.Storage, elements: newElements(config), ready: newReadiness(config.Clock)}
 	c.engine = newEngine(config, c.elements)
+	c.indexes = newIndexes(c.engine, config)
 	c.dispatcher = newDispatcher(c)
 	if c.metrics, err = newMetrics(config); err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	w := c.newWatcher(t.Context(), "/pods/", storage.ListOptions{Predicate: storage.SelectionPredicate{AllowWatchBookmarks: true}})
 	w.since = 100
-	g.Expect(d.start(t.Context(), w, beginning{position: d.position, revision: 100}, generation)).To(BeTrue())
+	g.Expect(d.start(t.Context(), w, &beginning{position: d.position, revision: 100}, generation)).To(BeTrue())
 	d.parked.Wait() // it follows
 	c.write(t, 101)
 	c.write(t, 102)
@@ -106,7 +107,7 @@ func TestWatcherAheadOfTheDispatcher(t *testing.T) {
 	c.write(t, 102)
 	w := c.newWatcher(t.Context(), "/pods/", storage.ListOptions{Predicate: storage.SelectionPredicate{AllowWatchBookmarks: true}})
 	w.since = 100
-	g.Expect(d.start(t.Context(), w, beginning{position: position, revision: 100}, generation)).To(BeTrue())
+	g.Expect(d.start(t.Context(), w, &beginning{position: position, revision: 100}, generation)).To(BeTrue())
 	d.parked.Wait() // it has read both, and follows
 	d.sendBookmarks(time.Now().Add(bookmarkFrequency + time.Second))
 	c.write(t, 103)
