@@ -31,8 +31,8 @@ type (
 	ByObject = crcache.ByObject
 	Config   = crcache.Config
 
-	// ErrCacheNotStarted is returned by reads before Start; match its pointer
-	// with errors.As.
+	// ErrCacheNotStarted is returned by reads before Start, which is called in a
+	// goroutine, and WaitForCacheSync after it; match its pointer with errors.As.
 	ErrCacheNotStarted = crcache.ErrCacheNotStarted
 	// ErrResourceNotCached is returned by reads of a kind without an informer if
 	// Options.ReaderFailOnMissingInformer is set; match its pointer with errors.As.
@@ -85,7 +85,7 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newInformerCache(opts, tuning.SeparateViews, mapMaker(base))
+	return newInformerCache(opts, tuning.SeparateViews, base.Logger, mapMaker(base))
 }
 
 // setDefaults fills in what connects the cache to the API server.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -140,12 +142,16 @@ func identify(o *Options, obj client.Object) (gvk schema.GroupVersionKind, names
 
 // finish completes the configurations of a kind: without any namespace, all are
 // cached under one configuration; AllNamespaces leaves out the namespaces that
-// are cached on their own. Selectors that cannot be sent are refused.
+// are cached on their own. Selectors that cannot be sent are refused, and names that no
+// namespace can have: the API server would answer with empty lists.
 func finish(configs scopeConfigs, all Config) (scopeConfigs, error) {
 	if len(configs) == 0 {
 		configs = scopeConfigs{AllNamespaces: all}
 	}
-	for _, c := range configs {
+	for namespace, c := range configs {
+		if faults := validation.ValidateNamespaceName(namespace, false); namespace != AllNamespaces && len(faults) > 0 {
+			return nil, fmt.Errorf("%q cannot be the name of a namespace: %s; each namespace is a key of its own", namespace, strings.Join(faults, "; "))
+		}
 		if err := checkSelectors(c); err != nil {
 			return nil, err
 		}

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +28,8 @@ type informerCache struct {
 	isNamespaced  func(schema.GroupVersionKind) (bool, error)
 	failOnMissing bool
 	separateViews bool // see Tuning
+	logger        logr.Logger
+	readEarly     sync.Once // logs a read before the start
 
 	byGVK map[schema.GroupVersionKind]scopes
 	// The kinds that are not in byGVK. Without DefaultNamespaces namespaced is empty,
@@ -35,7 +39,7 @@ type informerCache struct {
 
 var _ Cache = (*informerCache)(nil)
 
-func newInformerCache(opts Options, separateViews bool, newMap func(string, Config) *informers.Map) (*informerCache, error) {
+func newInformerCache(opts Options, separateViews bool, logger logr.Logger, newMap func(string, Config) *informers.Map) (*informerCache, error) {
 	build := func(configs scopeConfigs) scopes {
 		byNamespace := make(map[string]*informers.Map, len(configs))
 		for namespace, config := range configs {
@@ -48,6 +52,7 @@ func newInformerCache(opts Options, separateViews bool, newMap func(string, Conf
 		isNamespaced:  func(gvk schema.GroupVersionKind) (bool, error) { return apiutil.IsGVKNamespaced(gvk, opts.Mapper) },
 		failOnMissing: opts.ReaderFailOnMissingInformer,
 		separateViews: separateViews,
+		logger:        logger,
 		byGVK:         map[schema.GroupVersionKind]scopes{},
 	}
 
@@ -104,7 +109,10 @@ func (c *informerCache) maps() []*informers.Map {
 func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
-		return fmt.Errorf("cannot get %q: %w", key.String(), err)
+		return err
+	}
+	if err := checkOptions(opts); err != nil {
+		return fmt.Errorf("cannot get %s %s: %w", gvk.Kind, key, err)
 	}
 	s, err := c.scopesOf(gvk)
 	if err != nil {
@@ -125,20 +133,23 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 func (c *informerCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	gvk, err := kindOfItems(list, c.scheme)
 	if err != nil {
-		return fmt.Errorf("cannot list: %w", err)
+		return err
 	}
 	o := client.ListOptions{}
-	o.ApplyOptions(opts)
-	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, list), o.Namespace)
+	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, list), &o, opts)
 	if err != nil {
 		return err
 	}
 	return reader.List(ctx, list, &o, readers...)
 }
 
-// listReaders returns the readers for a list of key in a namespace, or in all of them
-// if that is empty.
-func (c *informerCache) listReaders(ctx context.Context, key informers.Key, namespace string) ([]*reader.CacheReader, error) {
+// listReaders applies opts to o, and returns the readers for a list of key: in the
+// namespace of o, or in all of them if that is empty.
+func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *client.ListOptions, opts []client.ListOption) ([]*reader.CacheReader, error) {
+	if err := checkOptions(opts); err != nil {
+		return nil, fmt.Errorf("cannot list %s: %w", key.Kind, err)
+	}
+	namespace := o.ApplyOptions(opts).Namespace
 	s, err := c.scopesOf(key.GroupVersionKind)
 	if err != nil {
 		return nil, err
@@ -166,6 +177,10 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 		return nil, err
 	}
 	if !started {
+		// The error cannot say it: many compare its type, or all of it.
+		c.readEarly.Do(func() {
+			c.logger.Info("Objects cannot be read before the cache is started: call Start in a goroutine, and WaitForCacheSync; with a manager, read in what it runs, or with its GetAPIReader", "kind", key.String())
+		})
 		return nil, &ErrCacheNotStarted{}
 	}
 	readers := make([]*reader.CacheReader, len(entries))
@@ -219,7 +234,7 @@ func entries(ctx context.Context, key informers.Key, from []*informers.Map, wait
 func (c *informerCache) GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error) {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
-		return nil, fmt.Errorf("cannot get an informer: %w", err)
+		return nil, err
 	}
 	return c.informer(ctx, informers.KeyOf(gvk, obj), opts)
 }
@@ -234,6 +249,9 @@ func (c *informerCache) GetInformerForKind(ctx context.Context, gvk schema.Group
 }
 
 func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []InformerGetOption) (Informer, error) {
+	if err := checkOptions(opts); err != nil {
+		return nil, fmt.Errorf("cannot get an informer of %s: %w", key, err)
+	}
 	o := InformerGetOptions{}
 	for _, apply := range opts {
 		apply(&o)
@@ -257,7 +275,7 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
-		return fmt.Errorf("cannot remove an informer: %w", err)
+		return err
 	}
 	s, err := c.scopesOf(gvk)
 	if err != nil {
@@ -274,7 +292,7 @@ func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) err
 func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
-		return fmt.Errorf("cannot index field %q: %w", field, err)
+		return err
 	}
 	s, err := c.scopesOf(gvk)
 	if err != nil {

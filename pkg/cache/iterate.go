@@ -28,7 +28,7 @@ func Iterate[T client.Object](ctx context.Context, c Cache, of T, opts ...client
 		var none T
 		ours, ok := c.(*informerCache)
 		if !ok {
-			yield(none, fmt.Errorf("cannot iterate over a %T: make the cache with this package", c))
+			yield(none, fmt.Errorf("cannot iterate over a %T: pass a cache as New or With of package github.com/tarn-dev/tarn/pkg/cache made it", c))
 			return
 		}
 		for obj, err := range ours.iterate(ctx, of, opts) {
@@ -49,11 +49,10 @@ func (c *informerCache) iterate(ctx context.Context, of client.Object, opts []cl
 	}
 	gvk, err := kindOf(of, c.scheme)
 	if err != nil {
-		return fail(fmt.Errorf("cannot iterate: %w", err))
+		return fail(err)
 	}
 	o := client.ListOptions{}
-	o.ApplyOptions(opts)
-	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, of), o.Namespace)
+	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, of), &o, opts)
 	if err != nil {
 		return fail(err)
 	}

@@ -30,13 +30,17 @@ func newScopes(byNamespace map[string]*informers.Map) scopes {
 	return s
 }
 
-// serving returns the map that caches namespace.
+// serving returns the map that caches namespace. An empty one is that of a key without it:
+// the cache of a namespaced kind should not be widened to serve that.
 func (s scopes) serving(namespace string) (*informers.Map, error) {
 	if m, ok := s.byNamespace[namespace]; ok {
 		return m, nil
 	}
 	if m, ok := s.byNamespace[AllNamespaces]; ok {
 		return m, nil
+	}
+	if namespace == "" {
+		return nil, fmt.Errorf("unknown namespace for the cache: the kind is namespaced, and the key has no Namespace; set it, to one of %s", s.describe())
 	}
 	return nil, fmt.Errorf("unknown namespace for the cache: it is limited to %s; add namespace %q to its DefaultNamespaces or ByObject.Namespaces option",
 		s.describe(), namespace)

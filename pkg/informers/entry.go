@@ -70,6 +70,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source, failed
 		GVK:             key.GroupVersionKind,
 		Scope:           mapping.Scope.Name(),
 		Fields:          e.fields,
+		Restriction:     o.Selector.describe(),
 		DisableDeepCopy: o.UnsafeDisableDeepCopy,
 	})
 	return e, nil

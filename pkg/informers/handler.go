@@ -51,6 +51,9 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEv
 // AddEventHandlerWithOptions implements SharedInformer. The handler gets the state
 // of now first, and then what follows.
 func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	if handler == nil {
+		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it is nil", i.description)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.phase == stopped {
@@ -110,7 +113,7 @@ func (i *Informer) resyncPeriodLocked(wanted time.Duration, logger klog.Logger) 
 func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
 	if !ok || r.informer != i {
-		return fmt.Errorf("invalid key type %T, or of another informer", handle)
+		return fmt.Errorf("cannot remove the event handler from the informer of %s: its registration (%T) is of another informer", i.description, handle)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

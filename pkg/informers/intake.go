@@ -50,18 +50,36 @@ func newIntake(i *Informer, identifier toolscache.InformerNameAndResource) *inta
 
 // receive returns what the transform makes of obj, and its metadata.
 func (in *intake) receive(obj any) (any, metav1.Object, error) {
+	obj, m, err := in.transformed(obj)
+	if err != nil {
+		return nil, nil, fmt.Errorf("transforming: %w", err)
+	}
+	return obj, m, nil
+}
+
+// transformed is receive with errors to which client-go's store adds what was being done.
+func (in *intake) transformed(obj any) (any, metav1.Object, error) {
+	received := obj
 	if in.transform != nil {
-		transformed, err := in.transform(obj)
-		if err != nil {
-			return nil, nil, fmt.Errorf("transforming: %w", err)
+		var err error
+		if obj, err = in.transform(received); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", in.name(received), err)
 		}
-		obj = transformed
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the transform of %s made a %T of an object, which has no metadata: %w", in.informer.description, obj, err)
+		return nil, nil, fmt.Errorf("%s: the transform made a %T of it, which has no metadata: %w", in.name(received), obj, err)
 	}
 	return obj, m, nil
+}
+
+// name names an object in errors.
+func (in *intake) name(obj any) string {
+	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return in.informer.description
+	}
+	return in.informer.description + " " + key
 }
 
 // Transformer implements TransformingStore: what the Reflector collects of a
@@ -75,7 +93,7 @@ func (in *intake) Transformer() toolscache.TransformFunc {
 		if a, ok := obj.(*arrival); ok {
 			return a.kept, nil
 		}
-		obj, _, err := in.receive(obj)
+		obj, _, err := in.transformed(obj)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,6 +33,26 @@ func (s Selector) applyTo(opts *metav1.ListOptions) {
 	if s.Field != nil {
 		opts.FieldSelector = s.Field.String()
 	}
+}
+
+// maxDescribed is the length up to which a selector is shown: that of the other namespaces
+// names every namespace that has an informer of its own.
+const maxDescribed = 200
+
+// describe names the selectors, and is empty if they restrict nothing.
+func (s Selector) describe() string {
+	var parts []string
+	if s.Label != nil && !s.Label.Empty() {
+		parts = append(parts, fmt.Sprintf("the label selector %q", s.Label))
+	}
+	if s.Field != nil && !s.Field.Empty() {
+		parts = append(parts, fmt.Sprintf("the field selector %q", s.Field))
+	}
+	text := strings.Join(parts, " and ")
+	if len(text) > maxDescribed {
+		text = text[:maxDescribed] + "…"
+	}
+	return text
 }
 
 // namespace returns the one namespace that the selector admits, or "". A list

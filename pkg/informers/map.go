@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Map holds the informers of one scope.
@@ -131,7 +132,10 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	o := m.options
 	o.HTTPClient = failed.client(o.HTTPClient)
 	src, err := newSource(&o, key, mapping, namespace)
-	if err != nil {
+	switch {
+	case runtime.IsNotRegisteredError(err): // which does not unwrap
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
 	}
 	return m.add(key, mapping, failed.source(src), failed)

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // structured is the source of the Go types in the scheme: a typed REST client,
@@ -32,11 +34,13 @@ type structured struct {
 }
 
 func newStructured(o *Options, gvk schema.GroupVersionKind, resource schema.GroupVersionResource, namespace string) (source, error) {
+	for _, needed := range []schema.GroupVersionKind{gvk, listKind(gvk)} {
+		if !o.Scheme.Recognizes(needed) {
+			return nil, NotRegistered(o.Scheme, "of "+index.Describe(needed), "; an object and its list are registered together")
+		}
+	}
 	object, err := o.Scheme.New(gvk)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := o.Scheme.New(listKind(gvk)); err != nil {
 		return nil, err
 	}
 	client := func(scheme *runtime.Scheme) (rest.Interface, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// Options say what a CacheReader reads. All but DisableDeepCopy must be set.
+// Options say what a CacheReader reads. All but Restriction and DisableDeepCopy must be set.
 type Options struct {
 	// Store holds the objects.
 	Store Store
@@ -25,6 +25,8 @@ type Options struct {
 	Scope meta.RESTScopeName
 	// Fields are the declared field indexes.
 	Fields *index.Fields
+	// Restriction says which objects the store holds, for messages; empty means all.
+	Restriction string
 	// DisableDeepCopy makes every read share its values with the store.
 	DisableDeepCopy bool
 }
@@ -36,6 +38,7 @@ type CacheReader struct {
 	gvk             schema.GroupVersionKind
 	scope           meta.RESTScopeName
 	fields          *index.Fields
+	restriction     string
 	disableDeepCopy bool
 }
 
@@ -48,6 +51,7 @@ func New(o Options) *CacheReader {
 		gvk:             o.GVK,
 		scope:           o.Scope,
 		fields:          o.Fields,
+		restriction:     o.Restriction,
 		disableDeepCopy: o.DisableDeepCopy,
 	}
 }
@@ -67,10 +71,24 @@ func (r *CacheReader) Get(_ context.Context, key client.ObjectKey, out client.Ob
 		return fmt.Errorf("reading %s %s from the cache: %w", r.gvk.Kind, key, err)
 	}
 	if !exists {
-		// The API server names the resource here; a cache knows the kind.
-		return apierrors.NewNotFound(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name)
+		return r.notFound(key)
 	}
 	return r.write(obj, out, o.UnsafeDisableDeepCopy)
+}
+
+// notFound returns a NotFound API error, which says why if that can be known.
+func (r *CacheReader) notFound(key client.ObjectKey) error {
+	// The API server names the resource here; a cache knows the kind.
+	err := apierrors.NewNotFound(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name)
+	switch {
+	case key.Name == "":
+		err.ErrStatus.Message += ": the key has no Name"
+	case key.Namespace == "" && r.scope != meta.RESTScopeNameRoot:
+		err.ErrStatus.Message += ": the kind is namespaced, and the key has no Namespace"
+	case r.restriction != "":
+		err.ErrStatus.Message += " in the cache, which holds only what matches " + r.restriction
+	}
+	return err
 }
 
 // List is [List] on this reader alone.
