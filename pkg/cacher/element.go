@@ -40,11 +40,11 @@ func (e *elements) keep(obj runtime.Object) (*element, error) {
 	made := &element{kept: e.form.Keep(obj), fields: newFieldValues(fieldSet)}
 	if made.kept.IsFlat() {
 		// The values of fields are what is left of the decoded object.
-		made.bytes = allocated(made.kept.FlatBytes()) + made.fields.textBytes()
+		made.bytes = made.fields.textBytes()
 	} else {
-		made.labels, made.bytes = labelSet, memoryOf(obj)
+		made.labels = labelSet
 	}
-	made.bytes += int(unsafe.Sizeof(*made)) + cap(made.fields.pairs)*int(unsafe.Sizeof(fieldValue{}))
+	made.bytes += made.kept.Bytes() + int(unsafe.Sizeof(*made)) + cap(made.fields.pairs)*int(unsafe.Sizeof(fieldValue{}))
 	return made, nil
 }
 
@@ -106,7 +106,7 @@ func newFieldValues(set fields.Set) fieldValues {
 // textBytes returns what the values take if nobody else has them.
 func (v *fieldValues) textBytes() (sum int) {
 	for _, pair := range v.pairs {
-		sum += allocated(len(pair.value))
+		sum += object.Allocated(len(pair.value))
 	}
 	return sum
 }

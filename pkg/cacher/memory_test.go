@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
+
+	"github.com/tarn-dev/tarn/pkg/object"
 )
 
 // heap returns the bytes that are reachable.
@@ -114,7 +116,7 @@ func TestMemoryOfObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			memoryOf(create(0))
+			object.MemoryOf(create(0))
 			kept := make([]runtime.Object, 200)
 			before, said := heap(), 0
 			for n := range kept {
@@ -122,7 +124,7 @@ func TestMemoryOfObjects(t *testing.T) {
 			}
 			held := heap() - before
 			for _, obj := range kept {
-				said += memoryOf(obj)
+				said += object.MemoryOf(obj)
 			}
 			t.Logf("%d bytes each, the heap says %d", said/len(kept), held/len(kept))
 			g.Expect(float64(said) / float64(held)).To(BeNumerically("~", 1, 0.3))
@@ -176,7 +178,7 @@ func BenchmarkMemoryOf(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
-				memoryOf(obj)
+				object.MemoryOf(obj)
 			}
 		})
 	}

@@ -25,9 +25,14 @@ func (o Object) IsZero() bool { return o.flat.IsZero() && o.decoded == nil }
 // IsFlat reports that the object is kept flat.
 func (o Object) IsFlat() bool { return !o.flat.IsZero() }
 
-// FlatBytes returns the number of bytes of an object that is kept flat, its share of the
-// dictionary apart; 0 for one that is not.
-func (o Object) FlatBytes() int { return o.flat.Size() }
+// Bytes returns about how many bytes of memory o refers to, its share of the dictionary
+// apart. Those of a decoded object are added up.
+func (o Object) Bytes() int {
+	if o.IsFlat() {
+		return Allocated(o.flat.Size())
+	}
+	return MemoryOf(o.decoded)
+}
 
 // Namespace returns metadata.namespace.
 func (o Object) Namespace() string {

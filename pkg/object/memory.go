@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cacher
+package object
 
 import (
 	"math/bits"
@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// measure says how many bytes the values of a type take. A plan is made once for each type,
-// because every event is measured: the history is bounded by what its objects really hold,
-// also those of internal types, which cannot tell the size of their protobuf form.
+// measure says how many bytes the values of a type take. What keeps old objects is bounded by
+// what these really hold, also those of types that cannot tell the size of their protobuf form.
+// A plan is made once for each type, because every event may be measured.
 type measure struct {
 	size  int    // of a value itself
 	parts []part // where it refers to memory of its own
@@ -30,7 +30,7 @@ func (m *measure) beyond(at unsafe.Pointer) (sum int) {
 	for i := range m.parts {
 		p := &m.parts[i]
 		if p.beyond == nil {
-			sum += allocated(len(*(*string)(unsafe.Add(at, p.offset))))
+			sum += Allocated(len(*(*string)(unsafe.Add(at, p.offset))))
 		} else {
 			sum += p.beyond(unsafe.Add(at, p.offset))
 		}
@@ -38,15 +38,15 @@ func (m *measure) beyond(at unsafe.Pointer) (sum int) {
 	return sum
 }
 
-// memoryOf returns the bytes that a value takes which is a pointer, with all that it refers to.
+// MemoryOf returns the bytes that a value takes which is a pointer, with all that it refers to.
 // It takes every reference for the only one, as it is in an object that was decoded.
-func memoryOf(pointer any) int {
+func MemoryOf(pointer any) int {
 	v := reflect.ValueOf(pointer)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return beyondAny(pointer)
 	}
 	m := measureOf(v.Type().Elem())
-	return allocated(m.size) + m.beyond(v.UnsafePointer())
+	return Allocated(m.size) + m.beyond(v.UnsafePointer())
 }
 
 // measures holds the finished measure of each type.
@@ -112,7 +112,7 @@ func (made measurer) pointer(t reflect.Type) func(unsafe.Pointer) int {
 		if at = *(*unsafe.Pointer)(at); at == nil {
 			return 0
 		}
-		return allocated(to.size) + to.beyond(at)
+		return Allocated(to.size) + to.beyond(at)
 	}
 }
 
@@ -120,7 +120,7 @@ func (made measurer) slice(t reflect.Type) func(unsafe.Pointer) int {
 	of := made.of(t.Elem())
 	return func(at unsafe.Pointer) int {
 		s := *(*[]byte)(at) // of whatever type: only the header is read
-		sum := allocated(cap(s) * of.size)
+		sum := Allocated(cap(s) * of.size)
 		if len(of.parts) > 0 {
 			for i := range len(s) {
 				sum += of.beyond(unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), i*of.size))
@@ -173,7 +173,7 @@ func (w *walker) beyond(table reflect.Value, key, value *measure) (sum int) {
 func beyondStrings(m map[string]string) int {
 	sum := tableBytes(len(m), int(unsafe.Sizeof("")), int(unsafe.Sizeof("")))
 	for key, value := range m {
-		sum += allocated(len(key)) + allocated(len(value))
+		sum += Allocated(len(key)) + Allocated(len(value))
 	}
 	return sum
 }
@@ -181,7 +181,7 @@ func beyondStrings(m map[string]string) int {
 func beyondContent(m map[string]any) int {
 	sum := tableBytes(len(m), int(unsafe.Sizeof("")), int(unsafe.Sizeof(any(nil))))
 	for key, value := range m {
-		sum += allocated(len(key)) + beyondAny(value)
+		sum += Allocated(len(key)) + beyondAny(value)
 	}
 	return sum
 }
@@ -192,13 +192,13 @@ func beyondAny(value any) (sum int) {
 	case nil, bool:
 		return 0
 	case int64, float64:
-		return allocated(int(unsafe.Sizeof(v)))
+		return Allocated(int(unsafe.Sizeof(v)))
 	case string:
-		return allocated(int(unsafe.Sizeof(v))) + allocated(len(v))
+		return Allocated(int(unsafe.Sizeof(v))) + Allocated(len(v))
 	case map[string]any:
 		return beyondContent(v)
 	case []any:
-		sum = allocated(int(unsafe.Sizeof(v))) + allocated(cap(v)*int(unsafe.Sizeof(any(nil))))
+		sum = Allocated(int(unsafe.Sizeof(v))) + Allocated(cap(v)*int(unsafe.Sizeof(any(nil))))
 		for _, element := range v {
 			sum += beyondAny(element)
 		}
@@ -209,13 +209,13 @@ func beyondAny(value any) (sum int) {
 	box.Elem().Set(v)
 	m := measureOf(v.Type())
 	if k := v.Kind(); k != reflect.Pointer && k != reflect.Map { // these are in the interface itself
-		sum = allocated(m.size)
+		sum = Allocated(m.size)
 	}
 	return sum + m.beyond(box.UnsafePointer())
 }
 
-// allocated returns what the runtime takes for so many bytes, about.
-func allocated(bytes int) int {
+// Allocated returns what the runtime takes for so many bytes, about.
+func Allocated(bytes int) int {
 	switch {
 	case bytes == 0:
 		return 0
@@ -242,7 +242,7 @@ func tableBytes(n, key, value int) (sum int) {
 	}
 	for _, size := range []*int{&key, &value} {
 		if *size > tableInline {
-			sum += n * allocated(*size)
+			sum += n * Allocated(*size)
 			*size = int(unsafe.Sizeof(uintptr(0)))
 		}
 	}
