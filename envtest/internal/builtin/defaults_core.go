@@ -69,6 +69,14 @@ func defaultEndpoints(endpoints *corev1.Endpoints) {
 }
 
 func defaultNode(node *corev1.Node) {
+	// The two ways to write the addresses for Pods say the same; the old one wins.
+	spec := &node.Spec
+	switch {
+	case spec.PodCIDR == "" && len(spec.PodCIDRs) > 0:
+		spec.PodCIDR = spec.PodCIDRs[0]
+	case spec.PodCIDR != "" && (len(spec.PodCIDRs) == 0 || spec.PodCIDRs[0] != spec.PodCIDR):
+		spec.PodCIDRs = []string{spec.PodCIDR}
+	}
 	roundUp(node.Status.Capacity)
 	roundUp(node.Status.Allocatable)
 	if node.Status.Allocatable == nil && node.Status.Capacity != nil {
@@ -94,33 +102,24 @@ func defaultReplicationController(rc *corev1.ReplicationController) {
 	}
 }
 
-func defaultPersistentVolume(pv *corev1.PersistentVolume) {
-	unset(&pv.Status.Phase, corev1.VolumePending)
-	unset(&pv.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
-	missing(&pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	roundUp(pv.Spec.Capacity)
-	if pv.Spec.HostPath != nil {
-		missing(&pv.Spec.HostPath.Type, corev1.HostPathUnset)
-	}
-}
-
-func defaultPersistentVolumeClaim(pvc *corev1.PersistentVolumeClaim) {
-	unset(&pvc.Status.Phase, corev1.ClaimPending)
-	missing(&pvc.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	roundUp(pvc.Spec.Resources.Limits)
-	roundUp(pvc.Spec.Resources.Requests)
-}
-
 // defaultLimitRange derives the defaults for containers from their minima and maxima.
 func defaultLimitRange(limits *corev1.LimitRange) {
 	each(limits.Spec.Limits, func(item *corev1.LimitRangeItem) {
-		if item.Type != corev1.LimitTypeContainer {
-			return
+		if item.Type == corev1.LimitTypeContainer {
+			fill(&item.Default, item.Max)
+			fill(&item.DefaultRequest, item.Default)
+			fill(&item.DefaultRequest, item.Min)
 		}
-		fill(&item.Default, item.Max)
-		fill(&item.DefaultRequest, item.Default)
-		fill(&item.DefaultRequest, item.Min)
+		for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {
+			roundUp(list)
+		}
 	})
+}
+
+func defaultResourceQuota(quota *corev1.ResourceQuota) {
+	roundUp(quota.Spec.Hard)
+	roundUp(quota.Status.Hard)
+	roundUp(quota.Status.Used)
 }
 
 // fill copies the entries of from that list does not have.

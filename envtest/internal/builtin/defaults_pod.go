@@ -4,7 +4,6 @@
 package builtin
 
 import (
-	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,13 +25,25 @@ func defaultPod(pod *corev1.Pod) {
 			}
 		})
 	}
+	defaultPodStatus(&pod.Status)
+}
+
+func defaultPodStatus(status *corev1.PodStatus) {
 	// The two ways to write the address of a Pod say the same; the old one wins.
 	switch {
-	case pod.Status.PodIP == "" && len(pod.Status.PodIPs) > 0:
-		pod.Status.PodIP = pod.Status.PodIPs[0].IP
-	case pod.Status.PodIP != "" && (len(pod.Status.PodIPs) == 0 || pod.Status.PodIPs[0].IP != pod.Status.PodIP):
-		pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
+	case status.PodIP == "" && len(status.PodIPs) > 0:
+		status.PodIP = status.PodIPs[0].IP
+	case status.PodIP != "" && (len(status.PodIPs) == 0 || status.PodIPs[0].IP != status.PodIP):
+		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
 	}
+	for _, containers := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		each(containers, func(c *corev1.ContainerStatus) {
+			roundUp(c.AllocatedResources)
+			roundRequirements(c.Resources)
+		})
+	}
+	roundUp(status.AllocatedResources)
+	roundRequirements(status.Resources)
 }
 
 // requestLimits makes each limit without a request the request too.
@@ -70,6 +81,8 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	each(spec.EphemeralContainers, func(c *corev1.EphemeralContainer) {
 		defaultContainer((*corev1.Container)(&c.EphemeralContainerCommon))
 	})
+	roundUp(spec.Overhead)
+	roundRequirements(spec.Resources)
 }
 
 func defaultContainer(c *corev1.Container) {
@@ -81,9 +94,11 @@ func defaultContainer(c *corev1.Container) {
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 			unset(&e.ValueFrom.FieldRef.APIVersion, "v1")
 		}
+		if e.ValueFrom != nil && e.ValueFrom.FileKeyRef != nil {
+			missing(&e.ValueFrom.FileKeyRef.Optional, false)
+		}
 	})
-	roundUp(c.Resources.Limits)
-	roundUp(c.Resources.Requests)
+	roundRequirements(&c.Resources)
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		if probe != nil {
 			defaultProbe(probe)
@@ -128,59 +143,18 @@ func defaultHTTPGet(get *corev1.HTTPGetAction) {
 	unset(&get.Scheme, corev1.URISchemeHTTP)
 }
 
+// roundRequirements rounds what containers or Pods ask for, if they do.
+func roundRequirements(r *corev1.ResourceRequirements) {
+	if r != nil {
+		roundUp(r.Limits)
+		roundUp(r.Requests)
+	}
+}
+
 // roundUp rounds quantities up to thousandths, the finest that is stored.
 func roundUp(list corev1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
 		list[name] = quantity
 	}
-}
-
-// defaultVolume fills a volume; one without a source is an empty directory.
-func defaultVolume(v *corev1.Volume) {
-	if reflect.ValueOf(v.VolumeSource).IsZero() {
-		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
-	}
-	if v.Secret != nil {
-		missing(&v.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
-	}
-	if v.ConfigMap != nil {
-		missing(&v.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
-	}
-	if v.DownwardAPI != nil {
-		missing(&v.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
-		defaultDownward(v.DownwardAPI.Items)
-	}
-	if v.HostPath != nil {
-		missing(&v.HostPath.Type, corev1.HostPathUnset)
-	}
-	if v.Projected != nil {
-		defaultProjected(v.Projected)
-	}
-	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
-		missing(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	}
-	if v.Image != nil {
-		unset(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
-	}
-}
-
-func defaultProjected(p *corev1.ProjectedVolumeSource) {
-	missing(&p.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
-	each(p.Sources, func(s *corev1.VolumeProjection) {
-		if s.DownwardAPI != nil {
-			defaultDownward(s.DownwardAPI.Items)
-		}
-		if s.ServiceAccountToken != nil {
-			missing(&s.ServiceAccountToken.ExpirationSeconds, int64(60*60))
-		}
-	})
-}
-
-func defaultDownward(items []corev1.DownwardAPIVolumeFile) {
-	each(items, func(f *corev1.DownwardAPIVolumeFile) {
-		if f.FieldRef != nil {
-			unset(&f.FieldRef.APIVersion, "v1")
-		}
-	})
 }

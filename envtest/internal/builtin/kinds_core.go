@@ -130,6 +130,7 @@ func coreResourceKinds() []*kind {
 		{
 			gvk: core("ResourceQuota"), resource: "resourcequotas", short: []string{"quota"},
 			rules: rules{status: true, returnDeleted: true},
+			hooks: hooks{defaults: typed1(defaultResourceQuota)},
 			table: show("Request,Limit,Age", resourceQuotaCells),
 		},
 		{
