@@ -82,7 +82,7 @@ func (r bindingREST) assign(ctx context.Context, binding *corev1.Binding, dryRun
 		pod.Generation++
 		pod.Annotations = merged(pod.Annotations, binding.Annotations)
 		pod.Labels = merged(pod.Labels, binding.Labels)
-		setPodCondition(&pod.Status, corev1.PodScheduled, corev1.ConditionTrue)
+		setPodCondition(&pod.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 		return pod, nil
 	}
 	err = r.store.Storage.GuaranteedUpdate(ctx, key, &corev1.Pod{}, false, preconditionsOf(binding), storage.SimpleUpdate(update), dryRun, nil)
@@ -134,19 +134,19 @@ func merged(base, more map[string]string) map[string]string {
 	return out
 }
 
-// setPodCondition sets the status of one condition, and the time if it changed.
-func setPodCondition(status *corev1.PodStatus, name corev1.PodConditionType, value corev1.ConditionStatus) {
-	now := metav1.Now()
+// setPodCondition sets one condition, and the time if its status changed.
+func setPodCondition(status *corev1.PodStatus, condition corev1.PodCondition) {
+	condition.LastTransitionTime = metav1.Now()
 	for i := range status.Conditions {
-		condition := &status.Conditions[i]
-		if condition.Type != name {
+		was := &status.Conditions[i]
+		if was.Type != condition.Type {
 			continue
 		}
-		if condition.Status != value {
-			condition.LastTransitionTime = now
+		if was.Status == condition.Status {
+			condition.LastTransitionTime = was.LastTransitionTime
 		}
-		condition.Status, condition.Reason, condition.Message = value, "", ""
+		*was = condition
 		return
 	}
-	status.Conditions = append(status.Conditions, corev1.PodCondition{Type: name, Status: value, LastTransitionTime: now})
+	status.Conditions = append(status.Conditions, condition)
 }

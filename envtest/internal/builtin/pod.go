@@ -98,6 +98,9 @@ func attachPod(a *attachment) (map[string]rest.Storage, error) {
 		"ephemeralcontainers": newPartREST(a.store, podPartStrategy{a.strategy, takeEphemeralContainers}),
 		"resize":              newPartREST(a.store, podPartStrategy{a.strategy, takeResources}),
 		"binding":             bindingREST{store: a.store},
-		"eviction":            evictionREST{pods: a.store, budgets: func() budgetStore { return a.peer(budgetResource) }},
+		"eviction": evictionREST{
+			pods: a.store, status: newPartREST(a.store, statusStrategy{a.strategy}),
+			budgets: func() budgetStore { return a.peer(budgetResource) },
+		},
 	}, nil
 }
