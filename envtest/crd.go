@@ -186,7 +186,8 @@ func baseNames(paths []string) string {
 	return strings.Join(names, ", ")
 }
 
-// readManifest reads the definitions among a file's documents, and refuses fields that they do not have.
+// readManifest reads the definitions among a file's documents, as controller-runtime's envtest does: fields that nobody knows
+// are notes for other tools, and a document without group or kind is a patch of a definition.
 func readManifest(file string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -210,9 +211,11 @@ func readManifest(file string) ([]*apiextensionsv1.CustomResourceDefinition, err
 			continue
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := sigsyaml.UnmarshalStrict(document, crd); err != nil {
+		if err := sigsyaml.Unmarshal(document, crd); err != nil {
 			return nil, err
 		}
-		crds = append(crds, crd)
+		if crd.Spec.Group != "" && crd.Spec.Names.Kind != "" {
+			crds = append(crds, crd)
+		}
 	}
 }

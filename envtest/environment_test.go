@@ -186,6 +186,27 @@ var _ = Describe("Options", func() {
 		}
 	}, SpecTimeout(patience))
 
+	It("install CRDs with fields that nobody knows, and pass over patches of them", func(ctx SpecContext) {
+		folder := GinkgoT().TempDir()
+		manifest, err := os.ReadFile(widgetManifest)
+		Expect(err).NotTo(HaveOccurred())
+		first, _, _ := strings.Cut(string(manifest), "\n---\n")
+		// Operator frameworks leave notes for their tools in schemas, and old generators fields of v1beta1.
+		noted := strings.NewReplacer("spec:\n  group:", "spec:\n  version: v1\n  group:", "      openAPIV3Schema:\n",
+			"      openAPIV3Schema:\n        x-descriptors: [\"urn:alm:descriptor:com.tectonic.ui:text\"]\n").Replace(first)
+		Expect(noted).To(And(ContainSubstring("x-descriptors"), ContainSubstring("version: v1\n")))
+		Expect(os.WriteFile(filepath.Join(folder, "noted.yaml"), []byte(noted), 0o600)).To(Succeed())
+		patch := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n" +
+			"metadata:\n  name: widgets.tarn.example.com\nspec:\n  conversion:\n    strategy: Webhook\n"
+		Expect(os.WriteFile(filepath.Join(folder, "patch.yaml"), []byte(patch), 0o600)).To(Succeed())
+		env := envtest.StartWith(GinkgoTB(), envtest.Options{CRDDirectoryPaths: []string{folder}})
+		_, err = kubernetes.NewForConfigOrDie(env.Config()).Discovery().ServerResourcesForGroupVersion("tarn.example.com/v1")
+		Expect(err).NotTo(HaveOccurred())
+
+		err = envtest.New(envtest.Options{CRDDirectoryPaths: []string{filepath.Join(folder, "patch.yaml")}}).Start(ctx)
+		Expect(err).To(MatchError(ContainSubstring("the file " + filepath.Join(folder, "patch.yaml") + " has none")))
+	}, SpecTimeout(patience))
+
 	It("choose the storage decorator by resource", func(ctx SpecContext) {
 		var mu sync.Mutex
 		asked := map[schema.GroupResource]bool{}
