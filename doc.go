@@ -12,8 +12,8 @@
 //	                                                 on the engine └► CacheReader: Get, List
 //	└────────────── envtest ───────────┘    └────────────────── pkg/cache ─────────────────┘
 //
-// The pages in docs say how the parts work: pipeline.md, flat.md, engine.md, index.md,
-// design.md.
+// The pages in docs say how the parts are used (cache.md, options.md, differences.md,
+// envtest.md), and how they work: design.md, pipeline.md, flat.md, engine.md, index.md.
 //
 // # Packages
 //

@@ -235,17 +235,51 @@ func TestDocumentedOptions(t *testing.T) {
 	}
 }
 
-// TestREADMEFigures keeps the plot of the benchmark and the table that is copied from
-// it together: either both are there or neither.
+// TestREADMEFigures checks that the ratios of the README are those of the benchmark,
+// with so many Pods.
 func TestREADMEFigures(t *testing.T) {
-	text := readme(t)
-	_, err := os.Stat("docs/bench.svg")
-	plotted, shown := err == nil, strings.Contains(visible(text), `src="docs/bench.svg"`)
-	if plotted != shown {
-		t.Errorf("docs/bench.svg is there: %t; README.md shows it: %t", plotted, shown)
+	_, section, _ := strings.Cut(readme(t), "\n## What it costs\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	measured := rows(documents(t)["bench/README.md"])
+	shown := rows(section)
+	if len(shown) < 3 {
+		t.Fatal("README.md has no table of figures")
 	}
-	if pending := strings.Contains(text, "<!-- bench: pending"); pending == shown {
-		t.Errorf("README.md shows the plot: %t; it says that the figures are pending: %t", shown, pending)
+	for _, row := range shown[2:] {
+		var ratios []string
+		for _, measure := range measured {
+			if len(measure) > 3 && measure[0] == row[0] {
+				ratios = append(ratios, measure[3])
+			}
+		}
+		if !slices.Equal(row[1:], ratios) {
+			t.Errorf("README.md says of %q %q, bench/README.md %q", row[0], row[1:], ratios)
+		}
+	}
+}
+
+// rows returns the cells of the tables in a text.
+func rows(text string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) < 3 {
+			continue
+		}
+		cells = cells[1 : len(cells)-1]
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+// TestREADMEIsShort keeps the README to what a newcomer needs: the rest has pages.
+func TestREADMEIsShort(t *testing.T) {
+	const most = 900
+	if n := len(strings.Fields(visible(readme(t)))); n >= most {
+		t.Errorf("README.md has %d words, want less than %d", n, most)
 	}
 }
 

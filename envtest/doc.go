@@ -40,8 +40,8 @@
 //
 // # Differences from a real server
 //
-// A CustomResourceDefinition's Established condition carries a time three seconds in the past: the CRD server delays the
-// first creates for two seconds after that time, for the sake of clusters with several API servers.
+// docs/envtest.md lists them: the resources that are not served, the admission plugins that are not there, and what is
+// otherwise on purpose.
 //
 // # Benchmarks
 //

@@ -21,24 +21,24 @@ import (
 	"github.com/tarn-dev/tarn/examples/internal/cluster"
 )
 
-// TestPrintsWhatTheREADMESays runs the quickstart and compares its output with
-// the one in the README, but for times and resourceVersions. Nothing may be left
+// TestPrintsWhatItsPageSays runs the quickstart and compares its output with
+// the one in examples/README.md, but for times and resourceVersions. Nothing may be left
 // running: the output says so.
-func TestPrintsWhatTheREADMESays(t *testing.T) {
+func TestPrintsWhatItsPageSays(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	got := quickstart(t, cluster.Flags{})
 
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(readme), "<!-- output: examples/quickstart -->\n```text\n")
+	_, after, found := strings.Cut(string(page), "<!-- output: examples/quickstart -->\n```text\n")
 	block, _, closed := strings.Cut(after, "```")
 	if !found || !closed {
-		t.Fatal("README.md has no block with the output of examples/quickstart")
+		t.Fatal("examples/README.md has no block with the output of examples/quickstart")
 	}
 	if want, got := normal(block), normal(got); want != got {
-		t.Errorf("the output in README.md is not that of the program any more\nREADME:\n%s\nprogram:\n%s", want, got)
+		t.Errorf("the output in examples/README.md is not that of the program any more\npage:\n%s\nprogram:\n%s", want, got)
 	}
 }
 
