@@ -20,7 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
@@ -193,6 +195,43 @@ var _ = Describe("An error says", func() {
 		Expect(c.List(ctx, &corev1.ConfigMapList{})).To(Succeed())
 		Expect(log).To(gbytes.Say(`"transforming: ConfigMap \(v1\) ` + namespace + `/one: boom"`))
 	})
+
+	DescribeTable("which index function panicked, at which object", func(ctx SpecContext, opts cache.Options, late bool) {
+		panics := make(chan any, 100)
+		reallyCrash, handlers := utilruntime.ReallyCrash, utilruntime.PanicHandlers
+		utilruntime.ReallyCrash = false
+		utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) { panics <- r }}
+		opts.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+		c, err := cache.New(cfg, opts)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { utilruntime.ReallyCrash, utilruntime.PanicHandlers = reallyCrash, handlers }) // after the end of c
+		boom := errors.New("boom")
+		index := func() error {
+			return c.IndexField(ctx, &corev1.ConfigMap{}, "data.set", func(obj client.Object) []string {
+				if obj.GetName() == "one" {
+					panic(boom)
+				}
+				return nil
+			})
+		}
+		if !late {
+			Expect(index()).To(Succeed())
+		}
+		start(c)
+		_, err = c.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(late))
+		Expect(err).NotTo(HaveOccurred())
+		if late {
+			Expect(index()).To(Succeed())
+		}
+		var panicked error
+		Eventually(panics).Should(Receive(&panicked))
+		Expect(panicked).To(MatchError(boom))
+		Expect(panicked).To(MatchError(`the function of field "data.set" of ConfigMap (v1) panicked at ` + namespace + "/one: boom"))
+	},
+		Entry("in an informer of ours", cache.Options{}, false),
+		Entry("while the objects there are are indexed", cache.Options{}, true),
+		Entry("in an informer of client-go's", cache.Options{NewInformer: toolscache.NewSharedIndexInformer}, false),
+	)
 
 	DescribeTable("of New what cannot be meant", func(opts cache.Options, says string) {
 		_, err := cache.New(cfg, opts)

@@ -70,7 +70,7 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 		known.addTwin(&twin{extract: extract}, objectsOf(informer))
 		return nil
 	}
-	d := &declared{field: field, gvk: f.gvk, logger: f.logger, extract: extract}
+	d := &declared{field: field, gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, Describe(f.gvk))}
 	if err := add(informer, Name(field), d.values); err != nil {
 		return fmt.Errorf("cannot index field %q of %s: %w", field, Describe(f.gvk), err)
 	}
@@ -142,7 +142,7 @@ func (f *Fields) Values(obj client.Object, field string) []string {
 	if d, ok := f.declared(field); ok {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.extract(obj)
+		return d.call(d.extract, obj)
 	}
 	return nil
 }
@@ -151,6 +151,7 @@ func (f *Fields) Values(obj client.Object, field string) []string {
 type declared struct {
 	field  string
 	gvk    schema.GroupVersionKind
+	name   string // of field and kind, for panics
 	logger logr.Logger
 
 	mu      sync.Mutex // held to call extract and twins: client-go calls them one at a time, too
@@ -185,17 +186,23 @@ func (d *declared) agree(t *twin, obj client.Object) bool {
 	if !t.disagreed {
 		func() {
 			defer utilruntime.HandleCrash()
-			d.compareLocked(t, obj, d.extract(obj))
+			d.compareLocked(t, obj, d.call(d.extract, obj))
 		}()
 	}
 	return !t.disagreed
+}
+
+// call calls extract or a twin.
+func (d *declared) call(extract client.IndexerFunc, obj client.Object) []string {
+	defer NameCrash(d.name, obj)
+	return extract(obj)
 }
 
 // values is extract, with the twins checked beside it until they disagree.
 func (d *declared) values(obj client.Object) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	values := d.extract(obj)
+	values := d.call(d.extract, obj)
 	for _, t := range d.twins {
 		d.compareLocked(t, obj, values)
 	}
@@ -209,7 +216,7 @@ func (d *declared) compareLocked(t *twin, obj client.Object, values []string) {
 		return
 	}
 	defer utilruntime.HandleCrash()
-	other := t.extract(obj)
+	other := d.call(t.extract, obj)
 	if t.disagreed = !sameValues(values, other); t.disagreed {
 		d.logger.Error(errors.New("two functions index one field differently"),
 			"The field index keeps the values of the first function; give one of the two another field name",

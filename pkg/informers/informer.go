@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/object"
 	"github.com/tarn-dev/tarn/pkg/reader"
 	"github.com/tarn-dev/tarn/pkg/watchcache"
@@ -284,7 +285,8 @@ func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
 	for name, f := range indexers {
 		i.indexers[name] = f
 		if !byNamespace(f) { // the order of the keys serves that one
-			i.addFieldLocked(name, func(obj client.Object) []string { return mustIndex(f, name, obj) })
+			what := fmt.Sprintf("index %q of %s", name, i.description)
+			i.addFieldLocked(name, func(obj client.Object) []string { return mustIndex(f, what, obj) })
 		}
 	}
 	return nil
@@ -331,9 +333,12 @@ func (i *Informer) addFieldLocked(name string, extract func(client.Object) []str
 // mustIndex panics on an error of f, as client-go's store does: the index would be
 // wrong from then on.
 func mustIndex(f toolscache.IndexFunc, name string, obj client.Object) []string {
-	values, err := f(obj)
+	values, err := func() ([]string, error) {
+		defer index.NameCrash(name, obj)
+		return f(obj)
+	}()
 	if err != nil {
-		panic(fmt.Errorf("unable to calculate an index entry for %s on index %q: %w", client.ObjectKeyFromObject(obj), name, err))
+		panic(fmt.Errorf("unable to calculate an index entry for %s on %s: %w", client.ObjectKeyFromObject(obj), name, err))
 	}
 	return values
 }
