@@ -190,24 +190,36 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 	return readers, nil
 }
 
-// view returns the key of the informers that a read of key is served from. That is
-// key, unless only metadata are asked for and all of the objects are there already.
+// view returns the key of the informers that a read of key is served from. That is key, unless
+// only metadata are asked for and informers of all of the objects can serve them at once. A
+// read waits for an informer of the objects only if nothing else may be started: it may never
+// sync, because of an object that does not fit the Go type, where one of the metadata does.
 func (c *informerCache) view(key informers.Key, from []*informers.Map) informers.Key {
-	if key.Representation != informers.Metadata || c.separateViews || cached(key, from) {
+	if key.Representation != informers.Metadata || c.separateViews || all(from, key, (*informers.MapEntry).Up) {
 		return key
 	}
+	wait := c.failOnMissing || slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
+	wait = wait && !all(from, key, there)
 	for _, full := range []informers.Representation{informers.Structured, informers.Unstructured} {
-		if other := (informers.Key{GroupVersionKind: key.GroupVersionKind, Representation: full}); cached(other, from) {
+		other := informers.Key{GroupVersionKind: key.GroupVersionKind, Representation: full}
+		if all(from, other, (*informers.MapEntry).Up) || wait && all(from, other, there) {
 			return other
 		}
 	}
 	return key
 }
 
-// cached reports whether all maps have an informer for key.
-func cached(key informers.Key, from []*informers.Map) bool {
-	return !slices.ContainsFunc(from, func(m *informers.Map) bool { _, ok := m.Peek(key); return !ok })
+// all reports whether all maps have an informer for key for which is holds.
+func all(maps []*informers.Map, key informers.Key, is func(*informers.MapEntry) bool) bool {
+	for _, m := range maps {
+		if entry, ok := m.Peek(key); !ok || !is(entry) {
+			return false
+		}
+	}
+	return true
 }
+
+func there(*informers.MapEntry) bool { return true }
 
 // entries returns the entries for key in the given maps, and whether these are
 // started. If they are, the informers run, and if wait is set they have synced.

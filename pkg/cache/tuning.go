@@ -33,7 +33,8 @@ type Tuning struct {
 
 	// SeparateViews gives metadata-only reads an informer of their own even if all of
 	// the kind's objects are cached already. Without it those objects' metadata are
-	// read, and no second watch is opened.
+	// read, as a transform has left them, and no second watch is opened. (If not all
+	// objects fit the Go type of the kind, a read of metadata has one of its own.)
 	SeparateViews bool
 
 	// VerifyFlat compares each object that is kept flat with its source, and panics if

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,6 +95,21 @@ var _ = Describe("Tuning", func() {
 			Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
 			Expect(c.Get(ctx, key(), views[2].object())).To(Succeed())
 			Expect(count.Load()).To(Equal(int64(2)))
+		})
+		It("show what a transform has left of the objects, unless they are separate", func(ctx SpecContext) {
+			strip := func(obj any) (any, error) {
+				if cm, ok := obj.(*corev1.ConfigMap); ok {
+					cm.Labels = nil
+				}
+				return obj, nil
+			}
+			for separate, labels := range map[bool]types.GomegaMatcher{false: BeEmpty(), true: HaveKey("set")} {
+				c := started(ctx, cache.With(cache.Tuning{SeparateViews: separate}), cache.Options{DefaultTransform: strip})
+				Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
+				metadata := views[2].object()
+				Expect(c.Get(ctx, key(), metadata)).To(Succeed())
+				Expect(metadata.GetLabels()).To(labels)
+			}
 		})
 		It("are separate for informers", func(ctx SpecContext) {
 			c, count := watches(ctx, cache.Tuning{})

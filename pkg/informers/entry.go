@@ -185,6 +185,10 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 	}
 }
 
+// Up reports whether the informer has synced, and no list since it was made had an object
+// that does not fit the Go type of the kind: such an object stops it from seeing any other.
+func (e *MapEntry) Up() bool { return e.Informer.HasSynced() && !e.failures.misfit.Load() }
+
 func (e *MapEntry) waitingFor() string {
 	if err := e.failures.last.Load(); err != nil {
 		return "listing or watching last failed with: " + (*err).Error()

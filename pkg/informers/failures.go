@@ -24,6 +24,9 @@ import (
 // looked at, too. It is safe for concurrent use.
 type failures struct {
 	last atomic.Pointer[error]
+	// misfit is set when a list could be had and did not fit the Go types of the kind: one
+	// object is enough. To list again is no help as long as it is there.
+	misfit atomic.Bool
 }
 
 func (f *failures) note(err error) { f.last.Store(&err) }
@@ -40,6 +43,9 @@ func (f *failures) noteStatus(err error) {
 func (f *failures) handler(next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
 		f.note(err)
+		if misfit := (*misfitError)(nil); errors.As(err, &misfit) {
+			f.misfit.Store(true)
+		}
 		next(ctx, r, err)
 	}
 }

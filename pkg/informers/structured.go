@@ -75,7 +75,14 @@ func (s *structured) list(ctx context.Context, opts metav1.ListOptions) (runtime
 	if err != nil {
 		return nil, err
 	}
-	return into, s.request(s.lister, &opts).Do(ctx).Into(into)
+	result := s.request(s.lister, &opts).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	if err := result.Into(into); err != nil {
+		return nil, &misfitError{err}
+	}
+	return into, nil
 }
 
 func (s *structured) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
