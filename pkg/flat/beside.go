@@ -31,8 +31,8 @@ func (c *Codec) DecodeBeside(o Object, into any, other Object, like any) error {
 		return err
 	}
 	var d, b decoder
-	if p == q || o.dict != other.dict || !b.open(other) || b.flags != c.flags || b.fingerprint != c.fingerprint {
-		return c.decode(o, p, into)
+	if p == q || o.Dictionary() != other.Dictionary() || !b.open(other) || b.flags != c.flags || b.fingerprint != c.fingerprint {
+		return c.Decode(o, into)
 	}
 	if !d.open(o) || d.flags != c.flags || d.fingerprint != c.fingerprint {
 		return c.wrong(o)
@@ -118,8 +118,8 @@ func (d *decoder) compareReference(at uint64, from int) {
 	}
 	b := d.beside
 	h := b.uvarint()
-	here, ok := inlineAt(d.body, at)
-	there, found := inlineAt(b.body, h>>2)
+	here, ok := d.stringAt(at)
+	there, found := b.stringAt(h >> 2)
 	d.apart = h&3 != 2 || !ok || !found || here != there
 	d.compared = d.pos
 }

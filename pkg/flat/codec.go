@@ -183,30 +183,31 @@ func (c *Codec) Encode(obj any, dict *Dictionary) (Object, error) {
 
 // Decode overwrites into, a non-nil pointer to the codec's type, with what was encoded. Nothing
 // that into refers to afterwards is shared with the Object or any other caller, strings apart,
-// which are immutable: one of them may keep all bytes of the Object, or some tens of kilobytes
-// of its dictionary, from being collected, and a small pointee those of the same object.
+// which are immutable. The package comment says what a kept string keeps in memory.
 //
 // The error is ErrWrongType or ErrCorrupt; into is then in an undefined but valid state.
 func (c *Codec) Decode(o Object, into any) error {
-	p, err := c.memory(into)
-	if err != nil {
-		return err
-	}
-	return c.decode(o, p, into)
+	_, err := c.DecodeSized(o, into)
+	return err
 }
 
-// decode is Decode for into at p.
-func (c *Codec) decode(o Object, p unsafe.Pointer, into any) error {
+// DecodeSized is Decode. It also returns an estimate of the bytes of memory that into and what it
+// refers to take, without the strings, which stand in the memory of the Object.
+func (c *Codec) DecodeSized(o Object, into any) (int, error) {
+	p, err := c.memory(into)
+	if err != nil {
+		return 0, err
+	}
 	var d decoder
 	if !d.open(o) || d.flags != c.flags || d.fingerprint != c.fingerprint {
-		return c.wrong(o)
+		return 0, c.wrong(o)
 	}
 	if c.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		u.Object = nil
 		d.skipHead()
 		d.document(&u.Object)
-		return d.finish()
+		return c.sized(&d)
 	}
 	var slabs slabTable
 	slabs.fill(d.counts)
@@ -216,7 +217,12 @@ func (c *Codec) decode(o Object, p unsafe.Pointer, into any) error {
 		d.structure(metadataPlan(), unsafe.Add(p, c.meta))
 	}
 	d.structure(c.fields, p)
-	return d.finish()
+	return c.sized(&d)
+}
+
+// sized returns what d has used of its budget.
+func (c *Codec) sized(d *decoder) (int, error) {
+	return int(c.typ.Size()) + leastBudget - d.budget, d.finish()
 }
 
 // Reencode returns o encoded with dict, to move it there from another dictionary.

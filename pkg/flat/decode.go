@@ -19,7 +19,10 @@ type decoder struct {
 	pos  int
 	view view
 	dict *Dictionary
-	body string // the object without its header, which positions of earlier strings count from
+	body string // the object without its header
+	// parts are the memory of the strings of a large object. Positions of strings that stand
+	// elsewhere count from the start of these, or of the body if there are none.
+	parts []string
 
 	carved  unsafe.Pointer // free rest of the chunk for pointer-free values
 	carvedN uintptr        // bytes that it holds
@@ -61,7 +64,10 @@ func (d *decoder) open(o Object) bool {
 	}
 	d.flags, d.fingerprint = o.data[0], o.data[1]
 	d.buf, d.pos = o.data, headerSize
-	d.dict, d.view = o.dict, o.dict.view()
+	if o.annex != nil {
+		d.dict, d.parts = o.annex.dict, o.annex.parts
+		d.view = d.dict.view()
+	}
 	noscan, strs := d.uvarint(), d.uvarint()
 	d.skipSlabs()
 	if d.bad {
@@ -443,10 +449,10 @@ func (d *decoder) elements(t *plan, p unsafe.Pointer, n int) {
 func (d *decoder) carve(size, align uintptr) unsafe.Pointer {
 	at := (d.carvedO + align - 1) &^ (align - 1)
 	if d.carved == nil || at+size > d.carvedN {
-		// The first need takes the chunk that the encoder measured. Corrupt bytes may have
-		// measured too little: then each value gets memory of its own.
-		d.carvedN = max(d.want, size)
-		d.want = 0
+		// The first need takes the chunk that the encoder measured, or some of it. Corrupt bytes
+		// may have measured too little: then each value gets memory of its own.
+		d.carvedN = max(min(d.want, carveChunk), size)
+		d.want -= min(d.want, d.carvedN)
 		words := make([]uint64, (d.carvedN+7)/8+1)
 		d.carved = unsafe.Pointer(unsafe.SliceData(words))
 		at = 0
@@ -458,9 +464,13 @@ func (d *decoder) carve(size, align uintptr) unsafe.Pointer {
 // stringHeaders returns n empty strings that nobody else has.
 func (d *decoder) stringHeaders(n int) []string {
 	if len(d.strs) < n {
-		d.strs = make([]string, max(n, d.wantStr))
-		d.wantStr = 0
+		size := d.wantStr
+		if d.parts != nil {
+			size = min(size, boxedTogether)
+		}
+		d.strs = make([]string, max(n, size))
 	}
+	d.wantStr -= n
 	out := d.strs[:n:n]
 	d.strs = d.strs[n:]
 	return out

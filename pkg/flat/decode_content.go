@@ -45,9 +45,7 @@ func (d *decoder) content() any {
 			return boxString(s)
 		}
 	case contentText:
-		h := d.stringHeaders(1)
-		h[0] = d.string()
-		return boxString(&h[0])
+		return boxString(d.header(d.string()))
 	case contentConstant:
 		return d.constant(n)
 	case contentInt:
@@ -91,9 +89,7 @@ func (d *decoder) constant(n uint64) any {
 	case constantInt:
 		return d.boxInt(int64(d.uint64()))
 	case constantNumber:
-		s := &d.stringHeaders(1)[0]
-		*s = d.string()
-		return boxed(typeWordNumber, unsafe.Pointer(s))
+		return boxed(typeWordNumber, unsafe.Pointer(d.header(d.string())))
 	}
 	d.fail()
 	return nil

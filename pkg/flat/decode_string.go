@@ -30,30 +30,19 @@ func (d *decoder) stringAfter(h uint64) string {
 	}
 	s := d.buf[d.pos : d.pos+int(n)]
 	d.pos += int(n)
+	if len(d.buf) > pinLimit {
+		return d.clone(s)
+	}
 	return s
 }
 
-// earlier returns the string that stands inline at a position of the object.
+// earlier returns the string that stands inline elsewhere.
 func (d *decoder) earlier(at uint64) string {
-	s, ok := inlineAt(d.body, at)
+	s, ok := d.stringAt(at)
 	if !ok {
 		d.fail()
 	}
 	return s
-}
-
-// inlineAt returns the string that stands inline at a position of body.
-func inlineAt(body string, at uint64) (string, bool) {
-	if at == 0 || at >= uint64(len(body)) {
-		return "", false
-	}
-	there := decoder{buf: body, pos: int(at)}
-	h := there.uvarint()
-	n := h >> 2
-	if h&3 != 0 || there.bad || n > uint64(len(there.buf)-there.pos) {
-		return "", false
-	}
-	return there.buf[there.pos : there.pos+int(n)], true
 }
 
 // bytes reads a byte slice, never nil. It is a copy.

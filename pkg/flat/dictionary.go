@@ -5,6 +5,7 @@ package flat
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +15,9 @@ const (
 	defaultEntries = 1 << 18  // room for the names in a cluster of 100,000 Pods, several times over
 	defaultBytes   = 32 << 20 // 128 bytes for each of them
 	longestEntry   = 16 << 10 // managedFields of large objects fit; what is longer hardly recurs
-	chunkEntries   = 128      // 2 KiB a chunk: little for a store of few objects
+	chunkEntries   = 32       // what refers to one of them keeps all of them
 	firstArena     = 1 << 10  // arenas double from here,
-	lastArena      = 64 << 10 // to here
+	lastArena      = pinLimit // to here
 	maxLocations   = 256      // time zones are few; more means a new Location for every object
 )
 
@@ -40,6 +41,7 @@ type Limits struct {
 //
 // All methods are safe for concurrent use. Reading takes no lock; only adding does.
 type Dictionary struct {
+	annex  annex // of Objects that have nothing but this dictionary
 	seed   maphash.Seed
 	limits Limits
 
@@ -69,7 +71,9 @@ func NewDictionary(limits Limits) *Dictionary {
 		limits.Bytes = defaultBytes
 	}
 	limits.Entries = min(limits.Entries, 1<<30)
-	return &Dictionary{seed: maphash.MakeSeed(), limits: limits, next: firstArena}
+	d := &Dictionary{seed: maphash.MakeSeed(), limits: limits, next: firstArena}
+	d.annex.dict = d
+	return d
 }
 
 // Stats tells what a Dictionary holds.
@@ -198,13 +202,16 @@ func (d *Dictionary) indexLocked(h uint64, id uint32) {
 	d.index.Store(grown)
 }
 
-// copyLocked copies s into memory of the dictionary.
+// copyLocked copies s into memory of the dictionary, of which a reader may keep a string for long.
 func (d *Dictionary) copyLocked(s string) string {
+	if len(s) > longString {
+		d.held += len(s)
+		return strings.Clone(s)
+	}
 	if len(s) > len(d.arena) {
-		size := max(d.next, len(s))
+		d.arena = make([]byte, d.next)
+		d.held += d.next
 		d.next = min(2*d.next, lastArena)
-		d.arena = make([]byte, size)
-		d.held += size
 	}
 	own := d.arena[:len(s):len(s)]
 	d.arena = d.arena[len(s):]

@@ -31,9 +31,12 @@
 // # Ownership
 //
 // Encode keeps nothing of its argument. Decode gives the caller memory of its own: whatever is
-// done to it reaches neither the Object nor another caller. Strings alone may be shared, being
-// immutable. Small pointees, small byte slices, and string slices of one decoded object share
-// allocations with others of their kind in it, and live as long as one of them is referred to.
+// done to it reaches neither the Object nor another caller. Strings alone are shared, being
+// immutable: each stands in a block of memory of the Object or of its dictionary, and whoever
+// keeps it keeps that block. A block has at most 4 KiB, or a single string that is longer than
+// 1 KiB. Small pointees, small byte slices, and string slices of one decoded object share
+// allocations with others of their kind in it, and live as long as one of them is referred to. In
+// large objects few of them do so: byte slices in chunks of 8 KiB, headers of strings by 16.
 //
 // DecodeBeside is for who changes nothing: it shares the memory of a similar object wherever the
 // two are the same.
@@ -48,6 +51,8 @@
 // Numbers are varints. A string is inline, or a number of a dictionary entry, or a reference to
 // the same string earlier in the object. A map has its keys in order. Slices, maps and larger
 // structs that recur as a whole are one number: that of the dictionary entry that holds them.
+// An Object that would have more than 4 KiB has parts: its strings of three bytes or more stand
+// inline in these, not in the object, where a reference stands for each.
 // Byte slices that hold FieldsV1 are cut at the keys of list items, so that what is common to
 // most objects is a number although each mentions, say, an address of its own.
 // Unstructured content has a head with the same six fields, then its metadata, then the rest.

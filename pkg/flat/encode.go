@@ -26,6 +26,8 @@ const (
 	// carveLimit is the size up to which a pointer-free value is carved from the chunk that
 	// one materialization allocates; larger ones stand alone, so as not to keep others alive.
 	carveLimit = 4 << 10
+	// carveChunk is the size of the chunks of larger objects.
+	carveChunk = 2 * carveLimit
 	// largestChunk and largestHeaders bound what is allocated at once; the rest is as needed.
 	largestChunk   = 1 << 20
 	largestHeaders = 1 << 16
@@ -52,8 +54,14 @@ type encoder struct {
 	seed    maphash.Seed
 	slabs   slabCounts
 	inlined inlined
-	pairs   pairStack
-	scratch resource.Quantity // a map value, to have an address
+	// outgrown says that the object turned out to be large, and is to be written again, in parts.
+	outgrown bool
+	inParts  bool     // it is written in parts
+	parts    []string // those that are complete
+	text     []byte   // one that is not
+	open     int      // the number of that
+	pairs    pairStack
+	scratch  resource.Quantity // a map value, to have an address
 }
 
 // newEncoder returns an encoder for the objects of c.
@@ -61,7 +69,25 @@ func newEncoder(c *Codec) *encoder { return &encoder{codec: c} }
 
 // object encodes the object at p.
 func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
+	data := e.attempt(p, dict, false)
+	if e.outgrown {
+		data = e.attempt(p, dict, true)
+	}
+	parts := e.parts
+	e.dict, e.parts = nil, nil
+	if e.err != nil {
+		return Object{}, e.err
+	}
+	if dict != nil {
+		dict.encode()
+	}
+	return Object{data: data, annex: newAnnex(dict, parts)}, nil
+}
+
+// attempt encodes the object at p, in parts or not.
+func (e *encoder) attempt(p unsafe.Pointer, dict *Dictionary, inParts bool) string {
 	e.reset(dict)
+	e.inParts = inParts
 	if e.codec.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		e.owner = e.contentOwner(u)
@@ -75,15 +101,10 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 		}
 		e.structure(e.codec.fields, p)
 	}
-	data := e.result()
-	e.dict = nil
-	if e.err != nil {
-		return Object{}, e.err
+	if e.outgrown {
+		return ""
 	}
-	if dict != nil {
-		dict.encode()
-	}
-	return Object{data: data, dict: dict}, nil
+	return e.result()
 }
 
 // reset prepares for the next object.
@@ -91,6 +112,7 @@ func (e *encoder) reset(dict *Dictionary) {
 	e.dict, e.owner = dict, 0
 	e.buf = e.buf[:0]
 	e.private, e.noscan, e.strings, e.charged, e.depth, e.err = 0, 0, 0, 0, 0, nil
+	e.outgrown, e.parts, e.text = false, nil, e.text[:0]
 	e.seed = seed()
 	if dict != nil {
 		e.seed = dict.seed
@@ -113,6 +135,11 @@ func (e *encoder) result() string {
 	head = binary.AppendUvarint(head, uint64(min(e.noscan, largestChunk)))
 	head = binary.AppendUvarint(head, uint64(min(e.strings, largestHeaders)))
 	head = append(head, e.buf[end:]...)
+	if len(head)+end > pinLimit && !e.inParts && e.private > 0 {
+		e.outgrow()
+		return ""
+	}
+	e.closePart()
 	var b strings.Builder
 	b.Grow(len(head) + end)
 	b.Write(head)
@@ -130,9 +157,12 @@ func (e *encoder) refuse(reason string) {
 	}
 }
 
-// enter goes one level deeper; it returns false when that is too deep.
+// enter goes one level deeper; it returns false when that is too deep, or makes no sense any more.
 func (e *encoder) enter() bool {
 	e.depth++
+	if e.outgrown {
+		return false
+	}
 	if e.depth <= maxDepth {
 		return true
 	}

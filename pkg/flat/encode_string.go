@@ -13,9 +13,10 @@ import (
 )
 
 // A string is written as a number whose lowest bits say what follows: xxx1 is the number of a
-// dictionary entry, xx00 the length of the bytes that follow, xx10 the position in this object
-// where the same string stands inline. For byte slices position 0, where no string can stand,
-// announces pieces: the whole length and then strings that make it up.
+// dictionary entry, xx00 the length of the bytes that follow, xx10 the position where the string
+// stands inline: earlier in this object or, counting from 1, in its parts. For byte slices position
+// 0, where no string can stand, announces pieces: the whole length and then strings that make it
+// up.
 
 // markPieces announces pieces.
 const markPieces = 2
@@ -27,7 +28,15 @@ const splitLength = 128
 // string writes a string.
 func (e *encoder) string(s string) {
 	if len(s) < shortString {
+		e.charged += len(s)
 		e.inline(s)
+		return
+	}
+	if len(s) > longestEntry && !e.inParts {
+		e.outgrow()
+	}
+	if e.outgrown {
+		e.inline("")
 		return
 	}
 	h := maphash.String(e.seed, s)
@@ -41,6 +50,17 @@ func (e *encoder) string(s string) {
 		return
 	}
 	e.private++
+	if e.inParts {
+		at := e.apart(s)
+		e.uvarint(uint64(at)<<2 | 2)
+		e.inlined.add(h, at, 0, 0)
+		return
+	}
+	if len(e.buf)+len(s) > pinLimit {
+		e.outgrow()
+		e.inline("")
+		return
+	}
 	at := len(e.buf)
 	e.inline(s)
 	e.inlined.add(h, at, len(e.buf)-len(s), len(s))
@@ -49,9 +69,9 @@ func (e *encoder) string(s string) {
 // reference writes s, whose hash is h and which is not in the dictionary, as a reference: to the
 // same string earlier in the object, or to the entry that it becomes now.
 func (e *encoder) reference(h uint64, s string) bool {
-	if at, ok := e.inlined.find(h, s, e.buf); ok {
+	if x := e.inlined.find(h); x != nil && e.inlinedText(x) == s {
 		e.private++
-		e.uvarint(uint64(at)<<2 | 2)
+		e.uvarint(uint64(x.at)<<2 | 2)
 		return true
 	}
 	if e.dict != nil {
@@ -78,13 +98,15 @@ func (e *encoder) bytes(b []byte) {
 		e.string(s)
 		return
 	}
-	h := maphash.String(e.seed, s)
-	if id, ok := e.dict.find(h, s); ok {
-		e.uvarint(uint64(id)<<1 | 1)
-		return
-	}
-	if e.reference(h, s) {
-		return
+	if len(s) <= longestEntry { // the dictionary has no longer ones
+		h := maphash.String(e.seed, s)
+		if id, ok := e.dict.find(h, s); ok {
+			e.uvarint(uint64(id)<<1 | 1)
+			return
+		}
+		if e.reference(h, s) {
+			return
+		}
 	}
 	e.uvarint(markPieces)
 	e.uvarint(uint64(len(s)))
@@ -147,8 +169,8 @@ type inlined struct {
 type inlinedSlot struct {
 	hash  uint64
 	epoch uint32 // of the object that it belongs to
-	at    uint32 // where its length stands
-	start uint32 // where its bytes stand
+	at    uint32 // where its length stands, as references say it
+	start uint32 // where its bytes stand, if not in a part
 	len   uint32
 }
 
@@ -162,16 +184,24 @@ func (l *inlined) reset() {
 
 // add remembers a string.
 func (l *inlined) add(h uint64, at, start, n int) {
-	if uint64(start+n) <= 1<<32-1 {
+	if uint64(max(at, start+n)) <= 1<<32-1 {
 		l.slots[h%uint64(len(l.slots))] = inlinedSlot{hash: h, epoch: l.epoch, at: uint32(at), start: uint32(start), len: uint32(n)}
 	}
 }
 
-// find returns where s stands in buf.
-func (l *inlined) find(h uint64, s string, buf []byte) (int, bool) {
+// find returns the string that was remembered under that hash.
+func (l *inlined) find(h uint64) *inlinedSlot {
 	x := &l.slots[h%uint64(len(l.slots))]
-	if x.hash != h || x.epoch != l.epoch || int(x.len) != len(s) || string(buf[x.start:x.start+x.len]) != s {
-		return 0, false
+	if x.hash != h || x.epoch != l.epoch {
+		return nil
 	}
-	return int(x.at), true
+	return x
+}
+
+// inlinedText returns the string that x remembers.
+func (e *encoder) inlinedText(x *inlinedSlot) string {
+	if e.inParts {
+		return e.apartAt(int(x.at))
+	}
+	return stringOf(e.buf[x.start : x.start+x.len])
 }

@@ -5,7 +5,10 @@ package flat_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand"
 	"reflect"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,7 +85,7 @@ func FuzzDecode(f *testing.F) {
 			// Of the right type, or nothing but the refusal is tested.
 			data = append(flat.Bytes(objects[i])[:2], data[2:]...)
 		}
-		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary()), objects[i], decoded(t, codecs[i], objects[i]))
+		readAll(t, codecs[i], flat.FromBytes(data, objects[i].Dictionary(), flat.Parts(objects[i])...), objects[i], decoded(t, codecs[i], objects[i]))
 	})
 }
 
@@ -91,7 +94,7 @@ func TestDamagedObjects(t *testing.T) {
 	for i, o := range objects {
 		data, like := flat.Bytes(o), decoded(t, codecs[i], o)
 		for n := range data {
-			cut := flat.FromBytes(data[:n], o.Dictionary())
+			cut := flat.FromBytes(data[:n], o.Dictionary(), flat.Parts(o)...)
 			readAll(t, codecs[i], cut, o, like)
 			if err := codecs[i].Decode(cut, reflect.New(codecs[i].Type()).Interface()); err == nil {
 				t.Fatalf("%v: the first %d of %d bytes were accepted", codecs[i].Type(), n, len(data))
@@ -99,11 +102,43 @@ func TestDamagedObjects(t *testing.T) {
 			for _, with := range []byte{0xff, data[n] ^ 1} {
 				bad := append([]byte(nil), data...)
 				bad[n] = with
-				readAll(t, codecs[i], flat.FromBytes(bad, o.Dictionary()), o, like)
+				readAll(t, codecs[i], flat.FromBytes(bad, o.Dictionary(), flat.Parts(o)...), o, like)
 			}
 		}
-		readAll(t, codecs[i], flat.FromBytes(data, nil), o, like)
-		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary()), o, like)
+		readAll(t, codecs[i], flat.FromBytes(data, nil, flat.Parts(o)...), o, like)
+		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary(), flat.Parts(o)...), o, like)
+	}
+}
+
+// TestDamagedParts cuts the parts of a large object at random places, damages them, and leaves
+// some out.
+func TestDamagedParts(t *testing.T) {
+	r := rand.New(rand.NewSource(newSeed(t)))
+	data := map[string]any{"long": text(0, 5000), "twice": text(0, 5000)}
+	for i := range 200 {
+		data[fmt.Sprint("key", i)] = text(i, 30)
+	}
+	c := codecFor(t, reflect.TypeFor[unstructured.Unstructured]())
+	o := mustEncode(t, c, &unstructured.Unstructured{Object: map[string]any{"metadata": data, "also": data}}, nil)
+	like, parts := decoded(t, c, o), flat.Parts(o)
+	if len(parts) < 4 {
+		t.Fatalf("it has %d parts", len(parts))
+	}
+	for range 1000 {
+		bytes, bad := flat.Bytes(o), slices.Clone(parts)
+		switch i := r.Intn(len(bad)); r.Intn(5) {
+		case 0:
+			bad = bad[:i]
+		case 1:
+			bad[i] = bad[i][:r.Intn(len(bad[i]))]
+		case 2:
+			bytes[2+r.Intn(len(bytes)-2)] = byte(r.Intn(256))
+		default:
+			part := []byte(bad[i])
+			part[r.Intn(min(200, len(part)))] = byte(r.Intn(256))
+			bad[i] = string(part)
+		}
+		readAll(t, c, flat.FromBytes(bytes, nil, bad...), o, like)
 	}
 }
 

@@ -18,18 +18,64 @@ import (
 // The methods that return metadata read it from the bytes without materializing anything; they
 // return nothing for objects without metadata. The strings point into immutable memory.
 type Object struct {
-	data string
-	dict *Dictionary
+	data  string
+	annex *annex // nil if there is nothing but the bytes
+}
+
+// annex is what an Object refers to beside its bytes. It never changes.
+type annex struct {
+	dict  *Dictionary // nil if none
+	parts []string    // the memory of the strings of a large Object, see parts.go
+}
+
+// newAnnex returns what an Object refers to: the annex of the dictionary, if it has no parts.
+func newAnnex(d *Dictionary, parts []string) *annex {
+	switch {
+	case parts != nil:
+		return &annex{dict: d, parts: parts}
+	case d != nil:
+		return &d.annex
+	}
+	return nil
 }
 
 // IsZero says whether o is the zero Object.
 func (o Object) IsZero() bool { return o.data == "" }
 
 // Size returns the number of bytes that o takes, its share of the dictionary apart.
-func (o Object) Size() int { return len(o.data) }
+func (o Object) Size() int {
+	size := len(o.data)
+	if parts := o.parts(); parts != nil {
+		size += int(unsafe.Sizeof(annex{})) + len(parts)*int(unsafe.Sizeof(""))
+		for _, p := range parts {
+			size += len(p)
+		}
+	}
+	return size
+}
 
 // Dictionary returns the dictionary that o was encoded with; nil if none.
-func (o Object) Dictionary() *Dictionary { return o.dict }
+func (o Object) Dictionary() *Dictionary {
+	if o.annex == nil {
+		return nil
+	}
+	return o.annex.dict
+}
+
+// parts returns the memory of the strings of a large Object; nil if o is small.
+func (o Object) parts() []string {
+	if o.annex == nil {
+		return nil
+	}
+	return o.annex.parts
+}
+
+// Identity tells an Object, and its copies, from every other one, even with the same bytes. It
+// keeps these in memory, so that no other Object ever has it, and nothing else: no dictionary.
+type Identity struct{ data *byte }
+
+// Identity returns the identity of o, which is not the zero Object.
+func (o Object) Identity() Identity { return Identity{unsafe.StringData(o.data)} }
 
 // The bits of the metadata that comes first, in the order of metadataOrder.
 const (

@@ -66,7 +66,7 @@ func (d *Dictionary) measure() (now, lowest uint64) {
 // estimate of Stale alone: an Object stays readable after it. Objects of other dictionaries are
 // ignored.
 func (d *Dictionary) Release(o Object) {
-	if d != nil && o.dict == d {
+	if d != nil && o.Dictionary() == d {
 		d.wear.live.Add(-1)
 	}
 }

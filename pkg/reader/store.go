@@ -54,7 +54,7 @@ type item = watchcache.Item[object.Object]
 // Key is what objects are ordered by: the namespace, and in it the name. In contrast
 // to client-go's keys, which have a slash between the two, the order of the keys is
 // that of the namespaces. A key shares no memory with the name: a name that is read
-// out of a flat object keeps the whole object from being collected.
+// out of a flat object keeps up to some KiB of that from being collected.
 func Key(namespace, name string) string {
 	if namespace == "" {
 		return strings.Clone(name)
