@@ -48,7 +48,7 @@ func NewForm(o Options) *Form {
 		return f
 	}
 	if f.codec, f.reason = codecFor(o.Type); f.reason == nil {
-		f.dict.Store(flat.NewDictionary(flat.Limits{}))
+		f.begin(flat.NewDictionary(flat.Limits{}))
 	}
 	return f
 }
@@ -98,16 +98,16 @@ func (f *Form) CopyInto(o Object, into runtime.Object) error {
 	if have := f.typ; have != reflect.TypeOf(into) {
 		return typeError(have, into)
 	}
-	return f.decode(o, into)
+	_, err := f.decode(o, into)
+	return err
 }
 
-// decode makes an object of a flat one.
-func (f *Form) decode(o Object, into any) error {
-	if err := f.codec.Decode(o.flat, into); err != nil {
-		return err
+// decode makes an object of a flat one, and returns how much memory it takes without its strings.
+func (f *Form) decode(o Object, into any) (bytes int, err error) {
+	if bytes, err = f.codec.DecodeSized(o.flat, into); err == nil {
+		ownNames(into)
 	}
-	ownNames(into)
-	return nil
+	return bytes, err
 }
 
 // holds reports whether o is of the type of like.
@@ -140,7 +140,8 @@ func (f *Form) ShareInto(o Object, into runtime.Object) error {
 }
 
 // Shared returns the object that reads without a copy share: a decoded object itself; of
-// a flat one, what was made by the first of such reads that follow one another closely.
+// a flat one, what was made by the first of such reads that follow one another closely,
+// unless it is large or of an old dictionary.
 func (f *Form) Shared(o Object) (any, error) {
 	if !o.IsFlat() {
 		return o.decoded, nil
@@ -148,11 +149,12 @@ func (f *Form) Shared(o Object) (any, error) {
 	if made, ok := f.shared.find(o.flat); ok {
 		return made, nil
 	}
-	made, err := f.Materialize(o)
+	made := reflect.New(f.typ.Elem()).Interface()
+	bytes, err := f.decode(o, made)
 	if err != nil {
 		return nil, err
 	}
-	return f.shared.keep(o.flat, made), nil
+	return f.shared.keep(o.flat, made, bytes), nil
 }
 
 // Materialize returns an object of which nothing else is made: for a decoded one
@@ -162,7 +164,8 @@ func (f *Form) Materialize(o Object) (any, error) {
 		return o.decoded, nil
 	}
 	made := reflect.New(f.typ.Elem()).Interface()
-	return made, f.decode(o, made)
+	_, err := f.decode(o, made)
+	return made, err
 }
 
 // MaterializeBeside is Materialize beside another object, and like is that one
@@ -177,7 +180,7 @@ func (f *Form) MaterializeBeside(o, other Object, like any) (any, error) {
 		return nil, err
 	}
 	f.check(made, o.flat)
-	namesOf(made, like)
+	shareNames(made, like)
 	return made, nil
 }
 
@@ -232,9 +235,15 @@ func (f *Form) Stale() bool {
 // does. A form that keeps objects decoded has nothing to move.
 func (f *Form) Renew() func(Object) Object {
 	if worn := f.dict.Load(); worn != nil {
-		f.dict.Store(worn.Successor())
+		f.begin(worn.Successor())
 	}
 	return f.move
+}
+
+// begin makes dict the dictionary of what is kept from now on.
+func (f *Form) begin(dict *flat.Dictionary) {
+	f.dict.Store(dict)
+	f.shared.begin(dict)
 }
 
 // move moves an object to the newest dictionary.

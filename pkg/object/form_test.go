@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	goruntime "runtime"
-	"sync"
 	"testing"
 	"unsafe"
-	"weak"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -147,34 +144,58 @@ func TestCopiesAreTheCallersOwn(t *testing.T) {
 	}
 }
 
+// besideAnother materializes o, as the old object of an update, beside a new one.
+func besideAnother(g *WithT, f form, o object.Object, change func(metav1.Object)) metav1.Object {
+	like, err := f.Copy(o)
+	g.Expect(err).NotTo(HaveOccurred())
+	newer := like.(metav1.Object)
+	newer.SetResourceVersion("another version")
+	change(newer)
+	made, err := f.MaterializeBeside(o, f.Keep(newer), newer)
+	g.Expect(err).NotTo(HaveOccurred())
+	return made.(metav1.Object)
+}
+
+// reads are the ways to get at an object.
+var reads = map[string]func(*WithT, form, object.Object) metav1.Object{
+	"CopyInto": func(g *WithT, f form, o object.Object) metav1.Object {
+		into := f.empty()
+		g.Expect(f.CopyInto(o, into)).To(Succeed())
+		return into
+	},
+	"Materialize": func(g *WithT, f form, o object.Object) metav1.Object {
+		made, err := f.Materialize(o)
+		g.Expect(err).NotTo(HaveOccurred())
+		return made.(metav1.Object)
+	},
+	"MaterializeBeside": func(g *WithT, f form, o object.Object) metav1.Object {
+		like, err := f.Copy(o)
+		g.Expect(err).NotTo(HaveOccurred())
+		made, err := f.MaterializeBeside(o, o, like)
+		g.Expect(err).NotTo(HaveOccurred())
+		return made.(metav1.Object)
+	},
+	"MaterializeBeside another version": func(g *WithT, f form, o object.Object) metav1.Object {
+		return besideAnother(g, f, o, func(metav1.Object) {})
+	},
+	"MaterializeBeside another object of that name": func(g *WithT, f form, o object.Object) metav1.Object {
+		return besideAnother(g, f, o, func(m metav1.Object) { m.SetUID("yet another") })
+	},
+	"MaterializeBeside an object of another dictionary": func(g *WithT, f form, o object.Object) metav1.Object {
+		f.Renew()
+		return besideAnother(g, f, o, func(metav1.Object) {})
+	},
+	"MetadataInto": func(g *WithT, f form, o object.Object) metav1.Object {
+		into := &metav1.ObjectMeta{}
+		g.Expect(f.MetadataInto(o, into)).To(Succeed())
+		return into
+	},
+}
+
 // TestWhatUsersKeepOfAnObjectDoesNotKeepTheObject reads each flat object twice: strings
 // that point into its bytes would be the same.
 func TestWhatUsersKeepOfAnObjectDoesNotKeepTheObject(t *testing.T) {
 	random := newRandom(t)
-	reads := map[string]func(*WithT, form, object.Object) metav1.Object{
-		"CopyInto": func(g *WithT, f form, o object.Object) metav1.Object {
-			into := f.empty()
-			g.Expect(f.CopyInto(o, into)).To(Succeed())
-			return into
-		},
-		"Materialize": func(g *WithT, f form, o object.Object) metav1.Object {
-			made, err := f.Materialize(o)
-			g.Expect(err).NotTo(HaveOccurred())
-			return made.(metav1.Object)
-		},
-		"MaterializeBeside": func(g *WithT, f form, o object.Object) metav1.Object {
-			like, err := f.Copy(o)
-			g.Expect(err).NotTo(HaveOccurred())
-			made, err := f.MaterializeBeside(o, o, like)
-			g.Expect(err).NotTo(HaveOccurred())
-			return made.(metav1.Object)
-		},
-		"MetadataInto": func(g *WithT, f form, o object.Object) metav1.Object {
-			into := &metav1.ObjectMeta{}
-			g.Expect(f.MetadataInto(o, into)).To(Succeed())
-			return into
-		},
-	}
 	for _, f := range forms() {
 		if !f.flat {
 			continue
@@ -201,54 +222,6 @@ func TestWhatUsersKeepOfAnObjectDoesNotKeepTheObject(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestSharedReadsShareOneObject(t *testing.T) {
-	random := newRandom(t)
-	for _, f := range forms() {
-		t.Run(f.name, func(t *testing.T) {
-			g := NewWithT(t)
-			source := f.random(random)
-			kept := f.Keep(source)
-			shared := make([]any, 4)
-			var wg sync.WaitGroup
-			for i := range shared {
-				wg.Go(func() { shared[i], _ = f.Shared(kept) })
-			}
-			wg.Wait()
-			g.Expect(shared).To(HaveEach(BeIdenticalTo(shared[0])))
-			g.Expect(f.Materialize(kept)).NotTo(BeIdenticalTo(map[bool]any{true: shared[0]}[f.flat]), "a flat object is made anew")
-			if !f.flat {
-				g.Expect(shared[0]).To(BeIdenticalTo(source))
-			}
-			g.Expect(f.Shared(f.Retell(kept))).To(BeIdenticalTo(shared[0]))
-		})
-	}
-}
-
-// TestFewSharedObjectsStay reads every object of a store without a copy: a flat one must
-// not have a decoded one beside it ever after.
-func TestFewSharedObjectsStay(t *testing.T) {
-	g, random, f := NewWithT(t), newRandom(t), forms()[0]
-	const objects = 1000
-	kept := make([]object.Object, objects)
-	made := make([]weak.Pointer[corev1.Pod], objects)
-	for i := range kept {
-		kept[i] = f.Keep(f.random(random))
-		shared, err := f.Shared(kept[i])
-		g.Expect(err).NotTo(HaveOccurred())
-		made[i] = weak.Make(shared.(*corev1.Pod))
-	}
-	goruntime.GC()
-	alive := 0
-	for _, p := range made {
-		if p.Value() != nil {
-			alive++
-		}
-	}
-	g.Expect(alive).To(BeNumerically("<", 200))
-	goruntime.KeepAlive(f)
-	goruntime.KeepAlive(kept)
 }
 
 func TestAnotherTypeIsRefused(t *testing.T) {

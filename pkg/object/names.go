@@ -4,41 +4,47 @@
 package object
 
 import (
+	"unsafe"
+
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // ownNames gives an object that was made of a flat one a namespace, a name and a UID in
-// memory of their own. The other strings point into the flat bytes; these are what users
-// keep, in the keys of queues and maps, and each would keep a whole object that may be
-// long gone.
+// memory of their own. The other strings stand in the memory of the flat object, and each
+// would keep up to some KiB of it. The names are what users keep most, in the keys of
+// queues and maps.
 func ownNames(obj any) {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return
-	}
-	namespace, name, uid := m.GetNamespace(), m.GetName(), string(m.GetUID())
-	all := namespace + "\x00" + name + uid // for one that is alone, + would make no copy
-	if namespace != "" {
-		m.SetNamespace(all[:len(namespace)])
-	}
-	all = all[len(namespace)+1:]
-	if name != "" {
-		m.SetName(all[:len(name)])
-	}
-	if uid != "" {
-		m.SetUID(types.UID(all[len(name):]))
+	if m, err := meta.Accessor(obj); err == nil {
+		ownNamesIn(m)
 	}
 }
 
-// namesOf gives an object that was made beside like the namespace, the name and the UID of
-// that, where they are the same. Unstructured objects may share the metadata that hold them,
-// and already have them then.
-func namesOf(obj, like any) {
-	if _, ok := obj.(runtime.Unstructured); ok {
-		return
+// ownNamesIn is ownNames for its metadata.
+func ownNamesIn(m metav1.Object) {
+	namespace, name, uid := m.GetNamespace(), m.GetName(), string(m.GetUID())
+	all := namespace + "\x00" + name + uid // for one that is alone, + would make no copy
+	setNames(m, all[:len(namespace)], all[len(namespace)+1:len(all)-len(uid)], all[len(all)-len(uid):])
+}
+
+// setNames sets the names that are not empty: to set an empty one would take the field out
+// of unstructured content that has it.
+func setNames(m metav1.Object, namespace, name, uid string) {
+	if namespace != "" {
+		m.SetNamespace(namespace)
 	}
+	if name != "" {
+		m.SetName(name)
+	}
+	if uid != "" {
+		m.SetUID(types.UID(uid))
+	}
+}
+
+// shareNames is ownNames for an object that was made beside like, which has names of its
+// own: the two share these if they are the same.
+func shareNames(obj, like any) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return
@@ -47,13 +53,18 @@ func namesOf(obj, like any) {
 	if err != nil {
 		return
 	}
-	if m.GetNamespace() == l.GetNamespace() {
-		m.SetNamespace(l.GetNamespace())
+	namespace, name, uid := l.GetNamespace(), l.GetName(), string(l.GetUID())
+	switch {
+	case sameMemory(m.GetNamespace(), namespace) && sameMemory(m.GetName(), name) && sameMemory(string(m.GetUID()), uid):
+		// All that holds the names may be that of like, which must not be written to.
+	case m.GetNamespace() == namespace && m.GetName() == name && string(m.GetUID()) == uid:
+		setNames(m, namespace, name, uid)
+	default:
+		ownNamesIn(m)
 	}
-	if m.GetName() == l.GetName() {
-		m.SetName(l.GetName())
-	}
-	if m.GetUID() == l.GetUID() {
-		m.SetUID(l.GetUID())
-	}
+}
+
+// sameMemory reports that a and b are the same and stand in the same place.
+func sameMemory(a, b string) bool {
+	return a == b && (a == "" || unsafe.StringData(a) == unsafe.StringData(b))
 }
