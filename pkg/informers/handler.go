@@ -211,13 +211,37 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 		r.informer.lagged()
 	}
 	for event := range diff.Events() {
-		if !r.deliver(ctx, &event) {
+		if !r.deliverChange(ctx, event) {
 			return
 		}
 	}
 	if diff.To.Complete() && !r.HasSynced() {
 		close(r.synced)
 	}
+}
+
+// deliverChange is deliver for a change between two states. If what is there now is another object
+// than before, one was deleted and one was created: an update from one to the other, which
+// client-go's informers pass on, is dropped by handlers that compare generations, which begin
+// anew.
+func (r *registration) deliverChange(ctx context.Context, change watchcache.Event[object.Object]) bool {
+	if change.Type == watchcache.Updated && areTwo(change.Previous.Value, change.Item.Value) {
+		gone := watchcache.Event[object.Object]{
+			Type: watchcache.Deleted, Previous: change.Previous,
+			Item: watchcache.Item[object.Object]{Key: change.Item.Key, Revision: change.Item.Revision},
+		}
+		if !r.deliver(ctx, &gone) {
+			return false
+		}
+		change.Type, change.Previous = watchcache.Added, watchcache.Item[object.Object]{}
+	}
+	return r.deliver(ctx, &change)
+}
+
+// areTwo reports whether two states under one key are of two objects.
+func areTwo(before, after object.Object) bool {
+	first, second := before.UID(), after.UID()
+	return first != second && first != "" && second != ""
 }
 
 // deliver passes one event on, and reports whether more are wanted.

@@ -34,7 +34,8 @@ import (
 //   - A handler that is slower than the stream delays nobody and makes nothing
 //     grow. Once it is more than the window behind, it gets one event for each
 //     object that has changed, which leads from the state that it has seen to that
-//     of now. An object that has gone meanwhile is a DeletedFinalStateUnknown.
+//     of now. An object that has gone meanwhile is a DeletedFinalStateUnknown, also
+//     if there is another one under its key, which is added then.
 //   - Objects may be kept flat, see package object. The store then makes objects of
 //     them when it is read, and handlers get objects that are made for the event;
 //     like client-go's, they are shared between the handlers and must not be

@@ -7,6 +7,7 @@ import (
 	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/pkg/flat"
 )
@@ -52,6 +53,17 @@ func (o Object) Name() string {
 	}
 	if m, err := meta.Accessor(o.decoded); err == nil {
 		return m.GetName()
+	}
+	return ""
+}
+
+// UID returns metadata.uid.
+func (o Object) UID() types.UID {
+	if o.IsFlat() {
+		return types.UID(o.flat.UID())
+	}
+	if m, err := meta.Accessor(o.decoded); err == nil {
+		return m.GetUID()
 	}
 	return ""
 }
