@@ -27,8 +27,8 @@
 // A cache is safe for concurrent use, before, while and after it runs. Start owns
 // all its goroutines and returns when they have ended.
 //
-// Each informer calls its transform for one object after the other. The function of
-// a field index may be called for several objects at once. Each event handler is
+// Each informer calls its transform, and the function of a field index, for one object
+// after the other; informers of several namespaces do so at once. Each event handler is
 // called by one goroutine; handlers share the objects of events, and must not
 // change them.
 package cache
