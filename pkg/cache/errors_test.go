@@ -233,6 +233,17 @@ var _ = Describe("An error says", func() {
 		Entry("in an informer of client-go's", cache.Options{NewInformer: toolscache.NewSharedIndexInformer}, false),
 	)
 
+	It("which object does not fit its Go type", func(ctx SpecContext) {
+		create(ctx, configMap(namespace, "two", "fits"))
+		json, opts, _ := watchesOf(namespace, strictScheme())
+		failed := make(chan error, 100)
+		opts.DefaultWatchErrorHandler = func(_ context.Context, _ *toolscache.Reflector, err error) { failed <- err }
+		c := started(ctx, on(cache.New, json), opts)
+		_, err := c.GetInformer(ctx, &strict{}, cache.BlockUntilSynced(false))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(failed).Should(Receive(MatchError(`failed to list ConfigMap (v1): ` + namespace + `/one does not fit *cache_test.strict: "x" does not fit`)))
+	})
+
 	DescribeTable("of New what cannot be meant", func(opts cache.Options, says string) {
 		_, err := cache.New(cfg, opts)
 		Expect(err).To(MatchError(ContainSubstring(says)))

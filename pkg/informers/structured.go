@@ -5,6 +5,7 @@ package informers
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -80,9 +82,26 @@ func (s *structured) list(ctx context.Context, opts metav1.ListOptions) (runtime
 		return nil, err
 	}
 	if err := result.Into(into); err != nil {
-		return nil, &misfitError{err}
+		return nil, &misfitError{s.nameMisfit(result, err)}
 	}
 	return into, nil
+}
+
+// nameMisfit says which object of a list does not fit the Go type, if it is in JSON: err is
+// of the list, and an error of the decoder names nothing but the field.
+func (s *structured) nameMisfit(result rest.Result, err error) error {
+	var list struct{ Items []json.RawMessage }
+	if body, bodyErr := result.Raw(); bodyErr != nil || json.Unmarshal(body, &list) != nil {
+		return err
+	}
+	for _, item := range list.Items {
+		object, named := s.object.DeepCopyObject(), metav1.PartialObjectMetadata{}
+		misfit := (&undecoded{json: item}).decodeInto(object)
+		if misfit != nil && json.Unmarshal(item, &named) == nil {
+			return fmt.Errorf("%s does not fit %T: %w", client.ObjectKeyFromObject(&named), object, misfit)
+		}
+	}
+	return err
 }
 
 func (s *structured) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
