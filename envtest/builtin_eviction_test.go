@@ -211,8 +211,23 @@ func (m *meddler) Get(ctx context.Context, key string, opts storage.GetOptions, 
 	return err
 }
 
-var _ = Describe("an eviction of a Pod that changes meanwhile", func() {
-	BeforeEach(onlyOurs)
+var _ = Describe("an eviction of a Pod that changes meanwhile", Ordered, func() {
+	var kube kubernetes.Interface
+	var stored *meddler
+	BeforeAll(func() {
+		onlyOurs()
+		env := envtest.StartWith(GinkgoTB(), envtest.Options{
+			StorageDecorator: decorated(envtest.Undecorated, func(m storeMaker) (storage.Interface, factory.DestroyFunc, error) {
+				store, destroy, err := m.make(m.keyFunc)
+				if m.resource == corev1.Resource("pods") {
+					stored = &meddler{Interface: store}
+					store = stored
+				}
+				return store, destroy, err
+			}),
+		})
+		kube = kubernetes.NewForConfigOrDie(env.Config())
+	})
 	for _, one := range []struct {
 		what    string
 		phase   corev1.PodPhase
@@ -230,28 +245,18 @@ var _ = Describe("an eviction of a Pod that changes meanwhile", func() {
 		}, false, nil},
 	} {
 		It(one.what, func(ctx SpecContext) {
-			var stored *meddler
-			env := envtest.StartWith(GinkgoTB(), envtest.Options{
-				StorageDecorator: decorated(envtest.Undecorated, func(m storeMaker) (storage.Interface, factory.DestroyFunc, error) {
-					store, destroy, err := m.make(m.keyFunc)
-					if m.resource == corev1.Resource("pods") {
-						stored = &meddler{Interface: store}
-						store = stored
-					}
-					return store, destroy, err
-				}),
-			})
-			kube := kubernetes.NewForConfigOrDie(env.Config())
-			pods := kube.CoreV1().Pods("default")
+			namespace, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "spec-"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			pods := kube.CoreV1().Pods(namespace.Name)
 			p := pod("one")
 			p.Spec.NodeName = "node"
-			p, err := pods.Create(ctx, p, metav1.CreateOptions{})
+			p, err = pods.Create(ctx, p, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			p.Status.Phase = one.phase
 			p, err = pods.UpdateStatus(ctx, p, metav1.UpdateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			if one.budget != nil {
-				guard(ctx, kube, "default", one.budget)
+				guard(ctx, kube, namespace.Name, one.budget)
 			}
 			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "one"}, DeleteOptions: &metav1.DeleteOptions{}}
 			if one.version {
@@ -262,7 +267,7 @@ var _ = Describe("an eviction of a Pod that changes meanwhile", func() {
 				_, err := pods.Patch(ctx, "one", types.MergePatchType, []byte(`{"metadata":{"annotations":{"changed":"yes"}}}`), metav1.PatchOptions{})
 				Expect(err).NotTo(HaveOccurred())
 			}))
-			err = kube.PolicyV1().RESTClient().Post().AbsPath("/api/v1/namespaces/default/pods/one/eviction").
+			err = kube.PolicyV1().RESTClient().Post().AbsPath("/api/v1/namespaces", namespace.Name, "pods/one/eviction").
 				MaxRetries(0).Body(eviction).Do(ctx).Error()
 			now, getErr := pods.Get(ctx, "one", metav1.GetOptions{})
 			Expect(getErr).NotTo(HaveOccurred())
