@@ -33,6 +33,8 @@
 //     spread, node and quota contents, network policy peers, HPA metrics, Pod failure policies, resource names, or CEL
 //     expressions (a policy that does not compile is reported when it is used). Cron schedules are only counted.
 //     Where several things are wrong, fewer may be reported than by a kube-apiserver.
+//   - Nothing follows from the annotations that were the fields of AppArmor profiles, from matchLabelKeys, or from the resources
+//     of a whole Pod.
 //   - Events that are written through events.k8s.io are checked like core ones, which is less than that group asks for.
 //   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, RuntimeClass, DefaultStorageClass, DefaultIngressClass,
 //     PodSecurity, PersistentVolumeClaimResize and PodTopologyLabels do nothing here.
