@@ -144,12 +144,14 @@ func (p priorityClasses) prioritize(ctx context.Context, a admission.Attributes)
 	}
 	spec.PriorityClassName, spec.Priority = class.Name, &class.Value
 	if policy != nil {
-		spec.PreemptionPolicy = policy
+		own := *policy // a watch cache may share the class
+		spec.PreemptionPolicy = &own
 	}
 	return nil
 }
 
-// classOf returns the class of a name, or the one that Pods without a class have; it belongs to the caller.
+// classOf returns the class of a name, or the one that Pods without a class have. The caller does not change what its pointers
+// lead to.
 func (p priorityClasses) classOf(ctx context.Context, a admission.Attributes, name string) (*schedulingv1.PriorityClass, error) {
 	if name == "" {
 		class, err := p.defaultClass(ctx)

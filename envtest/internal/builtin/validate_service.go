@@ -53,11 +53,12 @@ func validateService(svc, old *corev1.Service) field.ErrorList {
 // nameOnly checks a Service that stands for another name. The name may end with a dot, which makes it complete.
 func nameOnly(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for name, set := range map[string]bool{
-		"clusterIPs": len(spec.ClusterIPs) > 0, "ipFamilies": len(spec.IPFamilies) > 0, "ipFamilyPolicy": spec.IPFamilyPolicy != nil,
-	} {
-		if set {
-			errs = append(errs, field.Forbidden(path.Child(name), "may not be set for ExternalName services"))
+	for _, has := range []struct {
+		name string
+		set  bool
+	}{{"clusterIPs", len(spec.ClusterIPs) > 0}, {"ipFamilies", len(spec.IPFamilies) > 0}, {"ipFamilyPolicy", spec.IPFamilyPolicy != nil}} {
+		if has.set {
+			errs = append(errs, field.Forbidden(path.Child(has.name), "may not be set for ExternalName services"))
 		}
 	}
 	name, path := strings.TrimSuffix(spec.ExternalName, "."), path.Child("externalName")
