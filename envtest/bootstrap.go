@@ -11,7 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/util/wait"
+	rbacinformers "k8s.io/client-go/informers/rbac/v1"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 )
@@ -21,7 +22,9 @@ const serviceIP = "10.0.0.1"
 
 // bootstrap creates what a real server creates when it starts on an empty etcd and a test may rely on: the system
 // namespaces, the Service kubernetes, the system's priority classes, and the roles that let every user find out what the server offers.
-func bootstrap(ctx context.Context, client kubernetes.Interface) error {
+// It returns when the roles are in force.
+func bootstrap(ctx context.Context, loopback *loopback) error {
+	client := loopback.kube
 	for _, name := range []string{
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
 	} {
@@ -47,6 +50,28 @@ func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 		if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create ClusterRoleBinding %s: %w", binding.Name, err)
 		}
+	}
+	return waitForRoles(ctx, loopback.informers.Rbac().V1())
+}
+
+// waitForRoles returns when the informers from which the authorizer reads have the default roles and bindings: a user who
+// asked earlier would be refused.
+func waitForRoles(ctx context.Context, kinds rbacinformers.Interface) error {
+	known := func(context.Context) (bool, error) {
+		for _, role := range clusterRoles() {
+			if _, err := kinds.ClusterRoles().Lister().Get(role.Name); err != nil {
+				return false, nil // the only error is that it is not there
+			}
+		}
+		for _, binding := range clusterRoleBindings() {
+			if _, err := kinds.ClusterRoleBindings().Lister().Get(binding.Name); err != nil {
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	if err := wait.PollUntilContextCancel(ctx, hookInterval, true, known); err != nil {
+		return fmt.Errorf("wait until the default roles are in force: %w", context.Cause(ctx))
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if err = r.server.start(ctx, r.cert); err != nil {
 		return r, err
 	}
-	if err = bootstrap(ctx, r.server.loopback.kube); err != nil {
+	if err = bootstrap(ctx, r.server.loopback); err != nil {
 		return r, err
 	}
 	r.admin = restConfig(r.serving, r.cert, r.users.issue(adminName, adminGroup))
