@@ -90,8 +90,7 @@ func New(config Config) (*Cacher, error) {
 
 func newEngine(config Config, e *elements) *watchcache.Engine[*element] {
 	return watchcache.New(watchcache.Options[*element]{
-		Values:  e.values,
-		Dropped: e.release,
+		Values: e.values,
 		History: &watchcache.History[*element]{
 			MinAge:    config.EventsHistoryWindow,
 			MaxEvents: config.HistoryEvents,

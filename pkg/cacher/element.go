@@ -160,6 +160,3 @@ func (e *elements) values(of *element, index string, yield func(string)) {
 		yield(value)
 	}
 }
-
-// release is told of elements that left the state.
-func (e *elements) release(of *element) { e.form.Release(of.kept) }

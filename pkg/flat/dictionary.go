@@ -81,7 +81,6 @@ type Stats struct {
 	Entries int // byte strings
 	Bytes   int // sum of their lengths
 	Heap    int // estimate of all memory that the dictionary takes
-	Live    int // Objects encoded with it and not yet released
 }
 
 // Stats returns what the dictionary holds now.
@@ -92,7 +91,6 @@ func (d *Dictionary) Stats() Stats {
 		Entries: int(d.published.Load()),
 		Bytes:   d.bytes,
 		Heap:    d.held + d.sightings.size(),
-		Live:    int(d.wear.live.Load()),
 	}
 	if c := d.chunks.Load(); c != nil {
 		s.Heap += cap(*c)*8 + len(*c)*chunkEntries*16

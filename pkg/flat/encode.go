@@ -79,7 +79,7 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 		return Object{}, e.err
 	}
 	if dict != nil {
-		dict.encode()
+		dict.wear.encoded.Add(1)
 	}
 	return Object{data: data, annex: newAnnex(dict, parts)}, nil
 }

@@ -119,7 +119,7 @@ func NewInformer(lw toolscache.ListerWatcher, o InformerOptions) (*Informer, err
 		clock:       clock.RealClock{},
 		form:        form,
 		engine: watchcache.New(watchcache.Options[object.Object]{
-			Window: o.Window, Values: reader.ValuesOf(form), Dropped: form.Release,
+			Window: o.Window, Values: reader.ValuesOf(form),
 		}),
 		lagged:       o.Lagged,
 		synced:       make(chan struct{}),

@@ -177,7 +177,7 @@ func (in *intake) renewLocked(writes int) {
 		return
 	}
 	in.writes = 0
-	if form := in.informer.form; form.Stale() {
+	if form := in.informer.form; form.Stale(in.informer.engine.Len()) {
 		move := form.Renew()
 		in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return move(i.Value) })
 	}
@@ -222,6 +222,7 @@ func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersio
 		items[n].Value = in.informer.form.Refresh(items[n].Value)
 	}
 	in.informer.engine.Replace(items, revision(resourceVersion))
+	in.renewLocked(renewCheck) // a list may have changed everything
 }
 
 // Bookmark implements ReflectorBookmarkStore.

@@ -215,19 +215,11 @@ func (f *Form) MetadataInto(o Object, into *metav1.ObjectMeta) error {
 	return nil
 }
 
-// Release says that an object has left the store, so that its share of the
-// dictionary can be estimated.
-func (f *Form) Release(o Object) {
-	if dict := f.dict.Load(); dict != nil && o.IsFlat() {
-		dict.Release(o.flat)
-	}
-}
-
 // Stale reports that most of the dictionary serves objects that are gone, so that
-// Renew pays.
-func (f *Form) Stale() bool {
+// Renew pays. Live is how many objects the store has.
+func (f *Form) Stale(live int) bool {
 	dict := f.dict.Load()
-	return dict != nil && dict.Stale()
+	return dict != nil && dict.Stale(live)
 }
 
 // Renew begins a new dictionary, and returns a function that moves an object to it.

@@ -262,8 +262,7 @@ func TestATypeThatFlatRefusesStaysDecoded(t *testing.T) {
 	g.Expect(into).To(Equal(source))
 	into.Labels["b"] = "changed"
 	g.Expect(source.Labels).To(HaveKeyWithValue("b", "c"))
-	g.Expect(f.Stale()).To(BeFalse())
-	f.Release(kept)
+	g.Expect(f.Stale(1)).To(BeFalse())
 	g.Expect(f.Renew()(kept)).To(Equal(kept))
 }
 

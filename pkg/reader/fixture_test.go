@@ -84,7 +84,7 @@ func newEngineStore(g *WithT, example client.Object, decoded bool) engineStore {
 	s := engineStore{WithT: g, form: object.NewForm(object.Options{Type: reflect.TypeOf(example), Decoded: decoded, Verify: true})}
 	g.Expect(s.form.Reason()).NotTo(HaveOccurred())
 	s.engine = watchcache.New(watchcache.Options[object.Object]{
-		Window: 16, Values: reader.ValuesOf(s.form), Dropped: s.form.Release,
+		Window: 16, Values: reader.ValuesOf(s.form),
 	})
 	s.reader = reader.NewEngine(s.engine, s.form)
 	return s

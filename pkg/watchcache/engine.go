@@ -33,9 +33,6 @@ type Options[V any] struct {
 	// always give the same for the same value, and may be called by several goroutines
 	// at once. An engine without indexes needs none.
 	Values func(value V, index string, yield func(string))
-	// Dropped is told of every value that is no longer part of the state. It is
-	// called with the lock held and must not call the engine.
-	Dropped func(value V)
 }
 
 // DefaultWindow is long enough for the bursts that a subscriber meets while it
@@ -45,7 +42,6 @@ const DefaultWindow = 1024
 // Engine keeps the state of a watched source. Make one with New.
 type Engine[V any] struct {
 	values  func(V, string, func(string))
-	dropped func(V)
 	history History[V]
 	begin   time.Time // of the engine's time; zero if it has no history
 
@@ -67,12 +63,8 @@ func New[V any](o Options[V]) *Engine[V] {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
 	}
-	if o.Dropped == nil {
-		o.Dropped = func(V) {}
-	}
 	e := &Engine[V]{
 		values:  o.Values,
-		dropped: o.Dropped,
 		items:   newTree[V](),
 		noting:  map[*notes]struct{}{},
 		indexes: map[string]*index.Postings{},
@@ -144,9 +136,6 @@ func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
 		e.items.Set(event.Item)
 	}
 	e.reindex(e.indexes, &event)
-	if there {
-		e.dropped(previous.Value)
-	}
 	e.window.append(slot[V]{event: event, silent: c.Silent, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
 }
 
@@ -195,10 +184,6 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	e.window.restart(revision)
 	e.forgetLocked()
 	e.snapshot = nil
-	e.items.Scan(func(item Item[V]) bool {
-		e.dropped(item.Value)
-		return true
-	})
 	e.items = fresh
 	e.noteAllLocked()
 	e.complete = true
