@@ -9,7 +9,7 @@
 //	client, err := client.New(env.Config(), client.Options{})
 //
 // The server is made of the same libraries as kube-apiserver: k8s.io/apiserver for handlers, admission and storage,
-// k8s.io/apiextensions-apiserver for custom resources, and etcd itself below. What is missing on purpose are
+// k8s.io/apiextensions-apiserver for custom resources, and etcd's store below. What is missing on purpose are
 // controllers, the scheduler and the kubelet: a Pod that is created stays as it is, and a namespace that is deleted stays
 // in phase Terminating, as with every environment that has only an API server.
 //
@@ -18,6 +18,17 @@
 // Any number of environments can run in one process. Each has an etcd of its own that listens nowhere, a loopback port
 // that the kernel picked, a certificate authority that lives as long as the server, and bearer tokens that nobody else
 // knows. Requests without a known token are answered with 401. Stop closes everything that Start opened.
+//
+// # Memory and disk
+//
+// A suite may write as much as it likes: what has been replaced or deleted is kept for five minutes, as by kube-apiserver,
+// and no longer than until 512 MiB more were written. After that a list of such an old resourceVersion, or a token to
+// continue one, is answered with 410, and the space is used again. It is on disk, in a file in Options.DataDirectory that
+// begins with 5 MiB; the heap holds keys and revisions, and what the watch caches hold.
+//
+// When the disk is full, writes are refused with an error that says so, until there is space again. When it breaks, all
+// requests fail with its error, and so does Stop. Neither ends the process. An environment whose process was killed leaves
+// its folder, and the next process that starts one in the same place removes it.
 //
 // # The watch cache
 //

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
 // Environment is an API server with its etcd in this process. Make one with New. Its methods are safe for concurrent
@@ -18,9 +20,12 @@ import (
 type Environment struct {
 	opts Options
 
+	over chan struct{} // closed when nothing runs any more, by who ended it
+
 	mu      sync.Mutex
-	state   state   // guarded by mu
-	running running // guarded by mu; set in state started
+	state   state                   // guarded by mu
+	running running                 // guarded by mu; set in state up
+	cancel  context.CancelCauseFunc // guarded by mu; set in state starting: ends Start
 }
 
 // state is where an environment is in its life; it never goes back.
@@ -28,13 +33,14 @@ type state int
 
 const (
 	created state = iota
-	started
-	stopped
+	starting
+	up
+	stopped // or about to be
 )
 
 // running are the parts of a started environment.
 type running struct {
-	etcd    *etcd
+	etcd    *etcd.Server
 	serving *serving
 	cert    *certificate
 	users   *tokens
@@ -44,12 +50,13 @@ type running struct {
 
 // New returns an environment that is not started.
 func New(opts Options) *Environment {
-	return &Environment{opts: opts}
+	return &Environment{opts: opts, over: make(chan struct{})}
 }
 
 // Start starts the environment. It returns when the server answers requests, the default namespaces and the Service
 // kubernetes exist, and the CRDs of the options are served; or with an error, after which nothing is left running.
-// Cancelling ctx makes Start give up; a started environment does not depend on it. An environment starts once.
+// Cancelling ctx makes Start give up, and so does Stop, with ErrStopped; a started environment does not depend on ctx. An
+// environment starts once.
 func (e *Environment) Start(ctx context.Context) error {
 	if err := e.opts.validate(); err != nil {
 		return err
@@ -58,20 +65,47 @@ func (e *Environment) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state != created {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if !e.begin(cancel) {
 		return ErrStartedBefore
 	}
 	r, err := e.run(ctx)
 	if err == nil {
 		err = r.install(ctx, append(crds, e.opts.CRDs...))
 	}
-	if err != nil {
-		e.state = stopped
+	if err = e.started(r, err); err != nil {
+		defer close(e.over)
 		return errors.Join(fmt.Errorf("start the environment: %w", err), r.stop(0))
 	}
-	e.state, e.running = started, r
+	return nil
+}
+
+// begin notes that Start is under way, unless it was before. cancel ends it.
+func (e *Environment) begin(cancel context.CancelCauseFunc) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != created {
+		return false
+	}
+	e.state, e.cancel = starting, cancel
+	return true
+}
+
+// started notes how Start has ended: with err, or with what runs, unless Stop was called meanwhile. It returns what Start
+// has to.
+func (e *Environment) started(r running, err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == stopped && !errors.Is(err, ErrStopped) {
+		err = errors.Join(ErrStopped, err) // some clients only say that they were cancelled
+	}
+	e.cancel = nil
+	if err != nil {
+		e.state = stopped
+		return err
+	}
+	e.state, e.running = up, r
 	return nil
 }
 
@@ -83,8 +117,11 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if r.cert, err = newCertificate(); err != nil {
 		return r, err
 	}
-	if r.etcd, err = startEtcd(ctx, e.opts.DataDirectory); err != nil {
+	if r.etcd, err = etcd.Start(e.opts.DataDirectory); err != nil {
 		return r, err
+	}
+	if ctx.Err() != nil { // the next step takes a while, and depends on nothing
+		return r, context.Cause(ctx)
 	}
 	r.users = newTokens()
 	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.cert, r.users); err != nil {
@@ -110,27 +147,34 @@ func (r *running) stop(grace time.Duration) error {
 		errs = append(errs, r.serving.stop(grace))
 	}
 	if r.etcd != nil {
-		errs = append(errs, r.etcd.stop())
+		errs = append(errs, r.etcd.Stop())
 	}
 	return errors.Join(errs...)
 }
 
 // Stop stops the environment, and returns when nothing of it is left: no goroutine, connection, port or file. Requests in
 // flight are cut off, unless the options give them time. It takes up to a second longer when a CRD whose resources were
-// used has just been changed or deleted: the CRD server keeps their old store for that long. Stopping again, or what never
-// started, does nothing.
+// used has just been changed or deleted: the CRD server keeps their old store for that long. A Start that is under way
+// gives up. Stopping again, or what never started, does nothing.
 func (e *Environment) Stop() error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	before := e.state
+	before, r, cancel := e.state, e.running, e.cancel
 	e.state = stopped
-	if before != started {
-		return nil
-	}
-	r := e.running
 	e.running = running{} // its memory can go
-	if err := r.stop(e.opts.StopGracePeriod); err != nil {
-		return fmt.Errorf("stop the environment: %w", err)
+	e.mu.Unlock()
+	switch {
+	case before == up:
+		defer close(e.over)
+		if err := r.stop(e.opts.StopGracePeriod); err != nil {
+			return fmt.Errorf("stop the environment: %w", err)
+		}
+	case before == created:
+		close(e.over)
+	default: // another call ends it
+		if cancel != nil {
+			cancel(ErrStopped)
+		}
+		<-e.over
 	}
 	return nil
 }
@@ -162,7 +206,7 @@ func (e *Environment) AddUser(name string, groups ...string) (*rest.Config, erro
 func (e *Environment) parts() (running, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state != started {
+	if e.state != up {
 		return running{}, ErrNotRunning
 	}
 	return e.running, nil

@@ -24,6 +24,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
@@ -41,6 +42,7 @@ var _ = Describe("an environment", func() {
 	It("runs once, and answers before and after with an error", func(ctx SpecContext) {
 		env := envtest.New(envtest.Options{})
 		Expect(env.Stop()).To(Succeed(), "nothing to stop")
+		Expect(env.Stop()).To(Succeed())
 		Expect(env.Start(ctx)).To(MatchError(envtest.ErrStartedBefore))
 
 		env = envtest.New(envtest.Options{})
@@ -55,6 +57,24 @@ var _ = Describe("an environment", func() {
 		_, err = env.AddUser("jane")
 		Expect(err).To(MatchError(envtest.ErrNotRunning))
 		Expect(env.InstallCRDs(ctx)).To(MatchError(envtest.ErrNotRunning))
+	}, SpecTimeout(patience))
+
+	It("gives up starting when it is stopped", func(ctx SpecContext) {
+		folder, waits := GinkgoT().TempDir(), make(chan struct{})
+		env := envtest.New(envtest.Options{
+			DataDirectory:    folder,
+			CRDs:             []*apiextensionsv1.CustomResourceDefinition{widgetCRD("never.example.com")},
+			StorageDecorator: neverEstablished(sync.OnceFunc(func() { close(waits) })),
+		})
+		started := make(chan error, 1)
+		go func() { started <- env.Start(context.WithoutCancel(ctx)) }()
+		Eventually(ctx, waits).Should(BeClosed())
+		Expect(env.Config()).To(BeNil(), "it does not run yet")
+		Expect(env.Stop()).To(Succeed())
+		Eventually(ctx, started).Should(Receive(MatchError(envtest.ErrStopped)))
+		Expect(os.ReadDir(folder)).To(BeEmpty())
+		Expect(env.Stop()).To(Succeed())
+		Expect(env.Start(ctx)).To(MatchError(envtest.ErrStartedBefore))
 	}, SpecTimeout(patience))
 
 	It("runs beside others, and shares nothing with them", func(ctx SpecContext) {
@@ -110,6 +130,31 @@ func failingFor(name string) envtest.StorageDecorator {
 		}
 		return m.make(m.keyFunc)
 	})
+}
+
+// neverEstablished is the default decorator, except that no definition can be established; tried is called when one is to.
+func neverEstablished(tried func()) envtest.StorageDecorator {
+	return decorated(defaultDecorator(), func(m storeMaker) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := m.make(m.keyFunc)
+		if m.resource.Resource == "customresourcedefinitions" {
+			store = withoutUpdates{store, tried}
+		}
+		return store, destroy, err
+	})
+}
+
+// withoutUpdates is a store that refuses updates.
+type withoutUpdates struct {
+	storage.Interface
+	tried func()
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (s withoutUpdates) GuaranteedUpdate(
+	context.Context, string, runtime.Object, bool, *storage.Preconditions, storage.UpdateFunc, runtime.Object,
+) error {
+	s.tried()
+	return errors.New("updates are refused")
 }
 
 // counting is the default decorator, and counts stores.

@@ -12,6 +12,9 @@ var (
 	// ErrStartedBefore says that Start was called a second time. An environment runs once; make a new one.
 	ErrStartedBefore = errors.New("the environment was started before: make a new one with New")
 
+	// ErrStopped says that Start gave up because Stop was called meanwhile.
+	ErrStopped = errors.New("the environment was stopped while it started")
+
 	// ErrCRDNotEstablished says that the server accepted a CustomResourceDefinition and will not serve it.
 	ErrCRDNotEstablished = errors.New("the CustomResourceDefinition cannot be established")
 )

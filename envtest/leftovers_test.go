@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -17,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -33,6 +36,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		"after a watch": leaveAWatch,
 		"of a definition that was changed right before":      leaveAChangedDefinition,
 		"of a start that was cancelled":                      cancelTheStart,
+		"of a start that was cancelled between its steps":    cancelTheStartAt("pods"),
+		"of a start that was stopped":                        stopTheStart,
 		"of a start that failed at a definition":             failAtADefinition,
 		"of a start that failed at the store of Pods":        failAtAStore("pods"),
 		"of a start that failed at the store of leases":      failAtAStore("leases"),
@@ -93,6 +98,35 @@ func cancelTheStart(ctx context.Context, g *WithT, folder string) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	g.Expect(envtest.New(envtest.Options{DataDirectory: folder}).Start(cancelled)).To(MatchError(context.Canceled))
+}
+
+// cancelTheStartAt cancels when the store of a resource is made. Nothing waits then, and what is made next has to be ended.
+func cancelTheStartAt(resource string) func(context.Context, *WithT, string) {
+	return func(ctx context.Context, g *WithT, folder string) {
+		cancelled, cancel := context.WithCancel(ctx)
+		defer cancel()
+		decorator := decorated(defaultDecorator(), func(m storeMaker) (storage.Interface, factory.DestroyFunc, error) {
+			if m.resource.Resource == resource {
+				cancel()
+			}
+			return m.make(m.keyFunc)
+		})
+		env := envtest.New(envtest.Options{DataDirectory: folder, StorageDecorator: decorator})
+		g.Expect(env.Start(cancelled)).To(MatchError(context.Canceled))
+	}
+}
+
+func stopTheStart(ctx context.Context, g *WithT, folder string) {
+	waits, started := make(chan struct{}), make(chan error, 1)
+	env := envtest.New(envtest.Options{
+		DataDirectory:    folder,
+		CRDs:             []*apiextensionsv1.CustomResourceDefinition{widgetCRD("never.example.com")},
+		StorageDecorator: neverEstablished(sync.OnceFunc(func() { close(waits) })),
+	})
+	go func() { started <- env.Start(ctx) }()
+	g.Eventually(waits).WithContext(ctx).Should(BeClosed())
+	g.Expect(env.Stop()).To(Succeed())
+	g.Eventually(started).WithContext(ctx).Should(Receive(MatchError(envtest.ErrStopped)))
 }
 
 func failAtADefinition(ctx context.Context, g *WithT, folder string) {

@@ -29,6 +29,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
@@ -182,10 +183,10 @@ func (p *taps) key(t *testing.T) string {
 // etcdStation asks etcd itself, by function calls as the stores do.
 func etcdStation(ctx context.Context, t *testing.T, env *Environment, taps *taps) station {
 	t.Helper()
-	etcd := env.running.etcd.client()
-	t.Cleanup(func() { closeClient(etcd) })
+	client := env.running.etcd.Client()
+	t.Cleanup(func() { etcd.CloseClient(client) })
 	key := registryPrefix + taps.key(t)
-	changes := etcd.Watch(ctx, key)
+	changes := client.Watch(ctx, key)
 	return station{
 		name: "etcd",
 		next: func(ctx context.Context) (passage, error) {
@@ -204,7 +205,7 @@ func etcdStation(ctx context.Context, t *testing.T, env *Environment, taps *taps
 			return passage{change, strconv.FormatInt(event.Kv.ModRevision, 10)}, nil
 		},
 		read: func(ctx context.Context) (string, error) {
-			response, err := etcd.KV.Get(ctx, key)
+			response, err := client.KV.Get(ctx, key)
 			if err != nil || len(response.Kvs) == 0 {
 				return absent, err
 			}

@@ -13,15 +13,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	etcdversion "go.etcd.io/etcd/api/v3/version"
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
-	"k8s.io/apiserver/pkg/storage"
-	storagefeature "k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
@@ -29,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
 const (
@@ -40,12 +38,6 @@ const (
 	// "deploy" means.
 	builtinPriority = 17800
 	maxVersions     = 100
-
-	// hookInterval is short, because nearly all hooks are done when they are first looked at.
-	hookInterval = time.Millisecond
-
-	// hookPatience is far above what hooks take, and bounds Stop if one of them hangs.
-	hookPatience = 30 * time.Second
 )
 
 // server is the API server of one environment: k8s.io/apiserver's generic server with the CRD server's handlers and the
@@ -61,12 +53,13 @@ type server struct {
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	run      context.Context
 	cancel   context.CancelFunc // ends run
-	started  bool               // hooks run
+	started  bool               // hooks ran
+	patience time.Duration      // with hooks, when the server stops
 }
 
 // newServer puts the parts together; start runs them. pair and tokens are the server's identity and its users.
-func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, users *tokens) (_ *server, err error) {
-	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{})}
+func newServer(opts Options, storage *etcd.Server, listener *serving, cert *certificate, users *tokens) (_ *server, err error) {
+	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{}), patience: hookPatience}
 	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer func() {
 		if err != nil {
@@ -82,7 +75,7 @@ func newServer(opts Options, etcd *etcd, listener *serving, cert *certificate, u
 	if err != nil {
 		return nil, err
 	}
-	stores := &stores{etcd: etcd, decorate: decorate, checks: s.checks}
+	stores := &stores{etcd: storage, decorate: decorate, checks: s.checks}
 	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
 	// only if they ran.
 	kinds, err := builtin.New(builtinOptions{stores})
@@ -107,11 +100,6 @@ func (s *server) abandon() {
 	if s.loopback != nil {
 		s.loopback.requests.refuse()
 	}
-}
-
-// learnProgress tells apiserver's storage about etcd once per process; see progressClient.
-func learnProgress(ctx context.Context) {
-	storagefeature.DefaultFeatureSupportChecker.CheckClient(ctx, progressClient{etcdversion.Version}, storage.RequestWatchProgress)
 }
 
 // config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
@@ -182,14 +170,16 @@ func (s *server) build(
 			AuthResolverWrapper:  webhookAuthentication(&config.Config),
 		},
 	}
-	crds, err := crdConfig.Complete().New(genericapiserver.NewEmptyDelegate())
+	crds, err := newCRDServer(&crdConfig)
 	if err != nil {
-		return nil, fmt.Errorf("create the server for custom resources: %w", err)
+		return nil, err
 	}
 	generic := crds.GenericAPIServer
 	generic.AggregatedLegacyDiscoveryGroupManager = catalogSource{newCatalog(crdserver.Codecs), aggregated.BuiltinSource}
 	installDiscovery(generic, s.catalog)
 	if err := installBuiltin(generic, kinds.Groups); err != nil {
+		s.cancel()
+		generic.RunPostStartHooks(s.run) // the controllers end only if they ran
 		generic.Destroy()
 		return nil, err
 	}
@@ -224,7 +214,7 @@ func (s *server) start(ctx context.Context, pair *certificate) error {
 	generic := s.crds.GenericAPIServer
 	s.serving.serve(generic.Handler, pair.pair)
 
-	// The informers list while the OpenAPI documents are built; the hook that looks for them polls, and finds them synced.
+	// The informers list while the OpenAPI documents are built.
 	s.crds.Informers.Start(s.run.Done())
 	s.loopback.informers.Start(s.run.Done())
 	generic.PrepareRun()
@@ -236,7 +226,7 @@ func (s *server) start(ctx context.Context, pair *certificate) error {
 	}
 	generic.RunPostStartHooks(s.run)
 	s.started = true
-	return s.waitForHooks(ctx)
+	return waitForHooks(ctx, s.crds)
 }
 
 // whileRunning returns a context that also ends when the server stops, with ErrNotRunning as its cause. The function ends
@@ -250,44 +240,14 @@ func (s *server) whileRunning(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// waitForHooks returns when every hook is done. The generic server tells of that through its health checks alone.
-func (s *server) waitForHooks(ctx context.Context) error {
-	ticker := time.NewTicker(hookInterval)
-	defer ticker.Stop()
-	for {
-		name := s.pendingHook()
-		if name == "" {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", name, context.Cause(ctx))
-		}
-	}
-}
-
-// pendingHook names a hook that is not done, or is empty.
-func (s *server) pendingHook() string {
-	for _, check := range s.crds.GenericAPIServer.HealthzChecks() {
-		if strings.HasPrefix(check.Name(), "poststarthook/") && check.Check(nil) != nil {
-			return check.Name()
-		}
-	}
-	return ""
-}
-
-// stop ends everything that start began, in the order in which it depends on each other. Requests get grace to end.
+// stop ends everything that was begun, in the order in which it depends on each other, and goes on if a part of it does not
+// end. Requests get grace to end.
 func (s *server) stop(grace time.Duration) error {
-	if s.started {
-		// A hook that is cancelled ends the process, so that a server that failed to start has to finish first.
-		ctx, cancel := context.WithTimeout(context.Background(), hookPatience)
-		defer cancel()
-		if err := s.waitForHooks(ctx); err != nil {
-			return err
-		}
-	}
 	s.cancel()
+	if !s.started {
+		s.crds.GenericAPIServer.RunPostStartHooks(s.run) // the CRD server's controllers end only if they ran
+	}
+	hooks := s.awaitHooks()
 	s.loopback.informers.Shutdown()
 	s.crds.Informers.Shutdown()
 	s.loopback.close()
@@ -296,7 +256,7 @@ func (s *server) stop(grace time.Duration) error {
 	s.custom.refuse() // before the CRD server destroys those that it knows of
 	s.crds.GenericAPIServer.Destroy()
 	s.custom.close(releasePatience)
-	return errors.Join(err, s.checks.err())
+	return errors.Join(hooks, err, s.checks.err())
 }
 
 // restConfig is a client configuration for the server.

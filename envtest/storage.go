@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
 const (
@@ -35,7 +36,7 @@ var crdResource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resourc
 
 // stores makes the stores of one server.
 type stores struct {
-	etcd     *etcd
+	etcd     *etcd.Server
 	decorate StorageDecorator
 	checks   *consistency // nil if it is not checked
 }
@@ -45,18 +46,18 @@ func (s *stores) plain(
 	config *storagebackend.ConfigForResource, resourcePrefix string, _ func(runtime.Object) (string, error),
 	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
-	client := s.etcd.client()
+	client := s.etcd.Client()
 	versioner := storage.APIObjectVersioner{}
 	store, err := etcd3.New(client, nil, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
 		config.GroupResource, identity.NewEncryptCheckTransformer(), config.LeaseManagerConfig,
 		etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
-		closeClient(client)
+		etcd.CloseClient(client)
 		return nil, nil, fmt.Errorf("create the store of %s: %w", config.GroupResource, err)
 	}
 	return store, sync.OnceFunc(func() {
 		store.Close()
-		closeClient(client)
+		etcd.CloseClient(client)
 	}), nil
 }
 

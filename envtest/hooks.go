@@ -1,0 +1,80 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+const (
+	// crdSyncedHook is done when the CRD server knows the definitions.
+	crdSyncedHook = "crd-informer-synced"
+
+	// hookInterval is short, because nearly all hooks are done when they are first looked at.
+	hookInterval = time.Millisecond
+
+	// hookPatience is far above what hooks take when they are cancelled, and bounds Stop if one of them hangs.
+	hookPatience = 10 * time.Second
+)
+
+// newCRDServer makes the CRD server, with one of its hooks replaced: the one that waits for its informer polls, and fails
+// when it is cancelled; and a hook that fails ends the process.
+func newCRDServer(config *crdserver.Config) (*crdserver.CustomResourceDefinitions, error) {
+	disabled := config.GenericConfig.DisabledPostStartHooks // the server asks it whenever a hook is added
+	disabled.Insert(crdSyncedHook)
+	crds, err := config.Complete().New(genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("create the server for custom resources: %w", err)
+	}
+	disabled.Delete(crdSyncedHook)
+	err = crds.GenericAPIServer.AddPostStartHook(crdSyncedHook, func(ctx genericapiserver.PostStartHookContext) error {
+		crds.Informers.WaitForCacheSync(ctx.Done())
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add hook %s: %w", crdSyncedHook, err)
+	}
+	return crds, nil
+}
+
+// waitForHooks returns when every hook is done. The generic server tells of that through its health checks alone.
+func waitForHooks(ctx context.Context, crds *crdserver.CustomResourceDefinitions) error {
+	ticker := time.NewTicker(hookInterval)
+	defer ticker.Stop()
+	for {
+		pending := pendingHooks(crds)
+		if len(pending) == 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", strings.Join(pending, ", "), context.Cause(ctx))
+		}
+	}
+}
+
+// pendingHooks names the hooks that are not done.
+func pendingHooks(crds *crdserver.CustomResourceDefinitions) []string {
+	var pending []string
+	for _, check := range crds.GenericAPIServer.HealthzChecks() {
+		if strings.HasPrefix(check.Name(), "poststarthook/") && check.Check(nil) != nil {
+			pending = append(pending, check.Name())
+		}
+	}
+	return pending
+}
+
+// awaitHooks waits for the hooks of a server that was cancelled, with patience.
+func (s *server) awaitHooks() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
+	defer cancel()
+	return waitForHooks(ctx, s.crds)
+}
