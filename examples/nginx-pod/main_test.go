@@ -14,7 +14,7 @@ import (
 
 const want = `added: nginx
 got: nginx with image nginx:1.29
-not in this cache: Pod "another" not found
+not in this cache: Pod "another" not found in the cache, which holds only what matches the field selector "metadata.name=nginx"
 updated: labels map[tier:front], before map[]
 deleted: nginx
 `

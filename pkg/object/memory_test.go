@@ -43,7 +43,7 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 				took -= held()
 			}
 			t.Logf("%d bytes each, the heap says %d", said/n, took/n)
-			g.Expect(float64(said)/float64(took)).To(BeNumerically("~", 1, 0.4))
+			g.Expect(float64(said) / float64(took)).To(BeNumerically("~", 1, 0.4))
 			runtime.KeepAlive(&decoded)
 			runtime.KeepAlive(&kept)
 			runtime.KeepAlive(f)
