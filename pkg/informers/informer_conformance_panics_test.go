@@ -179,6 +179,30 @@ func TestInformerKeepsAnObjectThatAnIndexFunctionPanicsAt(t *testing.T) {
 	})
 }
 
+// TestInformerListsAnewAfterATransformHasPanicked: the Reflector is at that, and begins again.
+func TestInformerListsAnewAfterATransformHasPanicked(t *testing.T) {
+	panics := goOnAfterPanics(t)
+	eachInformer(t, setting{}, func(r *rig) {
+		broken := true
+		r.Expect(r.informer.SetTransform(func(obj any) (any, error) {
+			if broken && describe(obj) == "ns/a=2" {
+				broken = false
+				panic("at " + describe(obj))
+			}
+			return obj, nil
+		})).To(Succeed())
+		h := &recording{}
+		r.handle(h)
+		r.server.put(configMap("ns/a", "1"))
+		r.start()
+		h.take()
+		r.server.put(configMap("ns/a", "2"), configMap("ns/b", "1"))
+		r.elapse(time.Minute)
+		r.Expect(panics.take()).To(Equal([]string{"at ns/a=2"}))
+		r.Expect(h.take()).To(ConsistOf("update ns/a=1>2", "add ns/b=1"))
+	})
+}
+
 // TestAPanicIsReportedBeforeTheProcessEnds: as it is by default, in the goroutines of ours that
 // run a user's functions and are not one of client-go's.
 func TestAPanicIsReportedBeforeTheProcessEnds(t *testing.T) {
