@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,9 @@ type Codec struct {
 // compiled remembers the outcome of For for each type: a Codec or an error. Both are immutable
 // and depend on the type alone.
 var compiled sync.Map // reflect.Type -> func() (*Codec, error)
+
+// fingerprints counts the codecs, so that each has another fingerprint than the 255 before it.
+var fingerprints atomic.Uint32
 
 // For returns the codec of t, a struct type or a pointer to one. It is compiled at the first
 // call. The error is an *UnsupportedError if objects of the type cannot be kept without loss.
@@ -52,7 +56,7 @@ func compile(t reflect.Type) (*Codec, error) {
 	if t.Kind() != reflect.Struct || isSpecial(t) {
 		return nil, c.refuse("", "not an API object: it must be a struct")
 	}
-	codec := &Codec{typ: t, pointer: reflect.PointerTo(t), fingerprint: byte(maphash.String(seed(), t.PkgPath()+"."+t.Name()))}
+	codec := &Codec{typ: t, pointer: reflect.PointerTo(t), fingerprint: byte(fingerprints.Add(1))}
 	codec.encoders.New = func() any { return newEncoder(codec) }
 	if t == reflect.TypeFor[unstructured.Unstructured]() {
 		codec.flags = flagMetadata | flagContent
@@ -187,27 +191,20 @@ func (c *Codec) Encode(obj any, dict *Dictionary) (Object, error) {
 //
 // The error is ErrWrongType or ErrCorrupt; into is then in an undefined but valid state.
 func (c *Codec) Decode(o Object, into any) error {
-	_, err := c.DecodeSized(o, into)
-	return err
-}
-
-// DecodeSized is Decode. It also returns an estimate of the bytes of memory that into and what it
-// refers to take, without the strings, which stand in the memory of the Object.
-func (c *Codec) DecodeSized(o Object, into any) (int, error) {
 	p, err := c.memory(into)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var d decoder
 	if !d.open(o) || d.flags != c.flags || d.fingerprint != c.fingerprint {
-		return 0, c.wrong(o)
+		return c.wrong(o)
 	}
 	if c.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		u.Object = nil
 		d.skipHead()
 		d.document(&u.Object)
-		return c.sized(&d)
+		return d.finish()
 	}
 	var slabs slabTable
 	slabs.fill(d.counts)
@@ -217,12 +214,7 @@ func (c *Codec) DecodeSized(o Object, into any) (int, error) {
 		d.structure(metadataPlan(), unsafe.Add(p, c.meta))
 	}
 	d.structure(c.fields, p)
-	return c.sized(&d)
-}
-
-// sized returns what d has used of its budget.
-func (c *Codec) sized(d *decoder) (int, error) {
-	return int(c.typ.Size()) + leastBudget - d.budget, d.finish()
+	return d.finish()
 }
 
 // Reencode returns o encoded with dict, to move it there from another dictionary.

@@ -54,14 +54,9 @@ type encoder struct {
 	seed    maphash.Seed
 	slabs   slabCounts
 	inlined inlined
-	// outgrown says that the object turned out to be large, and is to be written again, in parts.
-	outgrown bool
-	inParts  bool     // it is written in parts
-	parts    []string // those that are complete
-	text     []byte   // one that is not
-	open     int      // the number of that
-	pairs    pairStack
-	scratch  resource.Quantity // a map value, to have an address
+	pairs   pairStack
+	scratch resource.Quantity // a map value, to have an address
+	split   splitter
 }
 
 // newEncoder returns an encoder for the objects of c.
@@ -69,25 +64,7 @@ func newEncoder(c *Codec) *encoder { return &encoder{codec: c} }
 
 // object encodes the object at p.
 func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
-	data := e.attempt(p, dict, false)
-	if e.outgrown {
-		data = e.attempt(p, dict, true)
-	}
-	parts := e.parts
-	e.dict, e.parts = nil, nil
-	if e.err != nil {
-		return Object{}, e.err
-	}
-	if dict != nil {
-		dict.wear.encoded.Add(1)
-	}
-	return Object{data: data, annex: newAnnex(dict, parts)}, nil
-}
-
-// attempt encodes the object at p, in parts or not.
-func (e *encoder) attempt(p unsafe.Pointer, dict *Dictionary, inParts bool) string {
 	e.reset(dict)
-	e.inParts = inParts
 	if e.codec.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		e.owner = e.contentOwner(u)
@@ -101,10 +78,15 @@ func (e *encoder) attempt(p unsafe.Pointer, dict *Dictionary, inParts bool) stri
 		}
 		e.structure(e.codec.fields, p)
 	}
-	if e.outgrown {
-		return ""
+	data, parts := e.result()
+	e.dict, e.split.parts = nil, nil
+	if e.err != nil {
+		return Object{}, e.err
 	}
-	return e.result()
+	if dict != nil {
+		dict.wear.encoded.Add(1)
+	}
+	return Object{data: data, annex: newAnnex(dict, parts)}, nil
 }
 
 // reset prepares for the next object.
@@ -112,7 +94,6 @@ func (e *encoder) reset(dict *Dictionary) {
 	e.dict, e.owner = dict, 0
 	e.buf = e.buf[:0]
 	e.private, e.noscan, e.strings, e.charged, e.depth, e.err = 0, 0, 0, 0, 0, nil
-	e.outgrown, e.parts, e.text = false, nil, e.text[:0]
 	e.seed = seed()
 	if dict != nil {
 		e.seed = dict.seed
@@ -120,34 +101,35 @@ func (e *encoder) reset(dict *Dictionary) {
 	e.inlined.reset()
 	e.slabs.reset()
 	e.pairs.reset()
+	e.split.reset()
 }
 
-// result puts the header before what was written and returns both as immutable bytes.
-func (e *encoder) result() string {
+// result puts the header before what was written and returns both as immutable bytes, and the
+// parts of a large object.
+func (e *encoder) result() (data string, parts []string) {
 	if e.charged > leastBudget {
 		e.refuse("it takes too much memory")
 	}
 	if e.err != nil {
-		return ""
+		return "", nil
 	}
 	end := e.slabBlock()
 	head := append(e.head[:0], e.codec.flags, e.codec.fingerprint)
 	head = binary.AppendUvarint(head, uint64(min(e.noscan, largestChunk)))
 	head = binary.AppendUvarint(head, uint64(min(e.strings, largestHeaders)))
 	head = append(head, e.buf[end:]...)
-	if len(head)+end > pinLimit && !e.inParts && e.private > 0 {
-		e.outgrow()
-		return ""
+	e.buf = e.buf[:end]
+	if e.split.parts != nil || len(head)+end > pinLimit {
+		e.buf = e.split.split(e.buf)
 	}
-	e.closePart()
 	var b strings.Builder
-	b.Grow(len(head) + end)
+	b.Grow(len(head) + len(e.buf))
 	b.Write(head)
-	b.Write(e.buf[:end])
+	b.Write(e.buf)
 	if cap(e.buf) > 1<<20 {
 		e.buf = nil // one huge object must not make a pooled buffer huge
 	}
-	return b.String()
+	return b.String(), e.split.take()
 }
 
 // refuse notes the first reason why this object cannot be encoded.
@@ -157,12 +139,9 @@ func (e *encoder) refuse(reason string) {
 	}
 }
 
-// enter goes one level deeper; it returns false when that is too deep, or makes no sense any more.
+// enter goes one level deeper; it returns false when that is too deep.
 func (e *encoder) enter() bool {
 	e.depth++
-	if e.outgrown {
-		return false
-	}
 	if e.depth <= maxDepth {
 		return true
 	}

@@ -49,7 +49,7 @@ func (e *encoder) contentHead(u *unstructured.Unstructured) {
 // contentStrings writes v as a map of strings if it is one.
 func (e *encoder) contentStrings(v any) bool {
 	m, ok := v.(map[string]any)
-	if !ok || m == nil || e.crowded(len(m)) {
+	if !ok || m == nil {
 		return false
 	}
 	at := len(e.pairs.all)
@@ -162,7 +162,7 @@ func (e *encoder) contentObject(m map[string]any) {
 
 // contentPairs writes the pairs of a map, except the one at skip if it is not empty.
 func (e *encoder) contentPairs(m map[string]any, skip string) {
-	if e.crowded(len(m)) || !e.enter() {
+	if !e.enter() {
 		return
 	}
 	start := len(e.pairs.all)

@@ -65,9 +65,6 @@ func insertionSort(pairs []pair) {
 
 // stringMap writes a map of strings that is not nil.
 func (e *encoder) stringMap(m map[string]string) {
-	if e.crowded(len(m)) {
-		return
-	}
 	at := len(e.pairs.all)
 	for k, v := range m {
 		e.pairs.all = append(e.pairs.all, pair{key: k, text: v})
@@ -118,9 +115,6 @@ func (e *encoder) anyMap(t *plan, p unsafe.Pointer) {
 	}
 	start, before := len(e.buf), e.private
 	m := reflect.NewAt(t.typ, p).Elem()
-	if e.crowded(m.Len()) {
-		return
-	}
 	keys := m.MapKeys()
 	slices.SortFunc(keys, compareKeys)
 	e.uvarint(uint64(len(keys)) << 1)

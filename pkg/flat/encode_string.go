@@ -32,13 +32,6 @@ func (e *encoder) string(s string) {
 		e.inline(s)
 		return
 	}
-	if len(s) > longestEntry && !e.inParts {
-		e.outgrow()
-	}
-	if e.outgrown {
-		e.inline("")
-		return
-	}
 	h := maphash.String(e.seed, s)
 	if e.dict != nil {
 		if id, ok := e.dict.find(h, s); ok {
@@ -50,18 +43,14 @@ func (e *encoder) string(s string) {
 		return
 	}
 	e.private++
-	if e.inParts {
-		at := e.apart(s)
+	if len(s) > pinLimit {
+		at := e.split.apart(s)
 		e.uvarint(uint64(at)<<2 | 2)
 		e.inlined.add(h, at, 0, 0)
 		return
 	}
-	if len(e.buf)+len(s) > pinLimit {
-		e.outgrow()
-		e.inline("")
-		return
-	}
 	at := len(e.buf)
+	e.split.mention(at)
 	e.inline(s)
 	e.inlined.add(h, at, len(e.buf)-len(s), len(s))
 }
@@ -71,6 +60,9 @@ func (e *encoder) string(s string) {
 func (e *encoder) reference(h uint64, s string) bool {
 	if x := e.inlined.find(h); x != nil && e.inlinedText(x) == s {
 		e.private++
+		if x.len > 0 {
+			e.split.mention(len(e.buf))
+		}
 		e.uvarint(uint64(x.at)<<2 | 2)
 		return true
 	}
@@ -170,8 +162,8 @@ type inlinedSlot struct {
 	hash  uint64
 	epoch uint32 // of the object that it belongs to
 	at    uint32 // where its length stands, as references say it
-	start uint32 // where its bytes stand, if not in a part
-	len   uint32
+	start uint32 // where its bytes stand
+	len   uint32 // 0 if that is in a part
 }
 
 // reset forgets all.
@@ -200,8 +192,8 @@ func (l *inlined) find(h uint64) *inlinedSlot {
 
 // inlinedText returns the string that x remembers.
 func (e *encoder) inlinedText(x *inlinedSlot) string {
-	if e.inParts {
-		return e.apartAt(int(x.at))
+	if x.len == 0 {
+		return e.split.at(int(x.at))
 	}
 	return stringOf(e.buf[x.start : x.start+x.len])
 }

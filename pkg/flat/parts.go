@@ -5,15 +5,16 @@ package flat
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"unsafe"
 )
 
 // The strings of a decoded object stand in the memory of the flat one, and whoever keeps one
 // keeps all of that memory. So no memory that strings stand in is larger than pinLimit, except
-// that of one long string. An Object that would be larger is written in parts: its strings stand
-// inline in no more than pinLimit bytes each, the long ones singly, and its own bytes have
-// references to them. A reader has nothing to copy either way.
+// that of one long string. An Object that would be larger has parts: its strings stand inline in
+// these, long ones singly, and its own bytes have references to them. So a reader has nothing to
+// copy either way.
 
 const (
 	// pinLimit is how much memory a string of a decoded object keeps at most, apart from its own.
@@ -23,67 +24,113 @@ const (
 	// longString is the length above which a string stands alone, so that little room of a part,
 	// or of an arena of a dictionary, is left unused.
 	longString = pinLimit / 4
-	// manyPairs is a number of pairs in a map that make an object large.
-	manyPairs = 128
 	// boxedTogether is how many string headers of a large object share an allocation.
 	boxedTogether = 16
 )
 
-// outgrow ends the attempt to write an object without parts.
-func (e *encoder) outgrow() {
-	e.outgrown = true
-	e.dict = nil // what is written from now on is not whole, and must not get into it
+// splitter makes the parts of an object that turns out to be large.
+type splitter struct {
+	mentions []mention // in the order of their places
+	parts    []string  // those that are complete, with a place for the open one
+	text     []byte    // the open part
+	open     int       // its number, if there is any text
+	body     []byte    // a buffer
 }
 
-// crowded says whether to write a map of n pairs makes no sense: the object has outgrown. It has
-// with one of many pairs, which are to be put in order once.
-func (e *encoder) crowded(n int) bool {
-	if n > manyPairs && !e.inParts {
-		e.outgrow()
+// mention is a place in the body where a string stands inline, or a reference to such a one.
+type mention struct {
+	place int
+	at    int // where the string stands in the parts
+}
+
+// mention notes that a string stands inline, or is referred to, at that place of the body.
+func (s *splitter) mention(place int) { s.mentions = append(s.mentions, mention{place: place}) }
+
+// reset prepares for the next object.
+func (s *splitter) reset() {
+	s.mentions, s.parts, s.text = s.mentions[:0], nil, s.text[:0]
+	if cap(s.body) > 1<<20 || cap(s.mentions) > 1<<16 {
+		s.body, s.mentions = nil, nil
 	}
-	return e.outgrown
 }
 
-// apart writes s into the parts and returns its position there, counted from 1.
-func (e *encoder) apart(s string) int {
-	if len(s) > longString {
+// apart writes a string into the parts and returns its position there, counted from 1.
+func (s *splitter) apart(text string) int {
+	if len(text) > longString {
 		var b strings.Builder
-		b.Grow(binary.MaxVarintLen64 + len(s))
-		var head [binary.MaxVarintLen64]byte
-		b.Write(binary.AppendUvarint(head[:0], uint64(len(s))<<2))
-		b.WriteString(s)
-		e.parts = append(e.parts, b.String())
-		return (len(e.parts)-1)<<partBits + 1
+		var length [binary.MaxVarintLen64]byte
+		head := binary.AppendUvarint(length[:0], uint64(len(text))<<2)
+		b.Grow(len(head) + len(text))
+		b.Write(head)
+		b.WriteString(text)
+		s.parts = append(s.parts, b.String())
+		return (len(s.parts)-1)<<partBits + 1
 	}
-	if len(e.text)+len(s)+2 > pinLimit {
-		e.closePart()
+	if len(s.text)+len(text)+2 > pinLimit {
+		s.close()
 	}
-	if len(e.text) == 0 {
-		e.open = len(e.parts)
-		e.parts = append(e.parts, "")
+	if len(s.text) == 0 {
+		s.open = len(s.parts)
+		s.parts = append(s.parts, "")
 	}
-	at := len(e.text)
-	e.text = append(binary.AppendUvarint(e.text, uint64(len(s))<<2), s...)
-	return e.open<<partBits + at + 1
+	at := len(s.text)
+	s.text = append(binary.AppendUvarint(s.text, uint64(len(text))<<2), text...)
+	return s.open<<partBits + at + 1
 }
 
-// closePart ends the part that short strings are written to.
-func (e *encoder) closePart() {
-	if len(e.text) > 0 {
-		e.parts[e.open] = string(e.text)
-		e.text = e.text[:0]
+// close completes the open part.
+func (s *splitter) close() {
+	if len(s.text) > 0 {
+		s.parts[s.open] = string(s.text)
+		s.text = s.text[:0]
 	}
 }
 
-// apartAt returns the string that apart wrote to a position.
-func (e *encoder) apartAt(at int) string {
+// take returns the parts; nil if there are none.
+func (s *splitter) take() []string {
+	s.close()
+	parts := s.parts
+	s.parts = nil
+	return parts
+}
+
+// at returns the string that apart wrote to a position.
+func (s *splitter) at(at int) string {
 	n := (at - 1) >> partBits
-	part := e.parts[n]
-	if n == e.open && len(e.text) > 0 {
-		part = stringOf(e.text)
+	part := s.parts[n]
+	if n == s.open && len(s.text) > 0 {
+		part = stringOf(s.text)
 	}
-	s, _ := inlineAt(part, uint64(at-1)&(pinLimit-1))
-	return s
+	text, _ := inlineAt(part, uint64(at-1)&(pinLimit-1))
+	return text
+}
+
+// split moves the strings that were mentioned out of a body into the parts and returns the body
+// with references to them. Its memory is used again.
+func (s *splitter) split(body []byte) []byte {
+	short, from := s.body[:0], 0
+	for i := range s.mentions {
+		m := &s.mentions[i]
+		short = append(short, body[from:m.place]...)
+		h, size := binary.Uvarint(body[m.place:])
+		from = m.place + size
+		if h&3 == 0 {
+			text := body[from : from+int(h>>2)]
+			from += len(text)
+			m.at = s.apart(stringOf(text))
+		} else {
+			m.at = s.moved(int(h >> 2))
+		}
+		short = binary.AppendUvarint(short, uint64(m.at)<<2|2)
+	}
+	s.body = body[:0]
+	return append(short, body[from:]...)
+}
+
+// moved returns where the string that stood at a place of the body is now.
+func (s *splitter) moved(place int) int {
+	i, _ := slices.BinarySearchFunc(s.mentions, place, func(m mention, place int) int { return m.place - place })
+	return s.mentions[i].at
 }
 
 // stringAt returns the string that a reference with that position means.

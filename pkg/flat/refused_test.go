@@ -120,6 +120,25 @@ func TestWrongTypes(t *testing.T) {
 	}
 }
 
+// TestTypesAreToldApart: no two of the types that a program begins to use one after the other have
+// the same fingerprint.
+func TestTypesAreToldApart(t *testing.T) {
+	codecs, objects := make([]*flat.Codec, 100), make([]flat.Object, 100)
+	for i := range codecs {
+		typ := reflect.StructOf([]reflect.StructField{{Name: fmt.Sprint("Field", i), Type: reflect.TypeFor[string]()}})
+		codecs[i] = codecFor(t, typ)
+		objects[i] = mustEncode(t, codecs[i], reflect.New(typ).Interface(), nil)
+	}
+	for i, o := range objects {
+		for j, c := range codecs {
+			err := c.Decode(o, reflect.New(c.Type()).Interface())
+			if i == j && err != nil || i != j && !errors.Is(err, flat.ErrWrongType) {
+				t.Fatalf("an object of type %d with the codec of type %d: %v", i, j, err)
+			}
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestVerifyFindsChanges(t *testing.T) {

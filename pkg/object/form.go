@@ -98,16 +98,16 @@ func (f *Form) CopyInto(o Object, into runtime.Object) error {
 	if have := f.typ; have != reflect.TypeOf(into) {
 		return typeError(have, into)
 	}
-	_, err := f.decode(o, into)
-	return err
+	return f.decode(o, into)
 }
 
-// decode makes an object of a flat one, and returns how much memory it takes without its strings.
-func (f *Form) decode(o Object, into any) (bytes int, err error) {
-	if bytes, err = f.codec.DecodeSized(o.flat, into); err == nil {
-		ownNames(into)
+// decode makes an object of a flat one.
+func (f *Form) decode(o Object, into any) error {
+	if err := f.codec.Decode(o.flat, into); err != nil {
+		return err
 	}
-	return bytes, err
+	ownNames(into)
+	return nil
 }
 
 // holds reports whether o is of the type of like.
@@ -149,12 +149,11 @@ func (f *Form) Shared(o Object) (any, error) {
 	if made, ok := f.shared.find(o.flat); ok {
 		return made, nil
 	}
-	made := reflect.New(f.typ.Elem()).Interface()
-	bytes, err := f.decode(o, made)
+	made, err := f.Materialize(o)
 	if err != nil {
 		return nil, err
 	}
-	return f.shared.keep(o.flat, made, bytes), nil
+	return f.shared.keep(o.flat, made), nil
 }
 
 // Materialize returns an object of which nothing else is made: for a decoded one
@@ -164,8 +163,7 @@ func (f *Form) Materialize(o Object) (any, error) {
 		return o.decoded, nil
 	}
 	made := reflect.New(f.typ.Elem()).Interface()
-	_, err := f.decode(o, made)
-	return made, err
+	return made, f.decode(o, made)
 }
 
 // MaterializeBeside is Materialize beside another object, and like is that one

@@ -24,7 +24,7 @@ type shared struct {
 	mu    sync.Mutex // guards all fields
 	dict  *flat.Dictionary
 	made  map[flat.Identity]any // of objects of dict alone
-	bytes int                   // that these take, those of the flat objects included
+	bytes int                   // that these take, with their strings
 }
 
 // begin lets go of all, and takes in objects of dict from now on. What was made of an
@@ -46,15 +46,14 @@ func (s *shared) find(o flat.Object) (any, bool) {
 	return made, ok
 }
 
-// keep returns what is to be shared of o: made, which takes so many bytes beside those of
-// o, unless another goroutine was quicker.
-func (s *shared) keep(o flat.Object, made any, bytes int) any {
+// keep returns what is to be shared of o: made, unless another goroutine was quicker.
+func (s *shared) keep(o flat.Object, made any) any {
+	bytes := MemoryOf(made)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if other, ok := s.made[o.Identity()]; ok {
 		return other
 	}
-	bytes += o.Size()
 	if bytes > sharedBytes || o.Dictionary() != s.dict {
 		return made
 	}
