@@ -13,7 +13,7 @@
 //	└────────────── envtest ───────────┘    └────────────────── pkg/cache ─────────────────┘
 //
 // The pages in docs say how the parts are used (cache.md, options.md, differences.md,
-// envtest.md), and how they work: design.md, pipeline.md, flat.md, engine.md, index.md.
+// envtest.md, when-something-is-wrong.md), and how they work: design.md, pipeline.md, flat.md, engine.md, index.md.
 //
 // # Packages
 //
