@@ -6,8 +6,8 @@
 //
 //	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]... [-watch-cache tarn|upstream|none]
 //
-// It writes the kubeconfig, prints how to use it, and runs until it is interrupted. Then it removes the kubeconfig and
-// leaves nothing behind.
+// It writes the kubeconfig, prints how to use it, and runs until it is interrupted, or its terminal is closed. Then it
+// removes the kubeconfig and leaves nothing behind. If it is killed, its next start removes what is left.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/internal/kubeconfig"
 	"github.com/tarn-dev/tarn/internal/program"
 )
 
@@ -50,10 +50,15 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
-	if err := writeKubeConfig(env, parsed.kubeconfig); err != nil {
+	data, err := env.KubeConfig()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(parsed.kubeconfig)) }()
+	remove, err := kubeconfig.Publish(parsed.kubeconfig, data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	if err := usage(out, parsed.kubeconfig, env.Config().Host); err != nil {
 		return err
 	}
@@ -66,7 +71,7 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 	var a arguments
 	flags := flag.NewFlagSet("apiserver", flag.ContinueOnError)
 	flags.SetOutput(errOut)
-	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`, which must not exist")
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`, which must not exist unless a killed one left it")
 	flags.BoolVar(&a.verbose, "verbose", false, "print what the server's libraries log")
 	flags.Func("crds", "install the CRDs in this `file or folder`; may be given several times", func(path string) error {
 		a.crds = append(a.crds, path)
@@ -91,26 +96,6 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 	}
 	a.kubeconfig = path
 	return a, nil
-}
-
-// writeKubeConfig makes a file that only its owner can read. It never replaces one, because it is removed at the end.
-func writeKubeConfig(env *envtest.Environment, path string) error {
-	data, err := env.KubeConfig()
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists: remove it or name another file with -kubeconfig", path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the kubeconfig: %w", err)
-	}
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return errors.Join(fmt.Errorf("write the kubeconfig: %w", err), os.Remove(path))
-	}
-	return nil
 }
 
 // usage tells how to reach the server.

@@ -17,14 +17,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/tarn-dev/tarn/internal/kubeconfig"
 	"github.com/tarn-dev/tarn/internal/program"
 )
 
@@ -37,22 +36,22 @@ func main() { program.Main("oracle", run) }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("oracle", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	kubeconfig := flags.String("kubeconfig", "", "write the server's kubeconfig to this `file`, which must not exist")
+	file := flags.String("kubeconfig", "", "write the server's kubeconfig to this `file`, which must not exist unless a killed one left it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *kubeconfig == "" || flags.NArg() > 0 {
+	if *file == "" || flags.NArg() > 0 {
 		return errors.New("name the file to write with -kubeconfig FILE, and nothing else")
 	}
 	if os.Getenv(assetsVariable) == "" {
 		return fmt.Errorf(`%s is not set: run eval "$(go run ./envtest/cmd/assets)" first`, assetsVariable)
 	}
 	log.SetLogger(logr.Discard())
-	return serve(ctx, *kubeconfig, stdout)
+	return serve(ctx, *file, stdout)
 }
 
 // serve starts the servers, publishes the kubeconfig, and stops them when ctx ends.
-func serve(ctx context.Context, kubeconfig string, stdout io.Writer) (err error) {
+func serve(ctx context.Context, file string, stdout io.Writer) (err error) {
 	servers := new(envtest.Environment)
 	config, err := servers.Start()
 	// A start that failed half-way leaves servers behind, so they are stopped in any case.
@@ -63,30 +62,12 @@ func serve(ctx context.Context, kubeconfig string, stdout io.Writer) (err error)
 	if err := waitForBootstrap(ctx, config); err != nil {
 		return err
 	}
-	if err := publish(kubeconfig, servers.KubeConfig); err != nil {
-		return fmt.Errorf("write the kubeconfig: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.Remove(kubeconfig)) }()
-	_, _ = fmt.Fprintf(stdout, "kube-apiserver answers at %s; export KUBECONFIG=%s; interrupt to stop\n", config.Host, kubeconfig)
-	<-ctx.Done()
-	return nil
-}
-
-// publish writes content to a new file at path in one step: whoever waits for the file never sees a part of it. It
-// never replaces a file, because what it wrote is removed at the end.
-func publish(path string, content []byte) (err error) {
-	unfinished, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+	remove, err := kubeconfig.Publish(file, servers.KubeConfig)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(unfinished.Name())) }()
-	_, err = unfinished.Write(content)
-	if err := errors.Join(err, unfinished.Close()); err != nil {
-		return err
-	}
-	err = os.Link(unfinished.Name(), path)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists: remove it or name another file with -kubeconfig", path)
-	}
-	return err
+	defer func() { err = errors.Join(err, remove()) }()
+	_, _ = fmt.Fprintf(stdout, "kube-apiserver answers at %s; export KUBECONFIG=%s; interrupt to stop\n", config.Host, file)
+	<-ctx.Done()
+	return nil
 }

@@ -6,8 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,25 +79,5 @@ func TestRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
-	}
-}
-
-func TestPublishNeverReplacesAFile(t *testing.T) {
-	dir := t.TempDir()
-	precious := filepath.Join(dir, "config")
-	if err := publish(precious, []byte("first")); err != nil {
-		t.Fatal(err)
-	}
-	if err := publish(precious, []byte("second")); err == nil || !strings.Contains(err.Error(), precious+" exists") {
-		t.Errorf("error = %v", err)
-	}
-	if content, err := os.ReadFile(precious); err != nil || string(content) != "first" {
-		t.Errorf("the file holds %q, %v", content, err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
-	}
-	if err := publish(filepath.Join(dir, "missing", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error = %v", err)
 	}
 }
