@@ -106,7 +106,7 @@ func (f *Form) decode(o Object, into any) error {
 	if err := f.codec.Decode(o.flat, into); err != nil {
 		return err
 	}
-	ownNames(into)
+	ownNames(f.metadata(into))
 	return nil
 }
 
@@ -178,7 +178,7 @@ func (f *Form) MaterializeBeside(o, other Object, like any) (any, error) {
 		return nil, err
 	}
 	f.check(made, o.flat)
-	shareNames(made, like)
+	shareNames(f.metadata(made), f.metadata(like))
 	return made, nil
 }
 

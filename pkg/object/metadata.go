@@ -43,6 +43,15 @@ func (f *Form) metadataAgree(obj any) bool {
 	return own != nil && sameMetadata(m, own)
 }
 
+// metadata returns the metadata of obj, which was made of a flat object or was kept as one, where
+// the codec has them: a type may have a setter of its own in place of a promoted one.
+func (f *Form) metadata(obj any) metav1.Object {
+	if own := f.codec.Metadata(obj); own != nil {
+		return own
+	}
+	return obj.(*unstructured.Unstructured)
+}
+
 // sameMetadata reports whether all methods of m return what own has. Of maps, slices and
 // pointers it must be the same memory: to compare what they hold would take longer, and where
 // methods are promoted it is.

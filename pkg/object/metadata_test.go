@@ -6,6 +6,7 @@ package object_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/pkg/object"
 )
@@ -106,6 +108,13 @@ func (e *elsewhere) GetName() string            { return e.Other.GetName() }
 func (e *elsewhere) GetNamespace() string       { return e.Other.GetNamespace() }
 func (e *elsewhere) GetResourceVersion() string { return e.Other.GetResourceVersion() }
 
+// shouting sets other names than it is asked to.
+type shouting struct{ metav1.ObjectMeta }
+
+func (s *shouting) SetNamespace(namespace string) { s.Namespace = strings.ToUpper(namespace) }
+func (s *shouting) SetName(name string)           { s.Name = strings.ToUpper(name) }
+func (s *shouting) SetUID(uid types.UID)          { s.UID = uid + "!" }
+
 func metadataOf(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "namespace", Name: name, ResourceVersion: "7", UID: "uid", Generation: 3,
@@ -132,6 +141,7 @@ func TestTheMetadataOfWhatIsKept(t *testing.T) {
 		{obj: &deepBase{1, unexportedBase{"before", base{ObjectMeta: m}}}, flat: true},
 		{obj: &ofPod{corev1.Pod{ObjectMeta: m}}, flat: true},
 		{obj: &shadowed{base{ObjectMeta: metadataOf("other")}, m}, flat: true},
+		{obj: &shouting{m}, flat: true},
 		{obj: &unstructured.Unstructured{Object: content}, flat: true},
 		{obj: &unstructured.Unstructured{Object: map[string]any{"metadata": "none"}}, flat: true},
 		{obj: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
@@ -159,7 +169,10 @@ func TestTheMetadataOfWhatIsKept(t *testing.T) {
 			g.Expect([]string{kept.Namespace(), kept.Name(), kept.ResourceVersion()}).
 				To(Equal([]string{source.GetNamespace(), source.GetName(), source.GetResourceVersion()}))
 			sameLabels(g, kept, source.GetLabels())
-			g.Expect(f.Materialize(kept)).To(Equal(test.obj))
+			like, err := f.Materialize(kept)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(like).To(Equal(test.obj))
+			g.Expect(f.MaterializeBeside(kept, f.Keep(like), like)).To(Equal(test.obj))
 			if _, content := test.obj.(*unstructured.Unstructured); content {
 				return // MetadataInto refuses what is no metadata, see package flat
 			}

@@ -6,23 +6,15 @@ package object
 import (
 	"unsafe"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ownNames gives an object that was made of a flat one a namespace, a name and a UID in
-// memory of their own. The other strings stand in the memory of the flat object, and each
+// ownNames gives the metadata of an object that was made of a flat one a namespace, a name and
+// a UID in memory of their own. The other strings stand in the memory of the flat object, and each
 // would keep up to some KiB of it. The names are what users keep most, in the keys of
 // queues and maps.
-func ownNames(obj any) {
-	if m, err := meta.Accessor(obj); err == nil {
-		ownNamesIn(m)
-	}
-}
-
-// ownNamesIn is ownNames for its metadata.
-func ownNamesIn(m metav1.Object) {
+func ownNames(m metav1.Object) {
 	namespace, name, uid := m.GetNamespace(), m.GetName(), string(m.GetUID())
 	all := namespace + "\x00" + name + uid // for one that is alone, + would make no copy
 	setNames(m, all[:len(namespace)], all[len(namespace)+1:len(all)-len(uid)], all[len(all)-len(uid):])
@@ -42,25 +34,17 @@ func setNames(m metav1.Object, namespace, name, uid string) {
 	}
 }
 
-// shareNames is ownNames for an object that was made beside like, which has names of its
-// own: the two share these if they are the same.
-func shareNames(obj, like any) {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return
-	}
-	l, err := meta.Accessor(like)
-	if err != nil {
-		return
-	}
-	namespace, name, uid := l.GetNamespace(), l.GetName(), string(l.GetUID())
+// shareNames is ownNames for an object that was made beside one with the metadata like, which
+// has names of its own: the two share these if they are the same.
+func shareNames(m, like metav1.Object) {
+	namespace, name, uid := like.GetNamespace(), like.GetName(), string(like.GetUID())
 	switch {
 	case sameMemory(m.GetNamespace(), namespace) && sameMemory(m.GetName(), name) && sameMemory(string(m.GetUID()), uid):
 		// All that holds the names may be that of like, which must not be written to.
 	case m.GetNamespace() == namespace && m.GetName() == name && string(m.GetUID()) == uid:
 		setNames(m, namespace, name, uid)
 	default:
-		ownNamesIn(m)
+		ownNames(m)
 	}
 }
 
