@@ -28,7 +28,7 @@ func build(ctx context.Context, p *progress, r release, work string) (string, er
 			return "", err
 		}
 	}
-	g, err := findGo(module)
+	g, err := findGo(module, r.environment())
 	if err != nil {
 		return "", err
 	}
@@ -63,7 +63,7 @@ func prepare(ctx context.Context, p *progress, g goCommand, r release) (recipe, 
 		return recipe{}, err
 	}
 	err = p.stage("downloading what it needs", "modules", func(a *activity) error {
-		return g.run(ctx, io.Discard, a, networkHint, "list", "-mod=mod", "-deps", kubernetesPackage, etcdModule)
+		return g.run(ctx, io.Discard, a, r.networkHint(), "list", "-mod=mod", "-deps", kubernetesPackage, etcdModule)
 	})
 	return rec, err
 }
@@ -72,12 +72,13 @@ func prepare(ctx context.Context, p *progress, g goCommand, r release) (recipe, 
 type source struct {
 	GoMod string // path of its go.mod
 	Dir   string // path of its tree
+	Sum   string // its checksum, as in go.sum
 	Error string
 }
 
 // download brings the module k8s.io/kubernetes into the module cache.
 func download(ctx context.Context, g goCommand, a *activity, r release) (source, error) {
-	out, err := g.output(ctx, a, networkHint, "mod", "download", "-json", kubernetesModule+"@"+r.kubernetes)
+	out, err := g.output(ctx, a, r.networkHint(), "mod", "download", "-json", kubernetesModule+"@"+r.kubernetes)
 	var s source
 	if jsonErr := json.Unmarshal(out, &s); err == nil {
 		err = jsonErr
@@ -86,11 +87,15 @@ func download(ctx context.Context, g goCommand, a *activity, r release) (source,
 	if errors.As(err, &failure) && s.Error != "" {
 		failure.words = s.Error // with -json, the cause stands there
 	}
+	if err == nil {
+		err = r.verify(s)
+	}
 	return s, err
 }
 
-// writeModule writes the temporary module's go.mod and, so that the checksums are the ones that Kubernetes was
-// released with, its go.sum; the go command adds the staging modules' after asking the checksum database.
+// writeModule writes the temporary module's go.mod and its go.sum. The checksums in it are the ones that Kubernetes was
+// released with; those of Kubernetes itself and of its staging modules are pinned here. For a release that is not, the go
+// command adds these after it has asked the checksum database.
 func writeModule(dir string, r release, s source) (recipe, error) {
 	theirs, err := os.ReadFile(s.GoMod)
 	if err != nil {
@@ -107,7 +112,7 @@ func writeModule(dir string, r release, s source) (recipe, error) {
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), rec.gomod, 0o600); err != nil {
 		return recipe{}, err
 	}
-	return rec, os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600)
+	return rec, os.WriteFile(filepath.Join(dir, "go.sum"), append(sums, r.pins()...), 0o600)
 }
 
 // target is one binary.

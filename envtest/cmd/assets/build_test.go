@@ -19,10 +19,11 @@ set -eu
 case "$1 $2" in
 "mod download")
 	if [ -n "${FAKE_OFFLINE:-}" ]; then printf '{"Error": "dial tcp: no route to host"}'; exit 1; fi
-	printf '{"GoMod": "%s/go.mod", "Dir": "%s"}' "$FAKE_SOURCE" "$FAKE_SOURCE" ;;
+	printf '{"GoMod": "%s/go.mod", "Dir": "%s", "Sum": "%s"}' "$FAKE_SOURCE" "$FAKE_SOURCE" "$FAKE_SUM" ;;
 "list -mod=mod")
 	grep -q 'k8s.io/api => k8s.io/api v0.36.3' go.mod
 	grep -q 'of kubernetes' go.sum
+	grep -q 'k8s.io/api v0.36.3 h1:' go.sum
 	echo "go: downloading example.com/a v1.0.0" >&2 ;;
 "build -v")
 	[ "$GOWORK $CGO_ENABLED" = "off 0" ]
@@ -50,6 +51,7 @@ func useFakeGo(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("FAKE_SOURCE", source)
+	t.Setenv("FAKE_SUM", "h1:qDQdoMiluAE2Eab6Fa52YV+WjiGz9mZFFoagEA6cI+o=")
 	t.Setenv("FAKE_VERSIONS", "v1.36.3 and 3.6.8")
 }
 
@@ -82,6 +84,7 @@ func TestRunSaysWhyABuildFailed(t *testing.T) {
 	}{
 		"no network":    {"FAKE_OFFLINE", "1", []string{"no route to host", "GOPROXY"}},
 		"no disk":       {"FAKE_FULL", "1", []string{"no space left", "free some disk"}},
+		"wrong source":  {"FAKE_SUM", "h1:x", []string{"k8s.io/kubernetes v1.36.3 has the checksum h1:x", "GOPROXY"}},
 		"wrong version": {"FAKE_VERSIONS", "v1.36.2", []string{"kube-apiserver is not of version v1.36.3", "v1.36.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {

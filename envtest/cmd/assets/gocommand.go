@@ -22,15 +22,16 @@ const stopGrace = 10 * time.Second
 type goCommand struct {
 	path string
 	dir  string
+	env  []string // beside that of this process
 }
 
-// findGo looks the go command up; dir is where it will run.
-func findGo(dir string) (goCommand, error) {
+// findGo looks the go command up; dir is where it will run, and env what it gets beside this process's environment.
+func findGo(dir string, env []string) (goCommand, error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
 		return goCommand{}, fmt.Errorf("the go command builds the binaries, but it was not found: put it on PATH (%w)", err)
 	}
-	return goCommand{path: path, dir: dir}, nil
+	return goCommand{path: path, dir: dir, env: env}, nil
 }
 
 // run runs go with args; output goes to stdout, a's counter gets stderr. hint is what to do when it fails.
@@ -39,6 +40,7 @@ func (g goCommand) run(ctx context.Context, stdout io.Writer, a *activity, hint 
 	cmd.Dir = g.dir
 	// The module is one of its own, built for this machine without a C compiler, whatever surrounds it.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GO111MODULE=on")
+	cmd.Env = append(cmd.Env, g.env...)
 	cmd.Stdout = stdout
 	cmd.Stderr = a
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -8,7 +8,8 @@
 //
 // sets KUBEBUILDER_ASSETS in the shell. The line stands alone on stdout; progress and errors go to stderr.
 // The binaries are kept in the user's cache folder, one folder a release, so that a second run answers at once.
-// Everything comes through the go command and its module proxy: no other download site is asked.
+// Everything comes through the go command and its module proxy: no other download site is asked. The checksums of the
+// default release are part of this program; for others the checksum database is asked, even if it is switched off.
 package main
 
 import (
