@@ -1,7 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package tarn_test
+// Package docs_test does what pages describe and no other test does.
+package docs_test
 
 import (
 	"context"
@@ -35,7 +36,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
-const troublePage = "docs/when-something-is-wrong.md"
+const troublePage = "when-something-is-wrong.md"
 
 // TestWhenSomethingIsWrong does what the page describes, and compares what is seen
 // with the blocks of the page, but for line breaks and ports.
