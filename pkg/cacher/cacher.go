@@ -6,6 +6,7 @@ package cacher
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +33,8 @@ type Cacher struct {
 	dispatcher *dispatcher
 	checker    *checker
 	metrics    *metrics
+
+	expires atomic.Bool // several objects may be deleted at one revision, see revisionGroup
 
 	stop    context.CancelFunc
 	ended   <-chan struct{} // closed by stop
@@ -106,7 +109,7 @@ func (c *Cacher) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	in := &intake{Cacher: c}
 	reflector := toolscache.NewReflectorWithOptions(
-		&listerWatcher{storage: c.storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc, streams: c.features.watchList},
+		&listerWatcher{storage: c.storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc, streams: c.features.watchList, rewatch: in.rewatch},
 		c.config.NewFunc(), in, toolscache.ReflectorOptions{
 			Name:            "cacher of " + c.config.GroupResource.String(),
 			TypeDescription: c.config.GroupResource.String(),
@@ -153,6 +156,9 @@ func (c *Cacher) Versioner() storage.Versioner { return c.storage.Versioner() }
 
 // Create implements storage.Interface.
 func (c *Cacher) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	if ttl > 0 {
+		c.expires.Store(true)
+	}
 	return c.storage.Create(ctx, key, obj, out, ttl)
 }
 

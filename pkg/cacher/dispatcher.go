@@ -26,7 +26,8 @@ type dispatcher struct {
 	// mu is held while one event is dispatched. It comes before the engine's lock.
 	mu        sync.Mutex
 	position  uint64 // of the next event to dispatch
-	revision  uint64 // up to which everything was dispatched
+	revision  uint64 // up to which everything was dispatched, but
+	within    bool   // not all events of revision
 	watchers  map[*watcher]struct{}
 	following *interest
 	bookmarks timetable
@@ -76,7 +77,9 @@ func (d *dispatcher) run(ctx context.Context) {
 				break
 			}
 			for i := range events[:n] {
-				d.dispatch(position+uint64(i), &events[i])
+				last := position+uint64(i)+1 == progress.Position ||
+					i+1 < n && events[i+1].Item.Revision != events[i].Item.Revision
+				d.dispatch(position+uint64(i), &events[i], last)
 			}
 			clear(events[:n])
 			position = next
@@ -92,10 +95,10 @@ func (d *dispatcher) advance(position uint64, progress watchcache.Progress) {
 	switch {
 	case d.position != position: // reset meanwhile
 	case position == progress.Position:
-		d.revision = max(d.revision, progress.Revision)
+		d.revision, d.within = max(d.revision, progress.Revision), false
 	default: // the events that come next are not there any more
 		d.terminateLocked()
-		d.position, d.revision = progress.Position, progress.Revision
+		d.position, d.revision, d.within = progress.Position, progress.Revision, false
 	}
 }
 
@@ -106,11 +109,12 @@ func (d *dispatcher) reset() {
 	defer d.mu.Unlock()
 	d.terminateLocked()
 	state := d.cacher.engine.Snapshot()
-	d.position, d.revision = state.Position(), state.Revision()
+	d.position, d.revision, d.within = state.Position(), state.Revision(), false
 }
 
-// dispatch gives one event to the watchers that follow.
-func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element]) {
+// dispatch gives one event to the watchers that follow. It is the last one of its revision, or
+// others follow, before which nobody is told that the revision has passed.
+func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element], last bool) {
 	triggers := d.triggers(event) // may materialize objects
 	o := d.cacher.occurrence(event)
 	d.mu.Lock()
@@ -119,6 +123,7 @@ func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element]
 		return // reset meanwhile
 	}
 	d.position++
+	d.within = !last
 	d.revision = max(d.revision, o.revision()) // no bookmark goes behind what was sent
 	newest := event.Item.Value
 	if event.Type == watchcache.Deleted {
@@ -223,6 +228,9 @@ func (d *dispatcher) runRounds(ctx context.Context) {
 func (d *dispatcher) sendBookmarks(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.within { // in the next round
+		return
+	}
 	var bookmark *watch.Event
 	for _, w := range d.bookmarks.due(now) {
 		if w.stopped {

@@ -35,6 +35,13 @@
 // and the next one, and no state: the rest of what it began with is made again when its client
 // goes on.
 //
+// # Revisions with several events
+//
+// A lease that expires deletes many objects at one revision. These deletions become visible in
+// one step: no list, watch or bookmark is between them. The Cacher knows that objects expire
+// when one is created with a time to live through it, or when it has received two events of one
+// revision: of such events by others, the first revision is written one by one.
+//
 // # Concurrency
 //
 // All methods of Cacher are safe for concurrent use. The lock of the dispatcher comes before

@@ -5,6 +5,7 @@ package cacher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ type intake struct {
 	*Cacher
 	abort context.CancelCauseFunc // ends the list-watch
 	lost  error                   // why an event of this list-watch could not be kept
+	group revisionGroup
 }
 
 var (
@@ -25,8 +27,26 @@ var (
 	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
 )
 
-// begin begins a list-watch, which abort ends.
-func (in *intake) begin(abort context.CancelCauseFunc) { in.abort, in.lost = abort, nil }
+// begin begins a list-watch, which abort ends. What the one before left in the group is in
+// the list.
+func (in *intake) begin(abort context.CancelCauseFunc) {
+	in.group.take(in.progress.Remove)
+	in.group = revisionGroup{}
+	in.abort, in.lost = abort, nil
+}
+
+var errRevisionInterrupted = errors.New("the watch of the storage ended between the events of one revision")
+
+// rewatch is called when a Reflector watches again where the last watch has ended. The rest of
+// a revision does not come then, so that the list-watch has to begin anew.
+func (in *intake) rewatch() error {
+	return in.take(func() error {
+		if len(in.group.changes) > 0 {
+			return errRevisionInterrupted
+		}
+		return nil
+	})
+}
 
 // take takes an event. When one cannot be kept the list-watch has to begin anew, and nothing
 // that comes behind it is taken: a Reflector logs the error and goes on, and who watches
@@ -71,9 +91,7 @@ func (in *intake) update(raw any) error {
 	if item.Value, err = in.elements.keep(obj); err != nil {
 		return err
 	}
-	in.engine.Apply(watchcache.Change[*element]{Item: item, Attached: &sharing{}})
-	in.metrics.received()
-	in.metrics.reached(item.Revision)
+	in.apply(watchcache.Change[*element]{Item: item, Attached: &sharing{}})
 	return nil
 }
 
@@ -87,9 +105,7 @@ func (in *intake) delete(raw any) error {
 	if err != nil {
 		return err
 	}
-	in.engine.Apply(watchcache.Change[*element]{Item: item, Deleted: true, Attached: &sharing{}})
-	in.metrics.received()
-	in.metrics.reached(item.Revision)
+	in.apply(watchcache.Change[*element]{Item: item, Deleted: true, Attached: &sharing{}})
 	return nil
 }
 
@@ -128,6 +144,7 @@ func (in *intake) reached(resourceVersion string) error {
 	if err != nil {
 		return err
 	}
+	in.writeGroup()
 	in.engine.Bookmark(revision)
 	in.metrics.reached(revision)
 	return nil

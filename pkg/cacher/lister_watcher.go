@@ -22,7 +22,8 @@ type listerWatcher struct {
 	storage storage.Interface
 	prefix  string
 	newList func() runtime.Object
-	streams bool // lists can be streamed
+	streams bool         // lists can be streamed
+	rewatch func() error // is asked before a watch
 }
 
 var _ toolscache.ListerWatcherWithContext = (*listerWatcher)(nil)
@@ -53,6 +54,9 @@ var errNoWatchList = errors.New("sendInitialEvents is forbidden for watch unless
 
 // WatchWithContext implements ListerWatcherWithContext.
 func (l *listerWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if err := l.rewatch(); err != nil {
+		return nil, err
+	}
 	predicate := storage.Everything
 	predicate.AllowWatchBookmarks = options.AllowWatchBookmarks
 	opts := storage.ListOptions{

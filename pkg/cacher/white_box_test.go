@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher/progress"
 
 	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
@@ -44,6 +45,7 @@ func idle(t *testing.T, options ...func(*Config)) *Cacher {
 	c := &Cacher{config: config, storage: config.Storage, elements: newElements(config), ready: newReadiness(config.Clock)}
 	c.engine = newEngine(config, c.elements)
 	c.indexes = newIndexes(c.engine, config)
+	c.progress = progress.NewConditionalProgressRequester(func(context.Context) error { return nil }, config.Clock, nil)
 	c.dispatcher = newDispatcher(c)
 	if c.metrics, err = newMetrics(config); err != nil {
 		t.Fatal(err)
@@ -81,9 +83,9 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	position := d.position
 	n, _, ok := c.engine.Events(position, events)
 	g.Expect(ok && n == 2).To(BeTrue())
-	d.dispatch(position, &events[0])
+	d.dispatch(position, &events[0], true)
 	d.sendBookmarks(time.Now().Add(bookmarkFrequency + time.Second))
-	d.dispatch(position+1, &events[1])
+	d.dispatch(position+1, &events[1], true)
 	w.Stop()
 	var got []string
 	for event := range w.ResultChan() {
@@ -115,7 +117,7 @@ func TestWatcherAheadOfTheDispatcher(t *testing.T) {
 	n, _, ok := c.engine.Events(position, events)
 	g.Expect(ok && n == 3).To(BeTrue())
 	for i := range events {
-		d.dispatch(position+uint64(i), &events[i])
+		d.dispatch(position+uint64(i), &events[i], true)
 	}
 	w.Stop()
 	var got []string
@@ -141,7 +143,7 @@ func (l *listed) GetList(_ context.Context, _ string, opts storage.ListOptions, 
 // TestListsOfReflectors are the newest, but those by which a Reflector's watch is checked.
 func TestListsOfReflectors(t *testing.T) {
 	g, below := NewWithT(t), &listed{}
-	l := &listerWatcher{storage: below, prefix: "/pods/", newList: func() runtime.Object { return &example.PodList{} }}
+	l := &listerWatcher{storage: below, prefix: "/pods/", newList: func() runtime.Object { return &example.PodList{} }, rewatch: func() error { return nil }}
 	_, err := l.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0", Limit: 7})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(below.opts.ResourceVersion).To(BeEmpty())

@@ -1,0 +1,158 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher/delegator"
+	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
+
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// progressing is an etcd that reports its progress.
+type progressing struct{}
+
+func (progressing) Endpoints() []string { return []string{"progressing"} }
+
+func (progressing) Status(context.Context, string) (*clientv3.StatusResponse, error) {
+	return &clientv3.StatusResponse{Version: "3.6.0"}, nil
+}
+
+// expiring returns a Cacher of Pods one to four, some of which may go at one revision.
+func expiring(t *testing.T) (*Cacher, *intake) {
+	etcdfeature.DefaultFeatureSupportChecker.CheckClient(context.Background(), progressing{}, storage.RequestWatchProgress)
+	NewWithT(t).Eventually(delegator.ConsistentReadSupported).Should(BeTrue())
+	c := idle(t)
+	in := &intake{Cacher: c, abort: func(error) {}}
+	for n := range 4 {
+		if err := in.Update(podAt(n+1, 101+n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.expires.Store(true)
+	return c, in
+}
+
+func podAt(n, revision int) *example.Pod {
+	return &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint("pod", n), ResourceVersion: fmt.Sprint(revision)}}
+}
+
+// TestDeletionsOfOneRevisionAreOneStep shows that nobody can see, or be told of, a part of a
+// revision.
+func TestDeletionsOfOneRevisionAreOneStep(t *testing.T) {
+	for name, proof := range map[string]func(*intake) error{
+		"the progress":     func(in *intake) error { return in.Bookmark("105") },
+		"a later progress": func(in *intake) error { return in.Bookmark("109") },
+		"a later write":    func(in *intake) error { return in.Update(podAt(9, 106)) },
+		"a later deletion": func(in *intake) error { return in.Delete(podAt(4, 106)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c, in := expiring(t)
+			for n := range 3 {
+				g.Expect(in.Delete(podAt(n+1, 105))).To(Succeed())
+				g.Expect(c.engine.Snapshot().Len()).To(Equal(4), "after %d deletions", n+1)
+				g.Expect(c.engine.Revision()).To(BeEquivalentTo(104))
+			}
+			g.Expect(proof(in)).To(Succeed())
+			state, ok := c.engine.At(105)
+			g.Expect(ok).To(BeTrue())
+			g.Expect(state.Len()).To(Equal(1))
+			position, ok := c.engine.Position(104)
+			g.Expect(ok).To(BeTrue())
+			events := make([]watchcache.Event[*element], 8)
+			n, _, _ := c.engine.Events(position, events)
+			g.Expect(n).To(BeNumerically(">=", 3), "a watch from 104 gets all of 105")
+			for i := range 3 {
+				g.Expect(events[i].Item.Revision).To(BeEquivalentTo(105))
+			}
+		})
+	}
+}
+
+// TestAWriteAmongDeletionsIsInTheStep is a transaction of somebody who is no API server.
+func TestAWriteAmongDeletionsIsInTheStep(t *testing.T) {
+	g := NewWithT(t)
+	c, in := expiring(t)
+	g.Expect(in.Delete(podAt(1, 105))).To(Succeed())
+	g.Expect(in.Update(podAt(9, 105))).To(Succeed())
+	g.Expect(c.engine.Revision()).To(BeEquivalentTo(104))
+	g.Expect(in.Bookmark("105")).To(Succeed())
+	g.Expect(c.engine.Revision()).To(BeEquivalentTo(105))
+	g.Expect(c.engine.Snapshot().Len()).To(Equal(4))
+}
+
+// TestDeletionsOfOneObjectAreNotHeldBack is for the resources whose objects do not expire: they
+// must not wait.
+func TestDeletionsOfOneObjectAreNotHeldBack(t *testing.T) {
+	g := NewWithT(t)
+	c, in := expiring(t)
+	c.expires.Store(false)
+	g.Expect(in.Delete(podAt(1, 105))).To(Succeed())
+	g.Expect(c.engine.Revision()).To(BeEquivalentTo(105))
+	g.Expect(in.Delete(podAt(2, 105))).To(Succeed(), "so there are such revisions here")
+	g.Expect(c.expires.Load()).To(BeTrue())
+	g.Expect(c.engine.Snapshot().Len()).To(Equal(3), "the second one is held back")
+	g.Expect(in.Bookmark("105")).To(Succeed())
+	g.Expect(c.engine.Snapshot().Len()).To(Equal(2))
+}
+
+// TestAnInterruptedRevisionBeginsAnew is a watch of the storage that ends between two events of
+// a revision: where it goes on, the rest does not come.
+func TestAnInterruptedRevisionBeginsAnew(t *testing.T) {
+	g := NewWithT(t)
+	_, in := expiring(t)
+	g.Expect(in.rewatch()).To(Succeed(), "nothing is held back")
+	g.Expect(in.Delete(podAt(1, 105))).To(Succeed())
+	g.Expect(in.rewatch()).To(MatchError(errRevisionInterrupted))
+	in.begin(func(error) {})
+	g.Expect(in.rewatch()).To(Succeed())
+}
+
+// TestNoBookmarkWithinARevision sends bookmarks between the events of a revision.
+func TestNoBookmarkWithinARevision(t *testing.T) {
+	g := NewWithT(t)
+	c, in := expiring(t)
+	d := c.dispatcher
+	for n := range 2 {
+		g.Expect(in.Delete(podAt(n+1, 105))).To(Succeed())
+	}
+	g.Expect(in.Bookmark("105")).To(Succeed())
+	position, _ := c.engine.Position(104)
+	d.position, d.revision = position, 104
+	generation, err := c.ready.check()
+	g.Expect(err).NotTo(HaveOccurred())
+	w := c.newWatcher(t.Context(), "/pods/", storage.ListOptions{Predicate: storage.SelectionPredicate{AllowWatchBookmarks: true}})
+	w.since = 105 // it hears of bookmarks alone
+	g.Expect(d.start(t.Context(), w, &beginning{position: position, revision: 104}, generation)).To(BeTrue())
+	d.parked.Wait()
+	w.since = 0
+	events := make([]watchcache.Event[*element], 2)
+	n, _, ok := c.engine.Events(position, events)
+	g.Expect(ok && n == 2).To(BeTrue())
+	due := time.Now()
+	for i := range events {
+		d.dispatch(position+uint64(i), &events[i], i == 1)
+		due = due.Add(bookmarkFrequency + time.Second)
+		d.sendBookmarks(due)
+	}
+	w.Stop()
+	var got []watch.EventType
+	for event := range w.ResultChan() {
+		got = append(got, event.Type)
+	}
+	g.Expect(got[:len(got)-1]).NotTo(ContainElement(watch.Bookmark), "between the two")
+	g.Expect(got[len(got)-1]).To(Equal(watch.Bookmark))
+}
