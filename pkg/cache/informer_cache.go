@@ -191,15 +191,16 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 }
 
 // view returns the key of the informers that a read of key is served from. That is key, unless
-// only metadata are asked for and informers of all of the objects can serve them at once. A
-// read waits for an informer of the objects only if nothing else may be started: it may never
-// sync, because of an object that does not fit the Go type, where one of the metadata does.
+// only metadata are asked for, have no informers yet, and informers of all of the objects can
+// serve them at once. Informers of the metadata serve them from the first, also while they sync:
+// they may have indexes of their own, and what is read must not become older from one read to the
+// next. A read waits for an informer of the objects only if nothing else may be started: it may
+// never sync, because of an object that does not fit the Go type, where one of the metadata does.
 func (c *informerCache) view(key informers.Key, from []*informers.Map) informers.Key {
-	if key.Representation != informers.Metadata || c.separateViews || all(from, key, (*informers.MapEntry).Up) {
+	if key.Representation != informers.Metadata || c.separateViews || all(from, key, there) {
 		return key
 	}
 	wait := c.failOnMissing || slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
-	wait = wait && !all(from, key, there)
 	for _, full := range []informers.Representation{informers.Structured, informers.Unstructured} {
 		other := informers.Key{GroupVersionKind: key.GroupVersionKind, Representation: full}
 		if all(from, other, (*informers.MapEntry).Up) || wait && all(from, other, there) {

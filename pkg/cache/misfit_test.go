@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -133,6 +134,33 @@ var _ = Describe("Metadata of a kind whose Go type does not fit every object", f
 		Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
 		Expect(c.Get(ctx, key, metadata.object())).To(Succeed())
 		Expect(count.Load()).To(Equal(int64(1)))
+	})
+
+	It("are of their own informer once there is one, and of its indexes, while it syncs", func(ctx SpecContext) {
+		create(ctx, configMap(namespace, "one", "fits"))
+		json, opts, _ := watchesOf(namespace, strictScheme())
+		release, next := make(chan struct{}), opts.HTTPClient.Transport
+		opts.HTTPClient.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+				select {
+				case <-release:
+				case <-r.Context().Done():
+					return nil, r.Context().Err()
+				}
+			}
+			return next.RoundTrip(r)
+		})
+		c := started(ctx, on(cache.New, json), opts)
+		_, err := c.GetInformer(ctx, &strict{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.IndexField(ctx, metadata.object(), "set", func(obj client.Object) []string { return []string{obj.GetLabels()["set"]} })).To(Succeed())
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		list := metadata.list()
+		Expect(apierrors.IsTimeout(c.List(short, list, client.MatchingFields{"set": "fits"}))).To(BeTrue(), "those of the objects have no such index")
+		close(release)
+		Expect(c.List(ctx, list, client.MatchingFields{"set": "fits"})).To(Succeed())
+		Expect(namesIn(list, namespace)).To(Equal([]string{namespace + "/one"}))
 	})
 
 	It("wait for the objects if no informer may be started", func(ctx SpecContext) {
