@@ -18,11 +18,10 @@ type decoder struct {
 	buf  string // what is being read: body, or a dictionary entry
 	pos  int
 	view view
-	dict *Dictionary
 	body string // the object without its header
-	// parts are the memory of the strings of a large object. Positions of strings that stand
-	// elsewhere count from the start of these, or of the body if there are none.
-	parts []string
+	// annex is that of the object, never nil. Positions of strings that stand elsewhere count from
+	// the start of its parts, or of the body if there are none.
+	annex *annex
 
 	carved  unsafe.Pointer // free rest of the chunk for pointer-free values
 	carvedN uintptr        // bytes that it holds
@@ -64,9 +63,9 @@ func (d *decoder) open(o Object) bool {
 	}
 	d.flags, d.fingerprint = o.data[0], o.data[1]
 	d.buf, d.pos = o.data, headerSize
+	d.annex = &noAnnex
 	if o.annex != nil {
-		d.dict, d.parts = o.annex.dict, o.annex.parts
-		d.view = d.dict.view()
+		d.annex, d.view = o.annex, o.annex.dict.view()
 	}
 	noscan, strs := d.uvarint(), d.uvarint()
 	d.skipSlabs()
@@ -465,7 +464,7 @@ func (d *decoder) carve(size, align uintptr) unsafe.Pointer {
 func (d *decoder) stringHeaders(n int) []string {
 	if len(d.strs) < n {
 		size := d.wantStr
-		if d.parts != nil {
+		if d.annex.parts != nil {
 			size = min(size, boxedTogether)
 		}
 		d.strs = make([]string, max(n, size))

@@ -236,8 +236,11 @@ func (d *Dictionary) location(l *time.Location) (int, bool) {
 	return len(zones), true
 }
 
-// zones returns the locations that are kept.
+// zones returns the locations that are kept. A nil dictionary has none.
 func (d *Dictionary) zones() []*time.Location {
+	if d == nil {
+		return nil
+	}
 	if z := d.locations.Load(); z != nil {
 		return *z
 	}

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,6 +108,23 @@ func TestDamagedObjects(t *testing.T) {
 		}
 		readAll(t, codecs[i], flat.FromBytes(data, nil, flat.Parts(o)...), o, like)
 		readAll(t, codecs[i], flat.FromBytes(append(data, 0), o.Dictionary(), flat.Parts(o)...), o, like)
+	}
+}
+
+// TestAZoneWithoutItsDictionary: a location that the dictionary keeps is looked for in none.
+func TestAZoneWithoutItsDictionary(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip("there are no time zones here:", err)
+	}
+	obj := &struct{ Time time.Time }{time.Unix(1e9, 0).In(zone)}
+	c, d := codecFor(t, reflect.TypeOf(obj)), flat.NewDictionary(flat.Limits{})
+	o := mustEncode(t, c, obj, d)
+	if err := c.Verify(obj, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Decode(flat.FromBytes(flat.Bytes(o), nil), &struct{ Time time.Time }{}); !errors.Is(err, flat.ErrCorrupt) {
+		t.Errorf("got %v, want ErrCorrupt", err)
 	}
 }
 

@@ -28,6 +28,9 @@ type annex struct {
 	parts []string    // the memory of the strings of a large Object, see parts.go
 }
 
+// noAnnex is that of Objects which have none.
+var noAnnex annex
+
 // newAnnex returns what an Object refers to: the annex of the dictionary, if it has no parts.
 func newAnnex(d *Dictionary, parts []string) *annex {
 	switch {

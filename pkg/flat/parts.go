@@ -138,12 +138,12 @@ func (d *decoder) stringAt(at uint64) (string, bool) {
 	switch {
 	case at == 0:
 		return "", false
-	case d.parts == nil:
+	case d.annex.parts == nil:
 		return inlineAt(d.body, at)
-	case (at-1)>>partBits >= uint64(len(d.parts)):
+	case (at-1)>>partBits >= uint64(len(d.annex.parts)):
 		return "", false
 	}
-	return inlineAt(d.parts[(at-1)>>partBits], (at-1)&(pinLimit-1))
+	return inlineAt(d.annex.parts[(at-1)>>partBits], (at-1)&(pinLimit-1))
 }
 
 // inlineAt returns the string that stands inline at a position of a body or a part.
@@ -170,7 +170,7 @@ func (d *decoder) clone(s string) string {
 // header returns a header for s to be referred to. In large objects that of a long string stands
 // alone: the others with it would keep the string.
 func (d *decoder) header(s string) *string {
-	if d.parts != nil && len(s) > longString {
+	if d.annex.parts != nil && len(s) > longString {
 		alone := s
 		return &alone
 	}

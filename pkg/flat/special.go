@@ -156,7 +156,7 @@ func (d *decoder) time(p unsafe.Pointer) {
 		t.loc = time.Local
 	case zoneNumbered:
 		i := d.uvarint()
-		zones := d.dict.zones()
+		zones := d.annex.dict.zones()
 		if i >= uint64(len(zones)) {
 			d.fail()
 			return
