@@ -211,6 +211,9 @@ func installBuiltin(generic *genericapiserver.GenericAPIServer, groups []*generi
 
 // start serves requests and returns when the server is ready: informers are synced and hooks are done.
 func (s *server) start(ctx context.Context, pair *certificate) error {
+	if ctx.Err() != nil { // to prepare takes a while, and depends on nothing
+		return context.Cause(ctx)
+	}
 	generic := s.crds.GenericAPIServer
 	s.serving.serve(generic.Handler, pair.pair)
 
