@@ -68,6 +68,9 @@ const (
 	valueBytes = 200
 )
 
+// TreeBytes estimates the memory of the pairs.
+func (p *Postings) TreeBytes() int { return p.Len() * pairBytes }
+
 // Bytes estimates the memory that p takes, without the keys, which it shares with the
 // store. It walks over all values.
 func (p *Postings) Bytes() int {
@@ -75,7 +78,7 @@ func (p *Postings) Bytes() int {
 	for range p.Values() {
 		values++
 	}
-	return p.Len()*pairBytes + values*valueBytes
+	return p.TreeBytes() + values*valueBytes
 }
 
 // countedSingly is how many keys are counted one by one, which is quicker than to look

@@ -182,6 +182,7 @@ func (m *Map) Remove(key Key) {
 	delete(m.entries, key)
 	entry.remove()
 	entry.release() // at once, for the entry that may take its place
+	entry.Reader.DropPages()
 }
 
 // WaitForCacheSync waits until the map is started and every informer that it then

@@ -23,19 +23,22 @@ type Engine struct {
 	objects *object.Form
 	planner *query.Planner[object.Object]
 	pages   *pages
+	size    size
 }
 
 var _ Store = (*Engine)(nil)
 
 // NewEngine returns the store for an engine whose index values are those of
-// [ValuesOf].
+// [ValuesOf]. The store is the observer of the engine, which can have but one.
 func NewEngine(engine *watchcache.Engine[object.Object], form *object.Form) *Engine {
 	return newEngine(engine, form, clock.RealClock{})
 }
 
 func newEngine(engine *watchcache.Engine[object.Object], form *object.Form, clock clock.PassiveClock) *Engine {
 	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
-	return &Engine{engine: engine, objects: form, planner: planner, pages: newPages()}
+	s := &Engine{engine: engine, objects: form, planner: planner, pages: newPages()}
+	engine.Observe(watchcache.Observer[object.Object]{Written: s.pages.wrote, Replaced: s.pages.replaced, Rewritten: s.pages.clear})
+	return s
 }
 
 // ValuesOf returns what an engine needs to index objects of form: the values of
@@ -63,6 +66,17 @@ func (s *Engine) get(key client.ObjectKey) (object.Object, bool, error) {
 func (s *Engine) Len() int { return s.engine.Len() }
 
 func (s *Engine) states() *pages { return s.pages }
+
+func (s *Engine) keep(state any) uint64 {
+	snapshot := state.(*watchcache.Snapshot[object.Object])
+	objects, indexes := snapshot.Trees()
+	made := pin{
+		position: snapshot.Position(), revision: snapshot.Revision(),
+		objects: tree{bytes: objects, items: snapshot.Len()}, indexes: tree{bytes: indexes, items: snapshot.Len()},
+	}
+	s.pages.allow(s.size.budget(snapshot))
+	return s.pages.add(snapshot, made)
+}
 
 func (s *Engine) find(r *request) (found, error) {
 	q := s.query(r)

@@ -5,8 +5,10 @@ package reader
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"unsafe"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,10 +30,12 @@ var _ Store = (*Indexer)(nil)
 // NewIndexer returns the store for an Indexer with a namespace index
 // (toolscache.NamespaceIndex) and the declared fields.
 func NewIndexer(indexer toolscache.Indexer, fields *index.Fields) *Indexer {
-	return &Indexer{
+	s := &Indexer{
 		indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true}),
 		pages: newPages(),
 	}
+	s.pages.look = s.look
+	return s
 }
 
 func (s *Indexer) form() *object.Form { return s.decoded }
@@ -58,6 +62,44 @@ func checked(raw any) (client.Object, error) {
 }
 
 func (s *Indexer) states() *pages { return s.pages }
+
+func (s *Indexer) keep(state any) uint64 { return s.pages.add(state, pin{}) }
+
+// look compares states with the objects of now: an Indexer does not tell of writes. What
+// several states hold is counted for each of them.
+func (s *Indexer) look(states []any) (held []int, budget budget) {
+	objects := s.indexer.List()
+	every, bytes := 1+len(objects)/maxLooked, 0
+	there := make(map[unsafe.Pointer]struct{}, len(objects))
+	for i, obj := range objects {
+		if i%every == 0 {
+			bytes += every * object.MemoryOf(obj)
+		}
+		there[address(obj)] = struct{}{}
+	}
+	budget, held = budgetOf(bytes), make([]int, len(states))
+	for i, state := range states {
+		for _, it := range state.(*indexerState).items {
+			held[i] += int(unsafe.Sizeof(it)) + len(it.Key)
+			obj, err := s.decoded.Materialize(it.Value)
+			if _, ok := there[address(obj)]; err == nil && !ok {
+				held[i] += it.Value.Bytes()
+			}
+			if held[i] > budget.all {
+				break // that is enough to know
+			}
+		}
+	}
+	return held, budget
+}
+
+// address tells objects apart; nil for what a transform has made that is no pointer.
+func address(obj any) unsafe.Pointer {
+	if v := reflect.ValueOf(obj); v.Kind() == reflect.Pointer {
+		return v.UnsafePointer()
+	}
+	return nil
+}
 
 // indexerState is what a list with pages to come has read of an Indexer: all matches,
 // sorted. There are no snapshots of an Indexer, but its objects do not change.

@@ -53,7 +53,7 @@ func TestStringsKeptOfReadsKeepLittle(t *testing.T) {
 			f.Expect(f.List(t.Context(), &list)).To(Succeed())
 			kept = append(kept, got.Data["small"], shared.Data["small"], list.Items[0].Data["small"], metadata.Annotations["small"])
 		}
-		// The window of the engine holds 16 versions, and reads without a copy share some.
+		// Reads without a copy share some.
 		f.Expect(heap()-before).To(BeNumerically("<", 12<<20), "of %d versions", versions)
 		f.Expect(kept[4:8]).To(Equal([]string{"small001", "small001", "small001", "annot001"}))
 		goruntime.KeepAlive(f)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,6 +95,9 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 	for i, r := range readers {
 		answer, err := r.find(opts, page{limit: opts.Limit, state: s.at.States[i], from: from})
 		if err != nil {
+			if apierrors.IsResourceExpired(err) {
+				s.drop(readers)
+			}
 			return nil, err
 		}
 		s.items = slices.Grow(s.items, len(answer.items))
@@ -119,7 +123,7 @@ func (s *selected) next(readers []*CacheReader) string {
 	s.at.After = s.items[len(s.items)-1].Key
 	for i, r := range readers {
 		if s.at.States[i] == 0 {
-			s.at.States[i] = r.store.states().add(s.states[i])
+			s.at.States[i] = r.store.keep(s.states[i])
 		}
 	}
 	return s.at.encode()
@@ -131,6 +135,13 @@ func (s *selected) finish(readers []*CacheReader) {
 		if s.at.States[i] != 0 {
 			r.store.states().end(s.at.States[i])
 		}
+	}
+}
+
+// drop says that the list cannot go on: a state of it is not kept any more.
+func (s *selected) drop(readers []*CacheReader) {
+	for i, r := range readers {
+		r.store.states().drop(s.at.States[i])
 	}
 }
 

@@ -91,6 +91,10 @@ func (r *CacheReader) notFound(key client.ObjectKey) error {
 	return err
 }
 
+// DropPages lets go of what lists with pages to come have read: the store is not used any
+// more. Their tokens are answered with 410 from then on.
+func (r *CacheReader) DropPages() { r.store.states().clear() }
+
 // List is [List] on this reader alone.
 func (r *CacheReader) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	o := client.ListOptions{}

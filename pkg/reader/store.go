@@ -21,7 +21,9 @@ type Store interface {
 	get(key client.ObjectKey) (object.Object, bool, error)
 	// find returns the objects that match, in the order of their keys.
 	find(*request) (found, error)
-	// states keeps what lists with pages to come have read.
+	// keep keeps what a list with pages to come has read, and returns its name.
+	keep(state any) uint64
+	// states is where that is kept.
 	states() *pages
 }
 
@@ -45,7 +47,7 @@ type found struct {
 	items    []item
 	rest     int64  // objects that match, behind the items; counted only if the request is
 	revision string // up to which the answer is complete
-	state    any    // what was read, for pages.add
+	state    any    // what was read, for Store.keep
 }
 
 // item is an object of a store and its key, see Key.

@@ -55,6 +55,7 @@ type Engine[V any] struct {
 	window   window[V]
 	recent   []*Snapshot[V] // of older revisions, the one that was asked for last at the end
 	subs     map[*Subscription[V]]struct{}
+	told     Observer[V]
 	changed  chan struct{} // closed and replaced when anything changes; nil if nobody waits
 }
 
@@ -70,6 +71,7 @@ func New[V any](o Options[V]) *Engine[V] {
 		indexes: map[string]*index.Postings{},
 		window:  window[V]{limits: limits{floor: o.Window, ceiling: o.Window}},
 		subs:    map[*Subscription[V]]struct{}{},
+		told:    Observer[V]{}.complete(),
 	}
 	if o.History != nil {
 		e.history = o.History.complete()
@@ -135,7 +137,7 @@ func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
 		event.Type = Added
 		e.items.Set(event.Item)
 	}
-	e.reindex(e.indexes, &event)
+	e.told.Written(previous, e.reindex(e.indexes, &event))
 	e.window.append(slot[V]{event: event, silent: c.Silent, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
 }
 
@@ -184,6 +186,11 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	e.window.restart(revision)
 	e.forgetLocked()
 	e.snapshot = nil
+	e.items.Scan(func(item Item[V]) bool {
+		e.told.Written(item, true)
+		return true
+	})
+	e.told.Replaced(e.window.next)
 	e.items = fresh
 	e.noteAllLocked()
 	e.complete = true

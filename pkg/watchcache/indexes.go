@@ -81,8 +81,8 @@ func (e *Engine[V]) indexed(items *btree.BTreeG[Item[V]], name string) *index.Po
 }
 
 // reindex moves an object in indexes from what it had before an event to what it has
-// after it.
-func (e *Engine[V]) reindex(indexes map[string]*index.Postings, event *Event[V]) {
+// after it, and returns whether it had to.
+func (e *Engine[V]) reindex(indexes map[string]*index.Postings, event *Event[V]) (moved bool) {
 	for name, postings := range indexes {
 		var had, has []string
 		if event.Type != Added {
@@ -94,6 +94,7 @@ func (e *Engine[V]) reindex(indexes map[string]*index.Postings, event *Event[V])
 		if slices.Equal(had, has) {
 			continue
 		}
+		moved = true
 		for _, value := range had {
 			postings.Remove(value, event.Item.Key)
 		}
@@ -101,4 +102,5 @@ func (e *Engine[V]) reindex(indexes map[string]*index.Postings, event *Event[V])
 			postings.Add(value, event.Item.Key)
 		}
 	}
+	return moved
 }

@@ -26,6 +26,7 @@ func (e *Engine[V]) Rewrite(f func(Item[V]) V) {
 		e.noteAllLocked()
 		e.snapshot = nil
 		e.items = rewritten
+		e.told.Rewritten()
 	})
 }
 

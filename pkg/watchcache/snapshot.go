@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sort"
 	"strings"
+	"unsafe"
 
 	"github.com/tidwall/btree"
 
@@ -127,13 +128,27 @@ func (s *Snapshot[V]) Count(prefix, from string) int {
 // After returns the first key that can be behind key.
 func After(key string) string { return key + "\x00" }
 
+// Nth returns the object before which there are n in the order of the keys.
+func (s *Snapshot[V]) Nth(n int) Item[V] {
+	item, _ := s.items.GetAt(n)
+	return item
+}
+
 // Rank returns the number of objects whose keys are lower than key, in
 // O(log² n) for n objects.
 func (s *Snapshot[V]) Rank(key string) int {
 	return sort.Search(s.items.Len(), func(i int) bool {
-		item, _ := s.items.GetAt(i)
-		return item.Key >= key
+		return s.Nth(i).Key >= key
 	})
+}
+
+// Trees estimates the memory of the trees of a snapshot without keys and values: of the tree
+// of the objects, whose nodes are filled by two thirds, and of those of the indexes.
+func (s *Snapshot[V]) Trees() (objects, indexes int) {
+	for _, postings := range s.indexes {
+		indexes += postings.TreeBytes()
+	}
+	return s.Len() * int(unsafe.Sizeof(Item[V]{})) * 3 / 2, indexes
 }
 
 // Index returns an index as of the snapshot; nil if there was none.

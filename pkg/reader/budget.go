@@ -1,0 +1,68 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"sync"
+
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+const (
+	// idleShare is the part of a store's bytes that the states may hold of lists that nobody
+	// reads on, a quarter: most of them are of callers that read no second page.
+	idleShare = 4
+	// smallStore is the size up to which a quarter would be little: it has room for an object
+	// of the largest size that etcd takes, 1.5 MiB.
+	smallStore = 2 << 20
+)
+
+// budget is how many bytes the states that are kept for pages may hold beside the state of
+// now: idle is for what only those hold of lists that nobody reads on, and all for all
+// together: one that is being read for long holds the store as it was, beside those. One
+// alone that is being read is let be, since it cannot hold more.
+type budget struct{ idle, all int }
+
+// budgetOf returns what pages may hold beside a store of so many bytes.
+func budgetOf(bytes int) budget {
+	idle := max(bytes/idleShare, min(bytes, smallStore))
+	return budget{idle: idle, all: max(bytes, smallStore) + idle}
+}
+
+// maxLooked is about how many objects are looked at to say how large all are: a list must not
+// wait for a look at a hundred thousand.
+const maxLooked = 512
+
+// size remembers how large a store was.
+type size struct {
+	mu       sync.Mutex // guards what follows
+	position uint64     // of the state among the events
+	objects  int
+	bytes    int
+}
+
+// budget returns what pages may hold of the store of a state. That is measured anew when a
+// good part of it may have changed, so that lists seldom wait for it.
+func (m *size) budget(of *watchcache.Snapshot[object.Object]) budget {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changes := int(max(of.Position(), m.position)-min(of.Position(), m.position)) + max(of.Len(), m.objects) - min(of.Len(), m.objects)
+	if changes*idleShare >= m.objects {
+		m.position, m.objects, m.bytes = of.Position(), of.Len(), bytesOf(of)
+	}
+	return budgetOf(m.bytes)
+}
+
+// bytesOf returns about how many bytes the objects of a state and its trees take.
+func bytesOf(state *watchcache.Snapshot[object.Object]) int {
+	objects, indexes := state.Trees()
+	bytes, looked, every := 0, 0, 1+state.Len()/maxLooked
+	for n := 0; n < state.Len(); n += every {
+		it := state.Nth(n)
+		bytes += len(it.Key) + it.Value.Bytes()
+		looked++
+	}
+	return objects + indexes + bytes*state.Len()/max(1, looked)
+}

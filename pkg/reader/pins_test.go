@@ -1,0 +1,262 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/pkg/watchcache"
+)
+
+// pinned is a store whose pages a test counts itself.
+type pinned struct {
+	*Engine
+	*rand.Rand
+	revision uint64
+}
+
+func newPinned(t *testing.T, decoded bool) *pinned {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Decoded: decoded})
+	engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	return &pinned{Engine: NewEngine(engine, form), Rand: rand.New(rand.NewPCG(seed, 0))}
+}
+
+// made returns the next version of a Pod.
+func (s *pinned) made(n int) item {
+	s.revision++
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: fmt.Sprint("ns", n%5), Name: fmt.Sprintf("pod%05d", n), Labels: map[string]string{"app": fmt.Sprint(n % 50)},
+		Annotations: map[string]string{"text": fmt.Sprintf("%0*x", 16+8*s.IntN(20), s.Uint64())},
+	}}
+	return item{Key: Key(pod.Namespace, pod.Name), Revision: s.revision, Value: s.objects.Keep(pod)}
+}
+
+// write puts or deletes a Pod.
+func (s *pinned) write(n int, deleted bool) {
+	s.engine.Apply(watchcache.Change[object.Object]{Item: s.made(n), Deleted: deleted})
+}
+
+// relist replaces the state by one of as many Pods, some of them as they were.
+func (s *pinned) relist(n int) {
+	var items []item
+	for i := range n {
+		made := s.made(i)
+		if was, ok := s.engine.Get(made.Key); ok && s.IntN(2) == 0 {
+			made.Revision = was.Revision
+		}
+		items = append(items, made)
+	}
+	s.engine.Replace(items, s.revision)
+}
+
+// unlimited lets pages hold everything.
+func (s *pinned) unlimited() { s.pages.allow(budget{idle: 1 << 40, all: 1 << 40}) }
+
+// TestPinsCountEachVersionOnce has pages come and go between writes, and compares what is
+// counted with a look at all states that are kept.
+func TestPinsCountEachVersionOnce(t *testing.T) {
+	for _, decoded := range []bool{false, true} {
+		t.Run(fmt.Sprintf("decoded %t", decoded), func(t *testing.T) {
+			g, s := NewWithT(t), newPinned(t, decoded)
+			const objects = 40
+			for range 2000 {
+				switch s.IntN(30) {
+				case 0, 1, 2:
+					if s.engine.Len() > 0 {
+						s.keep(s.engine.Snapshot())
+						s.unlimited()
+					}
+				case 3, 4:
+					if n := len(s.kept()); n > 0 {
+						s.pages.drop(s.kept()[s.IntN(n)].name)
+					}
+				case 5:
+					if s.IntN(10) == 0 {
+						s.relist(s.IntN(objects))
+					}
+				default:
+					s.write(s.IntN(objects), s.IntN(4) == 0)
+				}
+				versions, all, held := s.counted()
+				g.Expect(versions).To(Equal(s.lookedUp()))
+				g.Expect(held).To(Equal(all))
+			}
+		})
+	}
+}
+
+// kept returns the states that are kept.
+func (s *pinned) kept() []*pageState {
+	s.pages.mu.Lock()
+	defer s.pages.mu.Unlock()
+	return slices.Clone(s.pages.states)
+}
+
+// counted returns the bytes of versions that are counted, those of all, and the sum that is
+// kept of these.
+func (s *pinned) counted() (versions, all, held int) {
+	s.pages.mu.Lock()
+	defer s.pages.mu.Unlock()
+	for _, p := range s.pages.pins.list {
+		all += p.held()
+		for _, span := range p.versions {
+			versions += span.bytes
+		}
+	}
+	return versions, all, s.pages.pins.held
+}
+
+// lookedUp returns the bytes of all versions that are in a state that is kept, and not in
+// that of now.
+func (s *pinned) lookedUp() (bytes int) {
+	held := map[object.Object]int{}
+	for _, state := range s.kept() {
+		for it := range state.state.(*watchcache.Snapshot[object.Object]).Items("", "") {
+			held[it.Value] = len(it.Key) + it.Value.Bytes()
+		}
+	}
+	for it := range s.engine.Snapshot().Items("", "") {
+		delete(held, it.Value)
+	}
+	for _, size := range held {
+		bytes += size
+	}
+	return bytes
+}
+
+// TestPinsCountWhatTheHeapHolds compares what is counted, trees and all, with what is free
+// when the pages go.
+func TestPinsCountWhatTheHeapHolds(t *testing.T) {
+	const objects = 20_000
+	for name, test := range map[string]struct{ writes, pages, deleted int }{
+		"few writes":       {writes: 100, pages: 1},
+		"some writes":      {writes: 3000, pages: 1},
+		"all is written":   {writes: 3 * objects, pages: 1},
+		"several pages":    {writes: 4000, pages: 8},
+		"objects come, go": {writes: 8000, pages: 3, deleted: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, s := NewWithT(t), newPinned(t, false)
+			for n := range objects {
+				s.write(n, false)
+			}
+			s.engine.AddIndex(index.LabelName("app"))
+			for range test.pages {
+				s.keep(s.engine.Snapshot())
+				s.unlimited()
+				for range test.writes / test.pages {
+					s.write(s.IntN(objects), test.deleted > 0 && s.IntN(test.deleted) == 0)
+				}
+			}
+			_, counted, _ := s.counted()
+			before := inUse()
+			s.pages.clear()
+			held := before - inUse()
+			t.Logf("%d KB counted, %d KB held, of a store of %d KB", counted>>10, held>>10, bytesOf(s.engine.Snapshot())>>10)
+			g.Expect(float64(counted) / float64(held)).To(And(BeNumerically(">", 0.6), BeNumerically("<", 2)))
+			runtime.KeepAlive(s)
+		})
+	}
+}
+
+func inUse() int {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// TestAListThatCannotGoOnHoldsNothing loses one of the two states that a list reads: the other
+// one is of no use.
+func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
+	g := NewWithT(t)
+	var readers []*CacheReader
+	var stores []*pinned
+	for range 2 {
+		s := newPinned(t, false)
+		for n := range 10 {
+			s.write(n, false)
+		}
+		stores = append(stores, s)
+		readers = append(readers, New(Options{
+			Store: s.Engine, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
+			Fields: index.NewFields(corev1.SchemeGroupVersion.WithKind("Pod"), logr.Discard()),
+		}))
+	}
+	list := &corev1.PodList{}
+	g.Expect(List(t.Context(), list, &client.ListOptions{Limit: 3}, readers...)).To(Succeed())
+	g.Expect(stores[1].kept()).To(HaveLen(1))
+	stores[0].pages.clear()
+	err := List(t.Context(), list, &client.ListOptions{Limit: 3, Continue: list.Continue}, readers...)
+	g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
+	g.Expect(stores[1].kept()).To(BeEmpty())
+}
+
+// BenchmarkKeep measures what a list of 100,000 objects does for the pages to come: the first
+// one also asks how large the store is.
+func BenchmarkKeep(b *testing.B) {
+	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
+	engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	s := &pinned{Engine: NewEngine(engine, form), Rand: rand.New(rand.NewPCG(1, 1))}
+	for n := range 100_000 {
+		s.write(n, false)
+	}
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			s.size.objects = 0
+			s.keep(s.engine.Snapshot())
+		}
+	})
+	b.Run("another", func(b *testing.B) {
+		for b.Loop() {
+			s.keep(s.engine.Snapshot())
+		}
+	})
+}
+
+// BenchmarkWriteBesidePages measures what pages add to a write.
+func BenchmarkWriteBesidePages(b *testing.B) {
+	for _, pages := range []int{0, 1, 16} {
+		b.Run(fmt.Sprint(pages, " pages"), func(b *testing.B) {
+			form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
+			engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
+			s := &pinned{Engine: NewEngine(engine, form), Rand: rand.New(rand.NewPCG(1, 1))}
+			for n := range 20_000 {
+				s.write(n, false)
+			}
+			it := s.made(1)
+			for range pages {
+				s.keep(s.engine.Snapshot())
+				s.unlimited()
+				for n := range 100 {
+					s.write(n, false)
+				}
+			}
+			for b.Loop() {
+				s.revision++
+				it.Revision = s.revision
+				s.engine.Apply(watchcache.Change[object.Object]{Item: it})
+			}
+		})
+	}
+}

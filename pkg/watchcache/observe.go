@@ -1,0 +1,41 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watchcache
+
+// Observer is told of all writes, with the engine's lock held: its functions must not call
+// the engine. So who keeps a [Snapshot] can count what that holds beside the state of now.
+// Those that are nil are not called.
+type Observer[V any] struct {
+	// Written is told what an object was before it was written or deleted, which is the zero
+	// Item if it is new, and whether its place in the indexes has changed by that. Of a
+	// Replace it is told each object that there was.
+	Written func(was Item[V], reindexed bool)
+	// Replaced is called after a Replace: only snapshots from this position on can have what
+	// is in the state.
+	Replaced func(position uint64)
+	// Rewritten is called after a Rewrite: no snapshot that was taken before has a value
+	// that is in the state.
+	Rewritten func()
+}
+
+// Observe has o told of all writes from now on, in place of the Observer before.
+func (e *Engine[V]) Observe(o Observer[V]) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.told = o.complete()
+}
+
+// complete returns o with what was left out.
+func (o Observer[V]) complete() Observer[V] {
+	if o.Written == nil {
+		o.Written = func(Item[V], bool) {}
+	}
+	if o.Replaced == nil {
+		o.Replaced = func(uint64) {}
+	}
+	if o.Rewritten == nil {
+		o.Rewritten = func() {}
+	}
+	return o
+}
