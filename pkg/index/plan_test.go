@@ -146,3 +146,20 @@ func TestLabelKeysAreThoseThatAnIndexCouldAnswer(t *testing.T) {
 	g.Expect(index.LabelKeys(labels.Everything())).To(BeEmpty())
 	g.Expect(index.LabelKeys(labels.Nothing())).To(BeEmpty())
 }
+
+// TestASelectorThatHoldsNothing asks for nothing, though its requirements do not say so.
+func TestASelectorThatHoldsNothing(t *testing.T) {
+	g := NewWithT(t)
+	node := fields.OneTermEqualSelector("node", "n3")
+	for _, test := range []struct {
+		selector fields.Selector
+		nothing  bool
+	}{
+		{selector: node},
+		{selector: fields.Nothing(), nothing: true},
+		{selector: fields.AndSelectors(fields.Nothing(), node), nothing: true},
+		{selector: fields.AndSelectors(node, fields.OneTermNotEqualSelector("many", "m1"))},
+	} {
+		g.Expect(index.SelectExact(test.selector).Nothing()).To(Equal(test.nothing), test.selector.String())
+	}
+}

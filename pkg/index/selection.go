@@ -123,13 +123,18 @@ func SelectExact(selector fields.Selector) Selection {
 	if selector == nil || selector.Empty() {
 		return Selection{}
 	}
-	required := selector.Requirements()
-	s := Selection{nothing: len(required) == 0} // fields.Nothing: not empty, and yet without requirements
-	for _, r := range required {
+	var s Selection
+	only := fields.Set{} // what an object has that meets all requirements
+	for _, r := range selector.Requirements() {
+		exact := r.Operator == selection.Equals || r.Operator == selection.DoubleEquals
+		if exact {
+			only[r.Field] = r.Value
+		}
 		s.requirements = append(s.requirements, requirement{
-			field: r.Field, value: r.Value, indexed: r.Field != fieldName && r.Field != fieldNamespace,
-			negated: r.Operator != selection.Equals && r.Operator != selection.DoubleEquals,
+			field: r.Field, value: r.Value, indexed: r.Field != fieldName && r.Field != fieldNamespace, negated: !exact,
 		})
 	}
+	// The requirements of a selector do not say that there is a fields.Nothing in it.
+	s.nothing = len(only) == len(s.requirements) && !selector.Matches(only)
 	return s
 }
