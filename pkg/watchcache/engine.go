@@ -85,6 +85,15 @@ func newTree[V any]() *btree.BTreeG[Item[V]] {
 	return btree.NewBTreeGOptions(less[V], btree.Options{NoLocks: true})
 }
 
+// settled returns a tree that was filled at once, with nodes whose memory is their own. A
+// node that is split goes on as two in one array, until one of them grows: then that of the
+// other one still has the items, and would hold the values for as long as itself.
+func settled[V any](tree *btree.BTreeG[Item[V]]) *btree.BTreeG[Item[V]] {
+	own := tree.Copy()
+	own.ScanMut(func(Item[V]) bool { return true }) // copies each node
+	return own
+}
+
 // Change is what a writer says happened: an object was written, or deleted.
 type Change[V any] struct {
 	// Item is the object. Of a deleted one only Key and Revision are read.
@@ -174,6 +183,7 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 	for _, item := range items {
 		fresh.Set(item)
 	}
+	fresh = settled(fresh)
 	indexes := map[string]*index.Postings{}
 	for _, name := range e.indexNames() {
 		indexes[name] = e.indexed(fresh, name)

@@ -37,5 +37,5 @@ func rewrite[V any](items *btree.BTreeG[Item[V]], f func(Item[V]) V) *btree.BTre
 		rewritten.Load(item)
 		return true
 	})
-	return rewritten
+	return settled(rewritten)
 }
