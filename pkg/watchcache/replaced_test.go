@@ -45,7 +45,7 @@ func TestObjectsOfAListAreFreeWhenTheyAreReplaced(t *testing.T) {
 			for n := range objects {
 				e.Apply(watchcache.Change[value]{Item: object(n, e.Revision()+1)})
 			}
-			g.Expect(inUse()-before).To(BeNumerically("<", objects*1024/20))
+			g.Expect(inUse() - before).To(BeNumerically("<", objects*1024/20))
 			g.Expect(e.Len()).To(Equal(objects))
 			g.Expect(e.Check()).To(Succeed())
 			runtime.KeepAlive(items)
