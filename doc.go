@@ -29,12 +29,12 @@
 //     memory, in front of etcd.
 //   - internal/query answers a list from a snapshot, by an index if there is one, for
 //     reader and Cacher.
-//   - pkg/watchcache is the engine of informer and Cacher: ordered state with snapshots,
+//   - internal/watchcache is the engine of informer and Cacher: ordered state with snapshots,
 //     a window of events, and subscribers that may lag.
 //   - pkg/index keeps posting lists of labels and declared fields, and plans how a
 //     selector is answered from them.
-//   - pkg/object is what the cache keeps of an object: flat, or decoded.
-//   - pkg/flat keeps an object as bytes that are cheap to copy out.
+//   - internal/object is what the cache keeps of an object: flat, or decoded.
+//   - internal/flat keeps an object as bytes that are cheap to copy out.
 //   - envtest runs an API server with its etcd in the test process.
 //   - envtest/cmd/apiserver runs such a server as a process of its own.
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
@@ -44,7 +44,6 @@
 //   - examples holds one small program for each use; begin with
 //     examples/quickstart.
 //
-// Imports point down: cache, informers, reader, watchcache, index, object, flat; and
-// cacher, watchcache, index, object, flat.
-// Nothing in pkg imports envtest, except in tests.
+// A test (TestImportsAreAllowed) lists what each package may import, with the reason; another
+// sees that a program with pkg/cache links neither an API server nor etcd.
 package tarn

@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,29 +20,100 @@ import (
 
 const module = "github.com/tarn-dev/tarn"
 
-// layers are the packages that form the cache and the Cacher, from the top: each may
-// import those after it.
-var layers = []string{"pkg/cache", "pkg/informers", "pkg/reader", "pkg/cacher", "internal/query", "pkg/watchcache", "pkg/index", "pkg/object", "pkg/flat"}
+// A room is a package or a tree of packages, and what it may import of this module.
+type room struct {
+	imports []string
+	reason  string
+}
 
-// TestImportsPointDown keeps the packages in order, so that each can be read and
-// replaced with those below it alone.
-func TestImportsPointDown(t *testing.T) {
+// rooms holds every package of the cache, the Cacher and the environment. An import that is
+// not listed here fails the test: either it is not needed, or the table and docs/design.md
+// get a line that says why it is.
+var rooms = map[string]room{
+	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index"}, "it puts informers and readers together"},
+	"pkg/informers": {[]string{"pkg/reader", "internal/watchcache", "pkg/index", "internal/object"}, "an entry is an informer and a reader"},
+	"pkg/reader":    {[]string{"internal/query", "internal/watchcache", "pkg/index", "internal/object"}, "it reads snapshots, and decodes what it finds"},
+	"pkg/cacher":    {[]string{"internal/query", "internal/watchcache", "pkg/index", "internal/object"}, "it is the server's half on the same engine"},
+	"pkg/index":     {nil, "its functions are the users' own"},
+
+	"internal/query":      {[]string{"internal/watchcache", "pkg/index"}, "a plan reads a snapshot"},
+	"internal/watchcache": {[]string{"pkg/index"}, "the state of the engine carries indexes"},
+	"internal/object":     {[]string{"internal/flat"}, "an object is kept flat or decoded"},
+	"internal/flat":       {nil, "the codec knows Go types and nothing of caches"},
+	"internal/kubeconfig": {nil, "it writes one file"},
+	"internal/program":    {nil, "it is shared by the programs"},
+
+	"envtest":                  {[]string{"pkg/cacher", "envtest/internal/builtin", "envtest/internal/etcd"}, "an API server is etcd, Cacher and the built-in kinds"},
+	"envtest/internal/builtin": {[]string{"envtest/internal/openapi"}, "kinds are served with their schemas"},
+	"envtest/internal/etcd":    {nil, "it stands in for a member of etcd"},
+	"envtest/internal/openapi": {nil, "it is generated"},
+}
+
+// TestImportsAreAllowed keeps the rooms apart, so that each can be read and replaced with those
+// that it imports alone. Programs, examples and benchmarks may import any room.
+func TestImportsAreAllowed(t *testing.T) {
+	seen := map[string]bool{}
 	for folder, imports := range importsByFolder(t) {
-		if !strings.HasPrefix(folder, "pkg/") {
+		if !isRoom(folder) {
 			continue
 		}
-		layer := slices.Index(layers, folder)
-		if layer < 0 {
-			t.Errorf("%s has no place among the layers yet", folder)
+		seen[folder] = true
+		allowed, found := rooms[folder]
+		if !found {
+			t.Errorf("%s is not among the rooms: add it with what it may import, and the reason", folder)
 			continue
 		}
 		for _, imported := range imports {
 			within, ours := strings.CutPrefix(imported, module+"/")
-			if ours && slices.Index(layers, within) <= layer {
-				t.Errorf("%s imports %s: a package imports those below it alone", folder, within)
+			if ours && !slices.Contains(allowed.imports, within) {
+				t.Errorf("%s imports %s, which rooms does not allow (%s)", folder, within, allowed.reason)
 			}
 		}
 	}
+	for folder := range rooms {
+		if !seen[folder] {
+			t.Errorf("rooms lists %s, which is not there", folder)
+		}
+	}
+}
+
+func isRoom(folder string) bool {
+	for _, tree := range []string{"pkg/", "internal/", "envtest/internal/"} {
+		if strings.HasPrefix(folder, tree) {
+			return true
+		}
+	}
+	return folder == "envtest"
+}
+
+// TestWhatAProgramNeverLinks asks the go command for everything that a room links.
+func TestWhatAProgramNeverLinks(t *testing.T) {
+	for folder, never := range map[string][]string{
+		// A program with the cache is an operator: it has no use for a server or a database.
+		"pkg/cache": {"k8s.io/apiserver", "k8s.io/apiextensions-apiserver/pkg/apiserver", "go.etcd.io/", module + "/envtest", module + "/pkg/cacher", "testing"},
+		// A server with the Cacher chooses its own storage client, and has no use for a cache of clients.
+		"pkg/cacher": {module + "/envtest", module + "/pkg/cache", module + "/pkg/informers", "sigs.k8s.io/controller-runtime/pkg/manager"},
+		// An environment is a server: a suite chooses its client.
+		"envtest": {module + "/pkg/informers", "sigs.k8s.io/controller-runtime/pkg/manager"},
+	} {
+		for _, linked := range links(t, folder) {
+			if slices.ContainsFunc(never, func(n string) bool {
+				return linked == strings.TrimSuffix(n, "/") || strings.HasPrefix(linked, strings.TrimSuffix(n, "/")+"/")
+			}) {
+				t.Errorf("a program that imports %s links %s", folder, linked)
+			}
+		}
+	}
+}
+
+// links returns the import paths of all packages that a program with this one links.
+func links(t *testing.T, folder string) []string {
+	t.Helper()
+	output, err := exec.Command("go", "list", "-deps", "./"+folder).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(output))
 }
 
 // TestMapNamesEveryPackage keeps the list in doc.go complete.

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // thing is an object with labels, and the values of the field "node".

@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // Cacher is a storage.Interface that answers reads and watches out of memory. Make one

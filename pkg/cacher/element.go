@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // element is what the engine keeps of an object. It never changes.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // indexes answer lists by label and field. Those of the configuration are there from the

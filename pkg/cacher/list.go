@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 
 	"github.com/tarn-dev/tarn/internal/query"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // GetList implements storage.Interface. It answers with the state that the resource version

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 
 	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // listRequest is a list with all that its options say, parsed once.

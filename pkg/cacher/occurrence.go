@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	pathkey "k8s.io/apiserver/pkg/storage/cacher/key"
 
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // occurrence is an event on its way to watchers, who share what is made for them. It belongs

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // What follows is done by the goroutine of a parked watcher. While it waits for its reader it

@@ -6,7 +6,7 @@ package cacher
 import (
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // revisionGroup holds back the events of one revision until all of them are there.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // progressing is an etcd that reports its progress.

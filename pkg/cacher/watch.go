@@ -20,7 +20,7 @@ import (
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 
 	"github.com/tarn-dev/tarn/internal/query"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // Watch implements storage.Interface. The events of one watch are in the order of their

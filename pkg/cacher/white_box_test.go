@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher/progress"
 
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // idle returns the parts of a Cacher without its goroutines: the test does what they would.

@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 func TestIndexesComeAndGoOnDemand(t *testing.T) {

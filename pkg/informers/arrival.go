@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/consistencydetector"
 
-	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // arrival is an object on its way from a watch through the Reflector into the

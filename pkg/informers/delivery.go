@@ -6,8 +6,8 @@ package informers
 import (
 	"sync"
 
-	"github.com/tarn-dev/tarn/pkg/object"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // delivery is an event as the handlers get it. They share it, so that nothing is

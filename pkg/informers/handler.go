@@ -14,9 +14,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/reader"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // registration is an event handler that follows the engine.

@@ -19,10 +19,10 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/object"
 	"github.com/tarn-dev/tarn/pkg/reader"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // Informer is client-go's SharedIndexInformer on the engine of package watchcache.

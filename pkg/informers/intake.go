@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/util/consistencydetector"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/reader"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // intake is what the Reflector writes into: it transforms what was received, once,

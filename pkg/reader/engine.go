@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/object"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // Engine is the store of our own informer. Lists are read from snapshots.

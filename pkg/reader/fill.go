@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/pkg/object"
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // fill replaces the items of out by those given.

@@ -18,10 +18,10 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/object"
 	"github.com/tarn-dev/tarn/pkg/reader"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 var (

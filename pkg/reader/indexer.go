@@ -13,8 +13,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/object"
 )
 
 // Indexer is the store of an informer of client-go's kind.

@@ -21,10 +21,10 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/object"
-	"github.com/tarn-dev/tarn/pkg/watchcache"
 )
 
 // labelled is a store of Pods with many labels, and a clock that the test moves.

@@ -1,0 +1,52 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object_test
+
+import (
+	"runtime"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/tarn-dev/tarn/internal/object"
+)
+
+// TestBytesAreThoseOfTheHeap compares what objects say that they take with what the heap
+// grows by when they are kept.
+func TestBytesAreThoseOfTheHeap(t *testing.T) {
+	for _, f := range forms() {
+		t.Run(f.name, func(t *testing.T) {
+			g, random := NewWithT(t), newRandom(t)
+			const n = 5000
+			decoded, kept := [n]any{}, [n]object.Object{}
+			for i := range decoded {
+				decoded[i] = f.random(random).DeepCopyObject()
+			}
+			held := func() int {
+				runtime.GC()
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return int(m.HeapAlloc)
+			}
+			first, said := held(), 0
+			for i := range kept {
+				kept[i] = f.Keep(decoded[i])
+				said += kept[i].Bytes()
+			}
+			took := held() - first // what is flat comes on top, what is decoded is there already
+			if !f.flat {
+				clear(decoded[:])
+				took = held()
+				clear(kept[:])
+				took -= held()
+			}
+			t.Logf("%d bytes each, the heap says %d", said/n, took/n)
+			g.Expect(float64(said) / float64(took)).To(BeNumerically("~", 1, 0.4))
+			runtime.KeepAlive(&decoded)
+			runtime.KeepAlive(&kept)
+			runtime.KeepAlive(f)
+		})
+	}
+}

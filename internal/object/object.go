@@ -1,0 +1,106 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object
+
+import (
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarn-dev/tarn/internal/flat"
+)
+
+// Object is one kept object. The zero Object is none.
+type Object struct {
+	flat    flat.Object
+	decoded any                   // if flat is zero; a runtime.Object unless a transform made it something else
+	terms   unique.Handle[string] // the values of the declared fields, see terms.go
+	fields  int                   // how many fields were declared then
+}
+
+// IsZero reports that there is no object.
+func (o Object) IsZero() bool { return o.flat.IsZero() && o.decoded == nil }
+
+// IsFlat reports that the object is kept flat.
+func (o Object) IsFlat() bool { return !o.flat.IsZero() }
+
+// Bytes returns about how many bytes of memory o refers to, its share of the dictionary
+// apart. Those of a decoded object are added up.
+func (o Object) Bytes() int {
+	if o.IsFlat() {
+		return Allocated(o.flat.Size())
+	}
+	return MemoryOf(o.decoded)
+}
+
+// Namespace returns metadata.namespace.
+func (o Object) Namespace() string {
+	if o.IsFlat() {
+		return o.flat.Namespace()
+	}
+	if m, err := meta.Accessor(o.decoded); err == nil {
+		return m.GetNamespace()
+	}
+	return ""
+}
+
+// Name returns metadata.name.
+func (o Object) Name() string {
+	if o.IsFlat() {
+		return o.flat.Name()
+	}
+	if m, err := meta.Accessor(o.decoded); err == nil {
+		return m.GetName()
+	}
+	return ""
+}
+
+// UID returns metadata.uid.
+func (o Object) UID() types.UID {
+	if o.IsFlat() {
+		return types.UID(o.flat.UID())
+	}
+	if m, err := meta.Accessor(o.decoded); err == nil {
+		return m.GetUID()
+	}
+	return ""
+}
+
+// ResourceVersion returns metadata.resourceVersion.
+func (o Object) ResourceVersion() string {
+	if o.IsFlat() {
+		return o.flat.ResourceVersion()
+	}
+	if m, err := meta.Accessor(o.decoded); err == nil {
+		return m.GetResourceVersion()
+	}
+	return ""
+}
+
+// Label returns a label, without materializing the object.
+func (o Object) Label(key string) (value string, ok bool) {
+	if o.IsFlat() {
+		return o.flat.Label(key)
+	}
+	if m, err := meta.Accessor(o.decoded); err == nil {
+		value, ok = m.GetLabels()[key]
+	}
+	return value, ok
+}
+
+// Labels is the object's labels as labels.Selector reads them; nothing is copied.
+type Labels struct{ object Object }
+
+// Labels returns the labels.
+func (o Object) Labels() Labels { return Labels{o} }
+
+// Has implements labels.Labels.
+func (l Labels) Has(key string) bool { _, ok := l.object.Label(key); return ok }
+
+// Get implements labels.Labels.
+func (l Labels) Get(key string) string { value, _ := l.object.Label(key); return value }
+
+// Lookup implements labels.Labels.
+func (l Labels) Lookup(key string) (string, bool) { return l.object.Label(key) }
