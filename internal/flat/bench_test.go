@@ -105,7 +105,7 @@ func BenchmarkPod(b *testing.B) {
 			}
 		})
 	})
-	b.Run("DecodeBeside", func(b *testing.B) { // an update that changes the version alone
+	b.Run("DecodeReusing", func(b *testing.B) { // an update that changes the version alone
 		others, like := make([]flat.Object, benchPods), make([]*corev1.Pod, benchPods)
 		for i := range others {
 			like[i] = new(corev1.Pod)
@@ -116,7 +116,7 @@ func BenchmarkPod(b *testing.B) {
 			others[i] = mustEncode(b, c, like[i], d)
 		}
 		timed(b, func(i int) {
-			if err := c.DecodeBeside(objects[i], into, others[i], like[i]); err != nil {
+			if err := c.DecodeReusing(objects[i], into, others[i], like[i]); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -33,7 +33,7 @@ type decoder struct {
 	counts string     // of slabs, from the header
 	slabs  *slabTable // nil to allocate singly
 
-	beside   *decoder // of another object, see DecodeBeside
+	other    *decoder // of another object, see DecodeReusing
 	compared int      // up to where what is skipped was compared with that
 	apart    bool     // it is not compared, or differs
 	depth    int

@@ -45,12 +45,12 @@ type Dictionary struct {
 	seed   maphash.Seed
 	limits Limits
 
-	chunks    atomic.Pointer[[]*chunk] // written under mu, published before published grows
-	published atomic.Uint32            // entries that readers may ask for
-	index     atomic.Pointer[hashIndex]
-	sightings sightings
-	locations atomic.Pointer[[]*time.Location] // written under mu
-	wear      wear
+	chunks     atomic.Pointer[[]*chunk] // written under mu, published before published grows
+	published  atomic.Uint32            // entries that readers may ask for
+	index      atomic.Pointer[hashIndex]
+	doorkeeper doorkeeper
+	locations  atomic.Pointer[[]*time.Location] // written under mu
+	wear       wear
 
 	mu    sync.Mutex // guards all writing to chunks, index, locations, arena and bytes
 	arena []byte     // free rest of the newest arena
@@ -90,7 +90,7 @@ func (d *Dictionary) Stats() Stats {
 	s := Stats{
 		Entries: int(d.published.Load()),
 		Bytes:   d.bytes,
-		Heap:    d.held + d.sightings.size(),
+		Heap:    d.held + d.doorkeeper.size(),
 	}
 	if c := d.chunks.Load(); c != nil {
 		s.Heap += cap(*c)*8 + len(*c)*chunkEntries*16
@@ -135,12 +135,12 @@ func (d *Dictionary) intern(h uint64, owner uint32, s string) (uint32, bool) {
 	if id, ok := d.find(h, s); ok {
 		return id, true
 	}
-	return d.sight(h, owner, s)
+	return d.offer(h, owner, s)
 }
 
-// sight notes that owner brings s, which find did not find, and enters it if it recurs.
-func (d *Dictionary) sight(h uint64, owner uint32, s string) (uint32, bool) {
-	if len(s) > longestEntry || !d.sightings.again(h, owner) {
+// offer notes that owner brings s, which find did not find, and enters it if it recurs.
+func (d *Dictionary) offer(h uint64, owner uint32, s string) (uint32, bool) {
+	if len(s) > longestEntry || !d.doorkeeper.admit(h, owner) {
 		return 0, false
 	}
 	return d.add(h, s)

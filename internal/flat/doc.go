@@ -38,7 +38,7 @@
 // allocations with others of their kind in it, and live as long as one of them is referred to. In
 // large objects few of them do so: byte slices in chunks of 8 KiB, headers of strings by 16.
 //
-// DecodeBeside is for who changes nothing: it shares the memory of a similar object wherever the
+// DecodeReusing is for who changes nothing: it shares the memory of a similar object wherever the
 // two are the same.
 //
 // # Form

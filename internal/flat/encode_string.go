@@ -67,7 +67,7 @@ func (e *encoder) reference(h uint64, s string) bool {
 		return true
 	}
 	if e.dict != nil {
-		if id, ok := e.dict.sight(h, e.owner, s); ok {
+		if id, ok := e.dict.offer(h, e.owner, s); ok {
 			e.uvarint(uint64(id)<<1 | 1)
 			return true
 		}

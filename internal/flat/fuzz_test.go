@@ -41,7 +41,7 @@ func corpus(t testing.TB) ([]*flat.Codec, []flat.Object) {
 func readAll(t testing.TB, c *flat.Codec, o, good flat.Object, like any) {
 	for _, pair := range [][2]flat.Object{{o, good}, {good, o}, {o, o}} {
 		beside := reflect.New(c.Type()).Interface()
-		err := c.DecodeBeside(pair[0], beside, pair[1], like)
+		err := c.DecodeReusing(pair[0], beside, pair[1], like)
 		if err != nil && !errors.Is(err, flat.ErrCorrupt) && !errors.Is(err, flat.ErrWrongType) {
 			t.Fatal(err)
 		}

@@ -263,7 +263,7 @@ func TestLargeObjectsAnswerAndCompare(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(large)) {
 		t.Run(name, func(t *testing.T) {
 			d := flat.NewDictionary(flat.Limits{})
-			var cases besideCases
+			var cases reusingCases
 			for n := range 4 {
 				obj := large[name](n)
 				c := codecFor(t, reflect.TypeOf(obj))

@@ -166,15 +166,15 @@ func (f *Form) Materialize(o Object) (any, error) {
 	return made, f.decode(o, made)
 }
 
-// MaterializeBeside is Materialize beside another object, and like is that one
+// MaterializeReusing is Materialize beside another object, and like is that one
 // materialized, or what it was kept of: if both are flat, what is made refers to memory
 // of like wherever the two are the same. Neither may be changed then.
-func (f *Form) MaterializeBeside(o, other Object, like any) (any, error) {
+func (f *Form) MaterializeReusing(o, other Object, like any) (any, error) {
 	if !o.IsFlat() || !other.IsFlat() || reflect.TypeOf(like) != f.typ {
 		return f.Materialize(o)
 	}
 	made := reflect.New(f.typ.Elem()).Interface()
-	if err := f.codec.DecodeBeside(o.flat, made, other.flat, like); err != nil {
+	if err := f.codec.DecodeReusing(o.flat, made, other.flat, like); err != nil {
 		return nil, err
 	}
 	f.check(made, o.flat)

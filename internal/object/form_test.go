@@ -59,9 +59,9 @@ func TestWhatIsKeptAnswersLikeItsSource(t *testing.T) {
 				g.Expect(f.Copy(kept)).To(Equal(want))
 				g.Expect(f.Materialize(kept)).To(Equal(want))
 				other := f.random(random)
-				g.Expect(f.MaterializeBeside(kept, f.Keep(other), other)).To(Equal(want))
-				g.Expect(f.MaterializeBeside(kept, object.Object{}, &metav1.Status{})).To(Equal(want))
-				g.Expect(f.MaterializeBeside(kept, object.Object{}, nil)).To(Equal(want))
+				g.Expect(f.MaterializeReusing(kept, f.Keep(other), other)).To(Equal(want))
+				g.Expect(f.MaterializeReusing(kept, object.Object{}, &metav1.Status{})).To(Equal(want))
+				g.Expect(f.MaterializeReusing(kept, object.Object{}, nil)).To(Equal(want))
 				g.Expect(f.Shared(kept)).To(Equal(want))
 				into = f.empty()
 				g.Expect(f.ShareInto(kept, into)).To(Succeed())
@@ -76,14 +76,14 @@ func TestWhatIsKeptAnswersLikeItsSource(t *testing.T) {
 	}
 }
 
-func TestWhatIsMaterializedBesideAnotherSharesItsMemory(t *testing.T) {
+func TestWhatIsMaterializedReusingAnotherSharesItsMemory(t *testing.T) {
 	g := NewWithT(t)
 	f := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Verify: true})
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "one"}}}}
 	pod.ResourceVersion = "1"
 	like := pod.DeepCopy()
 	like.ResourceVersion = "2"
-	made, err := f.MaterializeBeside(f.Keep(pod), f.Keep(like), like)
+	made, err := f.MaterializeReusing(f.Keep(pod), f.Keep(like), like)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(made).To(Equal(pod))
 	g.Expect(&made.(*corev1.Pod).Spec.Containers[0]).To(BeIdenticalTo(&like.Spec.Containers[0]))
@@ -144,14 +144,14 @@ func TestCopiesAreTheCallersOwn(t *testing.T) {
 	}
 }
 
-// besideAnother materializes o, as the old object of an update, beside a new one.
-func besideAnother(g *WithT, f form, o object.Object, change func(metav1.Object)) metav1.Object {
+// reusingAnother materializes o, as the old object of an update, beside a new one.
+func reusingAnother(g *WithT, f form, o object.Object, change func(metav1.Object)) metav1.Object {
 	like, err := f.Copy(o)
 	g.Expect(err).NotTo(HaveOccurred())
 	newer := like.(metav1.Object)
 	newer.SetResourceVersion("another version")
 	change(newer)
-	made, err := f.MaterializeBeside(o, f.Keep(newer), newer)
+	made, err := f.MaterializeReusing(o, f.Keep(newer), newer)
 	g.Expect(err).NotTo(HaveOccurred())
 	return made.(metav1.Object)
 }
@@ -168,22 +168,22 @@ var reads = map[string]func(*WithT, form, object.Object) metav1.Object{
 		g.Expect(err).NotTo(HaveOccurred())
 		return made.(metav1.Object)
 	},
-	"MaterializeBeside": func(g *WithT, f form, o object.Object) metav1.Object {
+	"MaterializeReusing": func(g *WithT, f form, o object.Object) metav1.Object {
 		like, err := f.Copy(o)
 		g.Expect(err).NotTo(HaveOccurred())
-		made, err := f.MaterializeBeside(o, o, like)
+		made, err := f.MaterializeReusing(o, o, like)
 		g.Expect(err).NotTo(HaveOccurred())
 		return made.(metav1.Object)
 	},
-	"MaterializeBeside another version": func(g *WithT, f form, o object.Object) metav1.Object {
-		return besideAnother(g, f, o, func(metav1.Object) {})
+	"MaterializeReusing another version": func(g *WithT, f form, o object.Object) metav1.Object {
+		return reusingAnother(g, f, o, func(metav1.Object) {})
 	},
-	"MaterializeBeside another object of that name": func(g *WithT, f form, o object.Object) metav1.Object {
-		return besideAnother(g, f, o, func(m metav1.Object) { m.SetUID("yet another") })
+	"MaterializeReusing another object of that name": func(g *WithT, f form, o object.Object) metav1.Object {
+		return reusingAnother(g, f, o, func(m metav1.Object) { m.SetUID("yet another") })
 	},
-	"MaterializeBeside an object of another dictionary": func(g *WithT, f form, o object.Object) metav1.Object {
+	"MaterializeReusing an object of another dictionary": func(g *WithT, f form, o object.Object) metav1.Object {
 		f.Renew()
-		return besideAnother(g, f, o, func(metav1.Object) {})
+		return reusingAnother(g, f, o, func(metav1.Object) {})
 	},
 	"MetadataInto": func(g *WithT, f form, o object.Object) metav1.Object {
 		into := &metav1.ObjectMeta{}

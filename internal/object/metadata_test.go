@@ -172,7 +172,7 @@ func TestTheMetadataOfWhatIsKept(t *testing.T) {
 			like, err := f.Materialize(kept)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(like).To(Equal(test.obj))
-			g.Expect(f.MaterializeBeside(kept, f.Keep(like), like)).To(Equal(test.obj))
+			g.Expect(f.MaterializeReusing(kept, f.Keep(like), like)).To(Equal(test.obj))
 			if _, content := test.obj.(*unstructured.Unstructured); content {
 				return // MetadataInto refuses what is no metadata, see package flat
 			}

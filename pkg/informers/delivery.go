@@ -28,7 +28,7 @@ func newDelivery(form *object.Form, current any) *delivery {
 // current one wherever the two are the same: most of an object stays as it is.
 func (d *delivery) before(event *watchcache.Event[object.Object]) (any, error) {
 	d.once.Do(func() {
-		d.previous, d.err = d.form.MaterializeBeside(event.Previous.Value, event.Item.Value, d.current)
+		d.previous, d.err = d.form.MaterializeReusing(event.Previous.Value, event.Item.Value, d.current)
 	})
 	return d.previous, d.err
 }

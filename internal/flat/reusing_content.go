@@ -3,9 +3,9 @@
 
 package flat
 
-// documentBeside is document beside the content of another object.
-func (d *decoder) documentBeside(into *map[string]any, like map[string]any) {
-	b := d.beside
+// documentReusing is document reusing the content of another object.
+func (d *decoder) documentReusing(into *map[string]any, like map[string]any) {
+	b := d.other
 	form, same := d.byte(), false
 	if form == b.byte() {
 		same = form == 1 || form == 2
@@ -15,13 +15,13 @@ func (d *decoder) documentBeside(into *map[string]any, like map[string]any) {
 		d.pos = max(d.pos-1, 0)
 		d.document(into)
 	case form == 1:
-		m, ok := d.contentBeside(like).(map[string]any)
+		m, ok := d.contentReusing(like).(map[string]any)
 		if !ok {
 			d.fail()
 		}
 		*into = m
 	default:
-		meta := d.contentBeside(like["metadata"])
+		meta := d.contentReusing(like["metadata"])
 		h, otherH := d.uvarint(), b.uvarint()
 		if h&contentMask != contentMap {
 			d.fail()
@@ -31,7 +31,7 @@ func (d *decoder) documentBeside(into *map[string]any, like map[string]any) {
 			b.fail() // corrupt, which does not concern this object
 			otherH = 0
 		}
-		*into = d.pairsBeside(h>>contentBits, otherH>>contentBits, 1, like)
+		*into = d.pairsReusing(h>>contentBits, otherH>>contentBits, 1, like)
 		if *into != nil {
 			(*into)["metadata"] = meta
 		}
@@ -41,18 +41,18 @@ func (d *decoder) documentBeside(into *map[string]any, like map[string]any) {
 // contentKind is the plan of a content value, for same.
 var contentKind = &plan{kind: kindContent}
 
-// contentBeside is content beside like. Only maps and lists are worth sharing.
-func (d *decoder) contentBeside(like any) any {
+// contentReusing is content reusing like. Only maps and lists are worth sharing.
+func (d *decoder) contentReusing(like any) any {
 	switch l := like.(type) {
 	case map[string]any:
-		if l != nil && d.depth <= besideDepth {
+		if l != nil && d.depth <= reusingDepth {
 			if d.same(contentKind) {
 				return l
 			}
 			return d.differentContent(l, nil)
 		}
 	case []any:
-		if l != nil && d.depth <= besideDepth {
+		if l != nil && d.depth <= reusingDepth {
 			if d.same(contentKind) {
 				return l[:len(l):len(l)]
 			}
@@ -60,13 +60,13 @@ func (d *decoder) contentBeside(like any) any {
 		}
 	}
 	v := d.content()
-	d.beside.skipContent()
+	d.other.skipContent()
 	return v
 }
 
 // differentContent reads a value beside a map or a list that it is not the same as.
 func (d *decoder) differentContent(m map[string]any, l []any) any {
-	b := d.beside
+	b := d.other
 	from, other := d.mark(), b.mark()
 	h, back, entered := d.insideContent()
 	otherH, otherBack, otherEntered := b.insideContent()
@@ -74,9 +74,9 @@ func (d *decoder) differentContent(m map[string]any, l []any) any {
 	var v any
 	switch {
 	case tag == contentMap && otherH&contentMask == contentMap && m != nil:
-		v = d.pairsBeside(n, both, 0, m)
+		v = d.pairsReusing(n, both, 0, m)
 	case tag == contentList && otherH&contentMask == contentList && l != nil:
-		v = d.listBeside(n, both, l)
+		v = d.listReusing(n, both, l)
 	default:
 		d.back(from)
 		b.back(other)
@@ -99,14 +99,14 @@ func (d *decoder) insideContent() (h uint64, back place, entered bool) {
 	return h, back, entered
 }
 
-// pairsBeside is contentPairs beside the map like, of which other pairs are written. The keys of
+// pairsReusing is contentPairs reusing the map like, of which other pairs are written. The keys of
 // both are in order.
-func (d *decoder) pairsBeside(n, other uint64, extra int, like map[string]any) map[string]any {
+func (d *decoder) pairsReusing(n, other uint64, extra int, like map[string]any) map[string]any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(48+contentPair*int(n)) || !d.enter() {
 		d.fail()
 		return nil
 	}
-	b := d.beside
+	b := d.other
 	m := make(map[string]any, int(n)+extra)
 	key, have := "", false // the next key of the other
 	for i := uint64(0); i < n && !d.bad; i++ {
@@ -123,7 +123,7 @@ func (d *decoder) pairsBeside(n, other uint64, extra int, like map[string]any) m
 			have = false
 		}
 		if have && key == k {
-			m[k] = d.contentBeside(like[k])
+			m[k] = d.contentReusing(like[k])
 			have = false
 		} else {
 			m[k] = d.content()
@@ -140,8 +140,8 @@ func (d *decoder) pairsBeside(n, other uint64, extra int, like map[string]any) m
 	return m
 }
 
-// listBeside is contentList beside another list, of which other elements are written.
-func (d *decoder) listBeside(n, other uint64, like []any) []any {
+// listReusing is contentList reusing another list, of which other elements are written.
+func (d *decoder) listReusing(n, other uint64, like []any) []any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(24+16*int(n)) || !d.enter() {
 		d.fail()
 		return nil
@@ -150,15 +150,15 @@ func (d *decoder) listBeside(n, other uint64, like []any) []any {
 	for i := 0; i < len(l) && !d.bad; i++ {
 		switch {
 		case uint64(i) < other && i < len(like):
-			l[i] = d.contentBeside(like[i])
+			l[i] = d.contentReusing(like[i])
 			continue
 		case uint64(i) < other:
-			d.beside.skipContent()
+			d.other.skipContent()
 		}
 		l[i] = d.content()
 	}
-	for i := n; i < other && !d.beside.bad; i++ {
-		d.beside.skipContent()
+	for i := n; i < other && !d.other.bad; i++ {
+		d.other.skipContent()
 	}
 	d.depth--
 	return l

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// DecodeBeside is Decode for who has a similar object and changes neither: it overwrites into
+// DecodeReusing is Decode for who has a similar object and changes neither: it overwrites into
 // with what o holds, and wherever a slice, a map or what a pointer points to is the same at the
 // same place of other, into refers to that of like instead of memory of its own. Like is what
 // other holds, and both are non-nil pointers to the codec's type. Objects of two dictionaries
@@ -21,7 +21,7 @@ import (
 // What is the same is found by comparing the bytes of the two Objects, where what recurs is a
 // number: this costs much less than to compare what they hold, or to make it. Some of what is
 // equal may be found different, and is made then. Errors are those of Decode.
-func (c *Codec) DecodeBeside(o Object, into any, other Object, like any) error {
+func (c *Codec) DecodeReusing(o Object, into any, other Object, like any) error {
 	p, err := c.memory(into)
 	if err != nil {
 		return err
@@ -39,20 +39,20 @@ func (c *Codec) DecodeBeside(o Object, into any, other Object, like any) error {
 	}
 	// The chunks that the encoder measured are for the whole object: take what is needed.
 	d.want, d.wantStr = 0, 0
-	d.beside, b.beside, b.apart = &b, &d, true
+	d.other, b.other, b.apart = &b, &d, true
 	if c.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		u.Object = nil
 		d.skipHead()
 		b.skipHead()
-		d.documentBeside(&u.Object, (*unstructured.Unstructured)(q).Object)
+		d.documentReusing(&u.Object, (*unstructured.Unstructured)(q).Object)
 		return d.finish()
 	}
 	reflect.ValueOf(into).Elem().SetZero()
 	if c.flags&flagMetadata != 0 {
-		d.structureBeside(metadataPlan(), unsafe.Add(p, c.meta), unsafe.Add(q, c.meta))
+		d.structureReusing(metadataPlan(), unsafe.Add(p, c.meta), unsafe.Add(q, c.meta))
 	}
-	d.structureBeside(c.fields, p, q)
+	d.structureReusing(c.fields, p, q)
 	return d.finish()
 }
 
@@ -60,8 +60,8 @@ func (c *Codec) DecodeBeside(o Object, into any, other Object, like any) error {
 // same place of the object beside it, which stands at q in memory. They go behind both. Nothing
 // that is written there is trusted to fit to the memory: it may have been changed.
 
-// besideDepth is how deep down values are still compared: each level looks at all that is in it.
-const besideDepth = 16
+// reusingDepth is how deep down values are still compared: each level looks at all that is in it.
+const reusingDepth = 16
 
 // mark is where a decoder stands.
 type mark struct {
@@ -81,7 +81,7 @@ func (d *decoder) back(m mark) {
 
 // same goes behind a value of both objects and says true if it is the same. Otherwise it stays.
 func (d *decoder) same(t *plan) bool {
-	b := d.beside
+	b := d.other
 	from, other := d.mark(), b.mark()
 	b.apart, b.compared = false, b.pos
 	b.skip(t)
@@ -102,7 +102,7 @@ func (d *decoder) compare(end int) {
 	if d.apart || d.bad {
 		return
 	}
-	b, span := d.beside, d.buf[d.compared:end]
+	b, span := d.other, d.buf[d.compared:end]
 	if !strings.HasPrefix(b.buf[b.pos:], span) {
 		d.apart = true
 		return
@@ -116,7 +116,7 @@ func (d *decoder) compareReference(at uint64, from int) {
 	if d.compare(from); d.apart || d.bad {
 		return
 	}
-	b := d.beside
+	b := d.other
 	h := b.uvarint()
 	here, ok := d.stringAt(at)
 	there, found := b.stringAt(h >> 2)
@@ -124,21 +124,21 @@ func (d *decoder) compareReference(at uint64, from int) {
 	d.compared = d.pos
 }
 
-// structureBeside is structure beside the struct at q.
-func (d *decoder) structureBeside(s *structPlan, p, q unsafe.Pointer) {
+// structureReusing is structure reusing the struct at q.
+func (d *decoder) structureReusing(s *structPlan, p, q unsafe.Pointer) {
 	for i := range s.groups {
 		g := &s.groups[i]
-		set, have := d.bitmap(g), d.beside.bitmap(g)
+		set, have := d.bitmap(g), d.other.bitmap(g)
 		for all := set | have; all != 0; all &= all - 1 {
 			n := bits.TrailingZeros64(all)
 			f, bit := &g.fields[n], uint64(1)<<n
 			switch {
 			case set&bit == 0:
-				d.beside.skipField(f)
+				d.other.skipField(f)
 			case have&bit == 0:
 				d.field(f, unsafe.Add(p, f.offset))
 			default:
-				d.fieldBeside(f, unsafe.Add(p, f.offset), unsafe.Add(q, f.offset))
+				d.fieldReusing(f, unsafe.Add(p, f.offset), unsafe.Add(q, f.offset))
 			}
 		}
 	}
@@ -156,48 +156,48 @@ func (d *decoder) field(f *field, p unsafe.Pointer) {
 	}
 }
 
-// fieldBeside is field beside the field at q, whose bit is set as well.
-func (d *decoder) fieldBeside(f *field, p, q unsafe.Pointer) {
+// fieldReusing is field reusing the field at q, whose bit is set as well.
+func (d *decoder) fieldReusing(f *field, p, q unsafe.Pointer) {
 	switch f.kind {
 	case kindString:
 		*(*string)(p) = d.string()
-		d.beside.skipString()
+		d.other.skipString()
 	case kindBool:
 		*(*bool)(p) = true
 	case kindStruct:
-		d.structureBeside(f.plan.fields, p, q)
+		d.structureReusing(f.plan.fields, p, q)
 	default:
-		d.valueBeside(f.plan, p, q)
+		d.valueReusing(f.plan, p, q)
 	}
 }
 
-// valueBeside is value beside the value at q.
-func (d *decoder) valueBeside(t *plan, p, q unsafe.Pointer) {
+// valueReusing is value reusing the value at q.
+func (d *decoder) valueReusing(t *plan, p, q unsafe.Pointer) {
 	switch {
-	case d.depth > besideDepth:
+	case d.depth > reusingDepth:
 	case t.kind == kindStruct:
-		d.wholeBeside(t, p, q)
+		d.wholeReusing(t, p, q)
 		return
 	case t.kind == kindContent:
-		*(*any)(p) = d.contentBeside(*(*any)(q))
+		*(*any)(p) = d.contentReusing(*(*any)(q))
 		return
 	case !t.nillable() || *(*unsafe.Pointer)(q) == nil:
 	case t.kind == kindContentMap:
-		v, _ := d.contentBeside(*(*map[string]any)(q)).(map[string]any)
+		v, _ := d.contentReusing(*(*map[string]any)(q)).(map[string]any)
 		*(*map[string]any)(p) = v
 		return
 	case d.same(t):
 		takeOver(t, p, q)
 		return
 	case t.kind == kindPointer:
-		d.pointeeBeside(t.elem, p, *(*unsafe.Pointer)(q))
+		d.pointeeReusing(t.elem, p, *(*unsafe.Pointer)(q))
 		return
 	case t.kind == kindSlice:
-		d.sliceBeside(t, (*sliceHeader)(p), (*sliceHeader)(q))
+		d.sliceReusing(t, (*sliceHeader)(p), (*sliceHeader)(q))
 		return
 	}
 	d.value(t, p)
-	d.beside.skip(t)
+	d.other.skip(t)
 }
 
 // takeOver makes p refer to what q refers to.
@@ -211,22 +211,22 @@ func takeOver(t *plan, p, q unsafe.Pointer) {
 	*(*sliceHeader)(p) = s
 }
 
-// elementBeside is element beside the element at q.
-func (d *decoder) elementBeside(t *plan, p, q unsafe.Pointer) {
+// elementReusing is element reusing the element at q.
+func (d *decoder) elementReusing(t *plan, p, q unsafe.Pointer) {
 	if t.nillable() {
-		set, have := d.byte() != 0, d.beside.byte() != 0
+		set, have := d.byte() != 0, d.other.byte() != 0
 		switch {
 		case set && !have:
 			d.value(t, p)
 			return
 		case have && !set:
-			d.beside.skip(t)
+			d.other.skip(t)
 			return
 		case !set:
 			return
 		}
 	}
-	d.valueBeside(t, p, q)
+	d.valueReusing(t, p, q)
 }
 
 // inside goes into the dictionary entry that the value is, if it is one, and reads the number
@@ -250,44 +250,44 @@ func (d *decoder) outside(back place, entered bool) {
 	}
 }
 
-// wholeBeside is whole beside the struct at q.
-func (d *decoder) wholeBeside(t *plan, p, q unsafe.Pointer) {
+// wholeReusing is whole reusing the struct at q.
+func (d *decoder) wholeReusing(t *plan, p, q unsafe.Pointer) {
 	if !t.shared {
-		d.structureBeside(t.fields, p, q)
+		d.structureReusing(t.fields, p, q)
 		return
 	}
 	_, back, entered := d.inside()
-	_, otherBack, otherEntered := d.beside.inside()
-	d.structureBeside(t.fields, p, q)
+	_, otherBack, otherEntered := d.other.inside()
+	d.structureReusing(t.fields, p, q)
 	d.outside(back, entered)
-	d.beside.outside(otherBack, otherEntered)
+	d.other.outside(otherBack, otherEntered)
 }
 
-// pointeeBeside is pointee beside what is at q.
-func (d *decoder) pointeeBeside(t *plan, p, q unsafe.Pointer) {
+// pointeeReusing is pointee reusing what is at q.
+func (d *decoder) pointeeReusing(t *plan, p, q unsafe.Pointer) {
 	if !d.enter() || !d.charge(int(t.size)) {
 		return
 	}
 	to := d.newPointee(t)
 	*(*unsafe.Pointer)(p) = to
-	d.elementBeside(t, to, q)
+	d.elementReusing(t, to, q)
 	d.depth--
 }
 
-// sliceBeside is slice beside another slice, whose elements are those at the same places.
-func (d *decoder) sliceBeside(t *plan, s, like *sliceHeader) {
+// sliceReusing is slice reusing another slice, whose elements are those at the same places.
+func (d *decoder) sliceReusing(t *plan, s, like *sliceHeader) {
 	h, back, entered := d.inside()
-	otherH, otherBack, otherEntered := d.beside.inside()
+	otherH, otherBack, otherEntered := d.other.inside()
 	both := otherH >> 1
 	n := uint64(d.makeSlice(t, s, h))
 	for i := uint64(0); i < n && !d.bad; i++ {
 		at := uintptr(i) * t.elem.size
 		switch {
 		case i < both && i < uint64(like.len):
-			d.elementBeside(t.elem, unsafe.Add(s.data, at), unsafe.Add(like.data, at))
+			d.elementReusing(t.elem, unsafe.Add(s.data, at), unsafe.Add(like.data, at))
 			continue
 		case i < both:
-			d.beside.skipElement(t.elem)
+			d.other.skipElement(t.elem)
 		}
 		d.element(t.elem, unsafe.Add(s.data, at))
 	}
@@ -295,8 +295,8 @@ func (d *decoder) sliceBeside(t *plan, s, like *sliceHeader) {
 		d.depth--
 	}
 	if both > n {
-		d.beside.skipElements(t.elem, both-n)
+		d.other.skipElements(t.elem, both-n)
 	}
 	d.outside(back, entered)
-	d.beside.outside(otherBack, otherEntered)
+	d.other.outside(otherBack, otherEntered)
 }

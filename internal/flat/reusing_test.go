@@ -37,10 +37,10 @@ func similarRounds() int {
 	return rounds()
 }
 
-func TestEveryKindDecodesBesideAnother(t *testing.T) {
+func TestEveryKindDecodesReusingAnother(t *testing.T) {
 	seed := newSeed(t)
 	fill, dict, r := newFiller(seed), flat.NewDictionary(flat.Limits{}), rand.New(rand.NewSource(seed))
-	var cases besideCases
+	var cases reusingCases
 	for _, typ := range kinds() {
 		codec := codecFor(t, typ)
 		for range similarRounds() {
@@ -66,11 +66,11 @@ func TestEveryKindDecodesBesideAnother(t *testing.T) {
 // maxShared is how many cases with shared memory are enough to know that there are some.
 const maxShared = 1000
 
-// besideCases counts cases, and those in which memory was shared.
-type besideCases struct{ all, shared int }
+// reusingCases counts cases, and those in which memory was shared.
+type reusingCases struct{ all, shared int }
 
 // expectMost fails if the tests do not reach what they should.
-func (n *besideCases) expectMost(t *testing.T) {
+func (n *reusingCases) expectMost(t *testing.T) {
 	t.Helper()
 	t.Logf("%d cases, %d with shared memory", n.all, n.shared)
 	if n.shared < min(n.all/10, maxShared) {
@@ -78,8 +78,8 @@ func (n *besideCases) expectMost(t *testing.T) {
 	}
 }
 
-// check compares what DecodeBeside gives with what Decode does.
-func (n *besideCases) check(t *testing.T, codec *flat.Codec, o flat.Object, like any, dict *flat.Dictionary, name string) {
+// check compares what DecodeReusing gives with what Decode does.
+func (n *reusingCases) check(t *testing.T, codec *flat.Codec, o flat.Object, like any, dict *flat.Dictionary, name string) {
 	t.Helper()
 	other, err := codec.Encode(like, dict)
 	if err != nil {
@@ -89,7 +89,7 @@ func (n *besideCases) check(t *testing.T, codec *flat.Codec, o flat.Object, like
 	if err := codec.Decode(o, want); err != nil {
 		t.Fatal(err)
 	}
-	if err := codec.DecodeBeside(o, got, other, like); err != nil {
+	if err := codec.DecodeReusing(o, got, other, like); err != nil {
 		t.Fatalf("%v beside %s: %v", codec.Type(), name, err)
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -110,11 +110,11 @@ func (n *besideCases) check(t *testing.T, codec *flat.Codec, o flat.Object, like
 	}
 }
 
-func TestUnstructuredDecodesBesideAnother(t *testing.T) {
+func TestUnstructuredDecodesReusingAnother(t *testing.T) {
 	seed := newSeed(t)
 	r, d := rand.New(rand.NewSource(seed)), flat.NewDictionary(flat.Limits{})
 	c := codecFor(t, reflect.TypeFor[unstructured.Unstructured]())
-	var cases besideCases
+	var cases reusingCases
 	for range 300 * similarRounds() {
 		u := &unstructured.Unstructured{Object: randomMap(r, 4)}
 		if u.Object != nil && r.Intn(2) == 0 {
@@ -133,12 +133,12 @@ func TestUnstructuredDecodesBesideAnother(t *testing.T) {
 }
 
 // everything with its awkward values, which DeepCopyObject does not know.
-func TestEverythingDecodesBesideAnother(t *testing.T) {
+func TestEverythingDecodesReusingAnother(t *testing.T) {
 	seed := newSeed(t)
 	fill, d, r := newFiller(seed), flat.NewDictionary(flat.Limits{}), rand.New(rand.NewSource(seed))
 	fill.MaxDepth(9)
 	c := codecFor(t, reflect.TypeFor[everything]())
-	var cases besideCases
+	var cases reusingCases
 	for range 100 * similarRounds() {
 		e, other := &everything{}, &everything{}
 		fill.Fill(e)
@@ -171,7 +171,7 @@ func TestWhatIsEqualIsShared(t *testing.T) {
 	like.ManagedFields = append(like.ManagedFields, metav1.ManagedFieldsEntry{})
 	other := mustEncode(t, c, like, d)
 	var got corev1.Pod
-	if err := c.DecodeBeside(o, &got, other, like); err != nil || !reflect.DeepEqual(pod, &got) {
+	if err := c.DecodeReusing(o, &got, other, like); err != nil || !reflect.DeepEqual(pod, &got) {
 		t.Fatal(err, c.Verify(&got, o))
 	}
 	for name, same := range map[string]bool{
@@ -200,14 +200,14 @@ func TestWhatIsEqualIsShared(t *testing.T) {
 	if s := got.OwnerReferences; cap(s) != len(s) {
 		t.Error("who appends to one writes into the other")
 	}
-	if err := c.DecodeBeside(o, &got, o, &got); err != nil || !reflect.DeepEqual(pod, &got) {
+	if err := c.DecodeReusing(o, &got, o, &got); err != nil || !reflect.DeepEqual(pod, &got) {
 		t.Errorf("beside itself: %v", err)
 	}
-	if err := c.DecodeBeside(o, &got, other, &corev1.Node{}); err == nil {
+	if err := c.DecodeReusing(o, &got, other, &corev1.Node{}); err == nil {
 		t.Error("another type was accepted")
 	}
 	for _, none := range []flat.Object{{}, stranger, mustEncode(t, codecFor(t, reflect.TypeFor[corev1.Node]()), &corev1.Node{}, d)} {
-		if err := c.DecodeBeside(o, &got, none, like); err != nil || !reflect.DeepEqual(pod, &got) {
+		if err := c.DecodeReusing(o, &got, none, like); err != nil || !reflect.DeepEqual(pod, &got) {
 			t.Errorf("beside what cannot be compared: %v", err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestNestedDifferences(t *testing.T) {
 	one, other := nest("one"), nest("two")
 	o := mustEncode(t, c, one, nil)
 	var got level
-	if err := c.DecodeBeside(o, &got, mustEncode(t, c, other, nil), other); err != nil || !reflect.DeepEqual(&got, one) {
+	if err := c.DecodeReusing(o, &got, mustEncode(t, c, other, nil), other); err != nil || !reflect.DeepEqual(&got, one) {
 		t.Fatal(err)
 	}
 	if &got.Text[0] != &other.Text[0] || &got.Next.Next.Text[0] != &other.Next.Next.Text[0] {

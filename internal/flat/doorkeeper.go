@@ -9,25 +9,28 @@ import (
 )
 
 const (
-	firstSightings = 1 << 10 // 8 KiB: little for a store of few objects
-	lastSightings  = 1 << 17 // 1 MiB: what the last 5,000 Pods or so brought
-	ownerBits      = 20
+	firstMarks = 1 << 10 // 8 KiB: little for a store of few objects
+	lastMarks  = 1 << 17 // 1 MiB: what the last 5,000 Pods or so brought
+	ownerBits  = 20
 )
 
-// sightings remembers byte strings that were seen once, by their hash alone, and by which
-// object. It forgets the older ones when it is full: what recurs soon is what counts. Two
-// hashes that agree in 44 bits merely make an entry too early.
-type sightings struct {
+// doorkeeper decides which byte strings enter a dictionary, as the doorkeeper of a TinyLFU cache
+// does: a string enters when a second object brings it. The doorkeeper remembers of a string that
+// was seen once its hash and the object that brought it, nothing else. A full table forgets the
+// older ones: what recurs soon is what counts. Two strings whose hashes agree in 44 bits are taken
+// for one, which lets the second one in too early and does no other harm.
+type doorkeeper struct {
 	slots   atomic.Pointer[[]atomic.Uint64]
 	evicted atomic.Uint32 // since the last growth
 	mu      sync.Mutex    // guards growth
 }
 
-// again says whether an object other than owner brought h before, and remembers this sighting.
-func (s *sightings) again(h uint64, owner uint32) bool {
-	t := s.slots.Load()
+// admit says whether an object other than owner brought the string with hash h before, and
+// remembers that owner brings it now.
+func (k *doorkeeper) admit(h uint64, owner uint32) bool {
+	t := k.slots.Load()
 	if t == nil {
-		t = s.grow(nil)
+		t = k.grow(nil)
 	}
 	slots := *t
 	mark := h>>ownerBits<<ownerBits | uint64(owner&(1<<ownerBits-1))
@@ -42,20 +45,20 @@ func (s *sightings) again(h uint64, owner uint32) bool {
 	// Of two neighbours the newer stands first.
 	slots[i].Store(mark)
 	slots[i^1].Store(first)
-	if second != 0 && first != 0 && int(s.evicted.Add(1)) > len(slots)/2 && len(slots) < lastSightings {
-		s.grow(t)
+	if second != 0 && first != 0 && int(k.evicted.Add(1)) > len(slots)/2 && len(slots) < lastMarks {
+		k.grow(t)
 	}
 	return false
 }
 
 // grow replaces old by a table twice its size with the same marks.
-func (s *sightings) grow(old *[]atomic.Uint64) *[]atomic.Uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := s.slots.Load(); now != old {
+func (k *doorkeeper) grow(old *[]atomic.Uint64) *[]atomic.Uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := k.slots.Load(); now != old {
 		return now
 	}
-	size := firstSightings
+	size := firstMarks
 	if old != nil {
 		size = 2 * len(*old)
 	}
@@ -67,8 +70,8 @@ func (s *sightings) grow(old *[]atomic.Uint64) *[]atomic.Uint64 {
 			}
 		}
 	}
-	s.evicted.Store(0)
-	s.slots.Store(&slots)
+	k.evicted.Store(0)
+	k.slots.Store(&slots)
 	return &slots
 }
 
@@ -82,8 +85,8 @@ func enterMark(slots []atomic.Uint64, mark uint64) {
 }
 
 // size returns the bytes that the table takes.
-func (s *sightings) size() int {
-	if t := s.slots.Load(); t != nil {
+func (k *doorkeeper) size() int {
+	if t := k.slots.Load(); t != nil {
 		return len(*t) * 8
 	}
 	return 0
