@@ -60,7 +60,7 @@ type item = watchcache.Item[thing]
 
 // fixture is an engine and what queries are made with.
 type fixture struct {
-	engine  *watchcache.Engine[thing]
+	engine  *watchcache.Engine[thing, struct{}]
 	planner *query.Planner[thing]
 	clock   *testclock.FakePassiveClock
 	fields  *index.Fields
@@ -68,7 +68,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, items ...item) *fixture {
 	f := &fixture{
-		engine: watchcache.New(watchcache.Options[thing]{Values: thing.values}),
+		engine: watchcache.New[thing, struct{}](watchcache.Options[thing]{Values: thing.values}),
 		clock:  testclock.NewFakePassiveClock(time.Unix(1e9, 0)),
 		fields: index.NewFields(schema.GroupVersionKind{Kind: "Thing"}, logr.Discard()),
 	}

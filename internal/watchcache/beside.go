@@ -11,13 +11,13 @@ type notes struct {
 	all  bool                // the state was replaced, or all values
 }
 
-func (e *Engine[V]) noteLocked(key string) {
+func (e *Engine[V, A]) noteLocked(key string) {
 	for n := range e.noting {
 		n.keys[key] = struct{}{}
 	}
 }
 
-func (e *Engine[V]) noteAllLocked() {
+func (e *Engine[V, A]) noteAllLocked() {
 	for n := range e.noting {
 		n.all = true
 	}
@@ -31,7 +31,7 @@ const besideAttempts = 3
 // copy. Then adopt is called with the lock held; it gets the copy, and the keys that
 // were written meanwhile. If that is everything, build is called again, the last time
 // with the lock held.
-func (e *Engine[V]) beside(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) {
+func (e *Engine[V, A]) beside(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) {
 	for range besideAttempts {
 		if e.tryBeside(build, adopt) {
 			return
@@ -43,7 +43,7 @@ func (e *Engine[V]) beside(build func(*btree.BTreeG[Item[V]]), adopt func(of *bt
 	adopt(e.items, nil)
 }
 
-func (e *Engine[V]) tryBeside(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) bool {
+func (e *Engine[V, A]) tryBeside(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) bool {
 	n := &notes{keys: map[string]struct{}{}}
 	e.mu.Lock()
 	items := e.items.Copy()

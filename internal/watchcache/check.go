@@ -12,7 +12,7 @@ import (
 // Check compares the indexes with the objects and the window with itself, and
 // returns the first contradiction. It is for tests: it takes as long as to build
 // every index anew, and holds the lock meanwhile.
-func (e *Engine[V]) Check() error {
+func (e *Engine[V, A]) Check() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for name, postings := range e.indexes {
@@ -31,12 +31,12 @@ func (e *Engine[V]) Check() error {
 
 // checkWindowLocked undoes and redoes the events of the window on the keys that
 // they touch.
-func (e *Engine[V]) checkWindowLocked() error {
+func (e *Engine[V, A]) checkWindowLocked() error {
 	w := &e.window
 	if w.len() > max(1, w.ceiling) {
 		return fmt.Errorf("the window spans %d events, its limit is %d", w.len(), w.ceiling)
 	}
-	last := map[string]Event[V]{}
+	last := map[string]Event[V, A]{}
 	bytes, revision := 0, w.oldest
 	for p := w.first; p < w.next; p++ {
 		event := w.at(p).event

@@ -6,7 +6,7 @@ package watchcache
 import "iter"
 
 // Diff leads from one state to another.
-type Diff[V any] struct {
+type Diff[V, A any] struct {
 	// From is what the subscriber has seen, To what it will have seen then.
 	From, To *Snapshot[V]
 
@@ -15,28 +15,28 @@ type Diff[V any] struct {
 
 // Initial reports that the subscriber was given nothing before: no batch, be it of an
 // empty state, and no snapshot to start from.
-func (d *Diff[V]) Initial() bool { return d.initial }
+func (d *Diff[V, A]) Initial() bool { return d.initial }
 
 // Events walks the changes, one for each key that differs, in the order of the keys.
 // An object that is there in both states at the same revision has not changed, unless
 // that is 0, which says nothing. The
 // events are made while they are walked, and may be walked more than once.
-func (d *Diff[V]) Events() iter.Seq[Event[V]] {
-	return func(yield func(Event[V]) bool) {
+func (d *Diff[V, A]) Events() iter.Seq[Event[V, A]] {
+	return func(yield func(Event[V, A]) bool) {
 		from, to := d.From.items.Iter(), d.To.items.Iter()
 		hasFrom, hasTo := from.First(), to.First()
 		for hasFrom || hasTo {
-			var event Event[V]
+			var event Event[V, A]
 			switch {
 			case !hasTo || hasFrom && from.Item().Key < to.Item().Key:
 				gone := from.Item()
-				event = Event[V]{Type: Deleted, Item: Item[V]{Key: gone.Key, Revision: d.To.revision}, Previous: gone}
+				event = Event[V, A]{Type: Deleted, Item: Item[V]{Key: gone.Key, Revision: d.To.revision}, Previous: gone}
 				hasFrom = from.Next()
 			case !hasFrom || to.Item().Key < from.Item().Key:
-				event = Event[V]{Type: Added, Item: to.Item()}
+				event = Event[V, A]{Type: Added, Item: to.Item()}
 				hasTo = to.Next()
 			default:
-				event = Event[V]{Type: Updated, Item: to.Item(), Previous: from.Item()}
+				event = Event[V, A]{Type: Updated, Item: to.Item(), Previous: from.Item()}
 				hasFrom, hasTo = from.Next(), to.Next()
 				if event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
 					continue

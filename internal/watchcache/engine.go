@@ -39,8 +39,9 @@ type Options[V any] struct {
 // works on one batch, and short enough to weigh little beside the state.
 const DefaultWindow = 1024
 
-// Engine keeps the state of a watched source. Make one with New.
-type Engine[V any] struct {
+// Engine keeps the state of a watched source: values of the type V, and for the time of an
+// event what a writer attaches to that, of the type A. Make one with New.
+type Engine[V, A any] struct {
 	values  func(V, string, func(string))
 	history History[V]
 	begin   time.Time // of the engine's time; zero if it has no history
@@ -52,25 +53,25 @@ type Engine[V any] struct {
 	revision uint64
 	complete bool         // Replace was called
 	snapshot *Snapshot[V] // of the state; nil after a change
-	window   window[V]
+	window   window[V, A]
 	recent   []*Snapshot[V] // of older revisions, the one that was asked for last at the end
-	subs     map[*Subscription[V]]struct{}
+	subs     map[*Subscription[V, A]]struct{}
 	told     Observer[V]
 	changed  chan struct{} // closed and replaced when anything changes; nil if nobody waits
 }
 
 // New returns an empty engine at revision 0.
-func New[V any](o Options[V]) *Engine[V] {
+func New[V, A any](o Options[V]) *Engine[V, A] {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
 	}
-	e := &Engine[V]{
+	e := &Engine[V, A]{
 		values:  o.Values,
 		items:   newTree[V](),
 		noting:  map[*notes]struct{}{},
 		indexes: map[string]*index.Postings{},
-		window:  window[V]{limits: limits{floor: o.Window, ceiling: o.Window}},
-		subs:    map[*Subscription[V]]struct{}{},
+		window:  window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
+		subs:    map[*Subscription[V, A]]struct{}{},
 		told:    Observer[V]{}.complete(),
 	}
 	if o.History != nil {
@@ -94,15 +95,16 @@ func settled[V any](tree *btree.BTreeG[Item[V]]) *btree.BTreeG[Item[V]] {
 	return own
 }
 
-// Change is what a writer says happened: an object was written, or deleted.
-type Change[V any] struct {
+// Change is what a writer says happened: an object was written, or deleted. A is the type
+// of what the writer attaches to the event.
+type Change[V, A any] struct {
 	// Item is the object. Of a deleted one only Key and Revision are read.
 	Item    Item[V]
 	Deleted bool
-	// Attached is passed on with the event to every active subscriber, and then
-	// dropped: for what is too large to be kept with the state. A History
-	// keeps it with the event, and does not count its size.
-	Attached any
+	// Attached goes with the event to every active subscriber, and is dropped then. It is
+	// for what is too large to be kept with the state. A History keeps it with the event,
+	// and does not count its size.
+	Attached A
 	// Silent changes the state without an event: for who writes to a store behind the
 	// back of its source. The package comment says what subscribers see of it.
 	Silent bool
@@ -110,7 +112,7 @@ type Change[V any] struct {
 
 // Apply writes changes in their order. The deletion of an object that is not there
 // changes nothing but the revision.
-func (e *Engine[V]) Apply(changes ...Change[V]) {
+func (e *Engine[V, A]) Apply(changes ...Change[V, A]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -120,7 +122,7 @@ func (e *Engine[V]) Apply(changes ...Change[V]) {
 	e.wakeLocked()
 }
 
-func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
+func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
 	e.snapshot = nil
 	e.revision = max(e.revision, c.Item.Revision)
 	previous, there := e.items.Get(Item[V]{Key: c.Item.Key})
@@ -128,7 +130,7 @@ func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
 		return
 	}
 	e.noteLocked(c.Item.Key)
-	event := Event[V]{Item: c.Item, Attached: c.Attached}
+	event := Event[V, A]{Item: c.Item, Attached: c.Attached}
 	held := 0
 	if there {
 		// One string for each key: what has not changed in an index keeps the old one.
@@ -147,12 +149,12 @@ func (e *Engine[V]) applyLocked(c *Change[V], now time.Duration) {
 		e.items.Set(event.Item)
 	}
 	e.told.Written(previous, e.reindex(e.indexes, &event))
-	e.window.append(slot[V]{event: event, silent: c.Silent, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
+	e.window.append(slot[V, A]{event: event, silent: c.Silent, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
 }
 
 // makeRoomLocked makes room in the window for more events, which hold so many bytes.
 // Subscribers that have not read what must go for it become lagging.
-func (e *Engine[V]) makeRoomLocked(more, bytes int, now time.Duration) {
+func (e *Engine[V, A]) makeRoomLocked(more, bytes int, now time.Duration) {
 	first := e.window.fit(more, bytes, now)
 	if first == e.window.first {
 		return
@@ -163,7 +165,7 @@ func (e *Engine[V]) makeRoomLocked(more, bytes int, now time.Duration) {
 }
 
 // readersLocked returns how many subscribers will read the next event.
-func (e *Engine[V]) readersLocked() int {
+func (e *Engine[V, A]) readersLocked() int {
 	readers := 0
 	for s := range e.subs {
 		if s.base == nil {
@@ -178,7 +180,7 @@ func (e *Engine[V]) readersLocked() int {
 // becomes the one given, even if that is lower: a source may have been restored from
 // a backup. Of what happened between the two states nothing is known, so the history
 // begins anew.
-func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
+func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) {
 	fresh := newTree[V]()
 	for _, item := range items {
 		fresh.Set(item)
@@ -215,14 +217,14 @@ func (e *Engine[V]) Replace(items []Item[V], revision uint64) {
 }
 
 // Get returns the object with the given key.
-func (e *Engine[V]) Get(key string) (Item[V], bool) {
+func (e *Engine[V, A]) Get(key string) (Item[V], bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.items.Get(Item[V]{Key: key})
 }
 
 // Len returns the number of objects.
-func (e *Engine[V]) Len() int {
+func (e *Engine[V, A]) Len() int {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.items.Len()

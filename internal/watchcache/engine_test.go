@@ -24,10 +24,10 @@ import (
 type thing struct{ words string }
 
 type (
-	engine = watchcache.Engine[thing]
+	engine = watchcache.Engine[thing, string]
 	item   = watchcache.Item[thing]
-	change = watchcache.Change[thing]
-	event  = watchcache.Event[thing]
+	change = watchcache.Change[thing, string]
+	event  = watchcache.Event[thing, string]
 )
 
 func words(value thing, _ string, yield func(string)) {
@@ -37,7 +37,7 @@ func words(value thing, _ string, yield func(string)) {
 }
 
 func newEngine(window int) *engine {
-	return watchcache.New(watchcache.Options[thing]{Window: window, Values: words})
+	return watchcache.New[thing, string](watchcache.Options[thing]{Window: window, Values: words})
 }
 
 func put(key string, revision uint64, w string) change {
@@ -144,7 +144,7 @@ func TestRevisionsAndFreshness(t *testing.T) {
 }
 
 // next returns the next batch, which must be there.
-func next(g *WithT, s *watchcache.Subscription[thing]) watchcache.Batch[thing] {
+func next(g *WithT, s *watchcache.Subscription[thing, string]) watchcache.Batch[thing, string] {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	batch, err := s.Next(ctx)
@@ -261,7 +261,7 @@ func TestAttachmentsGoWithTheLastReader(t *testing.T) {
 	fourth := e.Subscribe(nil)
 	g.Expect(next(g, third).Events[0].Attached).To(Equal("attached"))
 	for ev := range next(g, fourth).Diff.Events() {
-		g.Expect(ev.Attached).To(BeNil())
+		g.Expect(ev.Attached).To(BeEmpty())
 	}
 }
 
@@ -313,7 +313,7 @@ func (o *observer) see(ev event) {
 
 // follow consumes s until done has been closed and nothing is left. The pace says
 // now and then that it is time to dawdle.
-func (o *observer) follow(s *watchcache.Subscription[thing], done <-chan struct{}, dawdle func()) {
+func (o *observer) follow(s *watchcache.Subscription[thing, string], done <-chan struct{}, dawdle func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { <-done; cancel() }()

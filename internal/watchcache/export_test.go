@@ -4,7 +4,7 @@
 package watchcache
 
 // Ring returns the length of the ring and the number of events in it.
-func (e *Engine[V]) Ring() (length, events int) {
+func (e *Engine[V, A]) Ring() (length, events int) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return len(e.window.slots), e.window.len()

@@ -6,7 +6,7 @@ package watchcache
 import "context"
 
 // Revision returns the revision up to which the state is complete.
-func (e *Engine[V]) Revision() uint64 {
+func (e *Engine[V, A]) Revision() uint64 {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.revision
@@ -14,7 +14,7 @@ func (e *Engine[V]) Revision() uint64 {
 
 // Bookmark says that the state is complete up to revision, though nothing was
 // written.
-func (e *Engine[V]) Bookmark(revision uint64) {
+func (e *Engine[V, A]) Bookmark(revision uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if revision <= e.revision {
@@ -28,12 +28,12 @@ func (e *Engine[V]) Bookmark(revision uint64) {
 
 // WaitUntilFresh waits until the state is complete up to revision. The error is
 // the cause for which ctx ended.
-func (e *Engine[V]) WaitUntilFresh(ctx context.Context, revision uint64) error {
+func (e *Engine[V, A]) WaitUntilFresh(ctx context.Context, revision uint64) error {
 	return e.wait(ctx, func() bool { return e.revision >= revision })
 }
 
 // wait waits until done, which is called with the lock held.
-func (e *Engine[V]) wait(ctx context.Context, done func() bool) error {
+func (e *Engine[V, A]) wait(ctx context.Context, done func() bool) error {
 	for {
 		e.mu.Lock()
 		if done() {
@@ -51,14 +51,14 @@ func (e *Engine[V]) wait(ctx context.Context, done func() bool) error {
 }
 
 // changedLocked returns a channel that is closed at the next change.
-func (e *Engine[V]) changedLocked() <-chan struct{} {
+func (e *Engine[V, A]) changedLocked() <-chan struct{} {
 	if e.changed == nil {
 		e.changed = make(chan struct{})
 	}
 	return e.changed
 }
 
-func (e *Engine[V]) wakeLocked() {
+func (e *Engine[V, A]) wakeLocked() {
 	if e.changed != nil {
 		close(e.changed)
 		e.changed = nil

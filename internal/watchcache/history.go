@@ -63,7 +63,7 @@ func (h *History[V]) size(value V) int {
 }
 
 // now returns the time since the engine's beginning; it stands still without a history.
-func (e *Engine[V]) now() time.Duration {
+func (e *Engine[V, A]) now() time.Duration {
 	if e.begin.IsZero() {
 		return 0
 	}
@@ -72,13 +72,13 @@ func (e *Engine[V]) now() time.Duration {
 
 // Oldest returns the revision that the history reaches back to: all events after it
 // are there. Without a History it is the revision of now.
-func (e *Engine[V]) Oldest() uint64 {
+func (e *Engine[V, A]) Oldest() uint64 {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.oldestLocked()
 }
 
-func (e *Engine[V]) oldestLocked() uint64 {
+func (e *Engine[V, A]) oldestLocked() uint64 {
 	if !e.window.values {
 		return e.revision
 	}
@@ -92,7 +92,7 @@ func (e *Engine[V]) oldestLocked() uint64 {
 //
 // An event counts for the revision that the engine had after it, which is that of the
 // object or, if a writer is behind its own bookmarks, a higher one.
-func (e *Engine[V]) Position(revision uint64) (position uint64, ok bool) {
+func (e *Engine[V, A]) Position(revision uint64) (position uint64, ok bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if revision < e.oldestLocked() {
@@ -104,7 +104,7 @@ func (e *Engine[V]) Position(revision uint64) (position uint64, ok bool) {
 // Events copies events into into, beginning with the one at the position from. It
 // returns how many there are and the position from which to go on. It is not ok if the
 // position has left the window, or a Replace came after it; and without a History.
-func (e *Engine[V]) Events(from uint64, into []Event[V]) (n int, next uint64, ok bool) {
+func (e *Engine[V, A]) Events(from uint64, into []Event[V, A]) (n int, next uint64, ok bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if !e.window.values || from < e.window.first {
@@ -133,7 +133,7 @@ const AnyRevision = math.MaxUint64
 // WaitForEvents waits until there was an event at position, or the engine has a higher
 // revision than the one given, maybe by a bookmark. It returns as well for a silent
 // change, and when the position is lost by a Replace: Events says so. The error is the cause for which ctx ended.
-func (e *Engine[V]) WaitForEvents(ctx context.Context, position, revision uint64) (Progress, error) {
+func (e *Engine[V, A]) WaitForEvents(ctx context.Context, position, revision uint64) (Progress, error) {
 	var progress Progress
 	err := e.wait(ctx, func() bool {
 		progress = Progress{Position: e.window.next, Revision: e.revision}

@@ -13,7 +13,7 @@ import (
 
 // BenchmarkHistory has 150,000 objects, and 10,000 events behind which to look.
 func BenchmarkHistory(b *testing.B) {
-	e := watchcache.New(watchcache.Options[thing]{Values: words, History: &history{MinAge: time.Hour, MaxEvents: 10_000}})
+	e := watchcache.New[thing, string](watchcache.Options[thing]{Values: words, History: &history{MinAge: time.Hour, MaxEvents: 10_000}})
 	e.AddIndex("words")
 	key := func(i int) string { return fmt.Sprintf("namespace-%05d/pod-%06d", i/15, i) }
 	items := make([]item, 150_000)

@@ -188,7 +188,7 @@ func TestAHistoryAgreesWithANaiveOne(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 		m := &model{history: h, window: 8, silent: true, now: clock.Now(), state: map[string]item{}, states: map[uint64]map[string]item{0: {}}}
 		h.Clock = clock
-		e := watchcache.New(watchcache.Options[thing]{Window: m.window, Values: words, History: &h})
+		e := watchcache.New[thing, string](watchcache.Options[thing]{Window: m.window, Values: words, History: &h})
 		e.AddIndex("words")
 		for step := range 3000 {
 			m.step(e, clock, random)

@@ -27,7 +27,7 @@ func size(value thing) int { return len(value.words) }
 func newHistory(h history) (*engine, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	h.Clock = clock
-	return watchcache.New(watchcache.Options[thing]{Window: 2, Values: words, History: &h}), clock
+	return watchcache.New[thing, string](watchcache.Options[thing]{Window: 2, Values: words, History: &h}), clock
 }
 
 // revisions returns those of the events from a position on.
@@ -110,10 +110,10 @@ func TestTheRingFollowsTheRate(t *testing.T) {
 func TestABookmarkLetsGoOfWhatIsOld(t *testing.T) {
 	g := NewWithT(t)
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	e := watchcache.New(watchcache.Options[*[1024]byte]{Window: 1, History: &watchcache.History[*[1024]byte]{MinAge: time.Minute, Clock: clock}})
+	e := watchcache.New[*[1024]byte, struct{}](watchcache.Options[*[1024]byte]{Window: 1, History: &watchcache.History[*[1024]byte]{MinAge: time.Minute, Clock: clock}})
 	write := func(revision uint64) weak.Pointer[[1024]byte] {
 		value := new([1024]byte)
-		e.Apply(watchcache.Change[*[1024]byte]{Item: watchcache.Item[*[1024]byte]{Key: "a", Revision: revision, Value: value}})
+		e.Apply(watchcache.Change[*[1024]byte, struct{}]{Item: watchcache.Item[*[1024]byte]{Key: "a", Revision: revision, Value: value}})
 		return weak.Make(value)
 	}
 	old := write(1)
@@ -238,7 +238,7 @@ func TestAStateThatIsMadeDuringAReplaceIsNotRemembered(t *testing.T) {
 	g := NewWithT(t)
 	var e *engine
 	during := func() {}
-	e = watchcache.New(watchcache.Options[thing]{History: &history{}, Values: func(thing, string, func(string)) {
+	e = watchcache.New[thing, string](watchcache.Options[thing]{History: &history{}, Values: func(thing, string, func(string)) {
 		now := during
 		during = func() {}
 		now()

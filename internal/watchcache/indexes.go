@@ -16,7 +16,7 @@ import (
 // from now on and for the objects that are there: it returns when the index is there.
 // To look at all objects may take seconds, in which others read and write. Adding one
 // twice does nothing.
-func (e *Engine[V]) AddIndex(name string) {
+func (e *Engine[V, A]) AddIndex(name string) {
 	if slices.Contains(e.indexNames(), name) {
 		return
 	}
@@ -29,7 +29,7 @@ func (e *Engine[V]) AddIndex(name string) {
 		}
 		added := map[string]*index.Postings{name: postings}
 		for key := range written {
-			if event, ok := change(of, e.items, key); ok {
+			if event, ok := change[V, A](of, e.items, key); ok {
 				e.reindex(added, &event)
 			}
 		}
@@ -40,28 +40,28 @@ func (e *Engine[V]) AddIndex(name string) {
 
 // change returns what leads from one state of a key to another; ok is false if it is in
 // neither.
-func change[V any](from, to *btree.BTreeG[Item[V]], key string) (event Event[V], ok bool) {
+func change[V, A any](from, to *btree.BTreeG[Item[V]], key string) (event Event[V, A], ok bool) {
 	previous, had := from.Get(Item[V]{Key: key})
 	current, has := to.Get(Item[V]{Key: key})
 	switch {
 	case had && has:
-		return Event[V]{Type: Updated, Item: current, Previous: previous}, true
+		return Event[V, A]{Type: Updated, Item: current, Previous: previous}, true
 	case had:
-		return Event[V]{Type: Deleted, Item: Item[V]{Key: key}, Previous: previous}, true
+		return Event[V, A]{Type: Deleted, Item: Item[V]{Key: key}, Previous: previous}, true
 	default:
-		return Event[V]{Type: Added, Item: current}, has
+		return Event[V, A]{Type: Added, Item: current}, has
 	}
 }
 
 // indexNames returns the names of the indexes that there are, in no order.
-func (e *Engine[V]) indexNames() []string {
+func (e *Engine[V, A]) indexNames() []string {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return slices.Collect(maps.Keys(e.indexes))
 }
 
 // RemoveIndex drops an index. Snapshots that have it keep it.
-func (e *Engine[V]) RemoveIndex(name string) {
+func (e *Engine[V, A]) RemoveIndex(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, ok := e.indexes[name]; ok {
@@ -71,7 +71,7 @@ func (e *Engine[V]) RemoveIndex(name string) {
 }
 
 // indexed returns a new index of items.
-func (e *Engine[V]) indexed(items *btree.BTreeG[Item[V]], name string) *index.Postings {
+func (e *Engine[V, A]) indexed(items *btree.BTreeG[Item[V]], name string) *index.Postings {
 	postings := index.NewPostings()
 	items.Scan(func(item Item[V]) bool {
 		e.values(item.Value, name, func(value string) { postings.Add(value, item.Key) })
@@ -82,7 +82,7 @@ func (e *Engine[V]) indexed(items *btree.BTreeG[Item[V]], name string) *index.Po
 
 // reindex moves an object in indexes from what it had before an event to what it has
 // after it, and returns whether it had to.
-func (e *Engine[V]) reindex(indexes map[string]*index.Postings, event *Event[V]) (moved bool) {
+func (e *Engine[V, A]) reindex(indexes map[string]*index.Postings, event *Event[V, A]) (moved bool) {
 	for name, postings := range indexes {
 		var had, has []string
 		if event.Type != Added {

@@ -17,7 +17,7 @@ import (
 // it must not hold its lock then.
 func newInterrupted() (*engine, *[]func()) {
 	var interruptions []func()
-	return watchcache.New(watchcache.Options[thing]{Values: func(value thing, name string, yield func(string)) {
+	return watchcache.New[thing, string](watchcache.Options[thing]{Values: func(value thing, name string, yield func(string)) {
 		words(value, name, yield)
 		if len(interruptions) > 0 {
 			interrupt := interruptions[0]
@@ -74,7 +74,7 @@ func TestAnIndexIsAddedHoweverOftenTheStateIsReplaced(t *testing.T) {
 	g := NewWithT(t)
 	replaced := 0
 	var e *engine
-	e = watchcache.New(watchcache.Options[thing]{Values: func(_ thing, name string, yield func(string)) {
+	e = watchcache.New[thing, string](watchcache.Options[thing]{Values: func(_ thing, name string, yield func(string)) {
 		yield(name)
 		// Then it is built with the lock held.
 		if name == "added" && replaced < watchcache.BesideAttempts {

@@ -20,7 +20,7 @@ type Observer[V any] struct {
 }
 
 // Observe has o told of all writes from now on, in place of the Observer before.
-func (e *Engine[V]) Observe(o Observer[V]) {
+func (e *Engine[V, A]) Observe(o Observer[V]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.told = o.complete()

@@ -28,7 +28,7 @@ const (
 // in which nobody waits; a few that were made are remembered as long as the history
 // reaches back to them. It is not ok if that does not reach back to revision, and if the
 // state is not that far yet. Without a History there is only the state of now.
-func (e *Engine[V]) At(revision uint64) (*Snapshot[V], bool) {
+func (e *Engine[V, A]) At(revision uint64) (*Snapshot[V], bool) {
 	s, between, back, ok := e.beforeMove(revision)
 	if len(between) == 0 {
 		return s, ok
@@ -41,7 +41,7 @@ func (e *Engine[V]) At(revision uint64) (*Snapshot[V], bool) {
 		if back {
 			event = event.inverse()
 		}
-		s.apply(event)
+		event.applyTo(s)
 		e.reindex(s.indexes, event)
 	}
 	e.mu.Lock()
@@ -52,7 +52,7 @@ func (e *Engine[V]) At(revision uint64) (*Snapshot[V], bool) {
 
 // beforeMove returns a snapshot for revision, and the events that are still to be repeated
 // on it, or undone if it is back, in their order. If there are any it is the caller's own.
-func (e *Engine[V]) beforeMove(revision uint64) (s *Snapshot[V], between []Event[V], back, ok bool) {
+func (e *Engine[V, A]) beforeMove(revision uint64) (s *Snapshot[V], between []Event[V, A], back, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -71,7 +71,7 @@ func (e *Engine[V]) beforeMove(revision uint64) (s *Snapshot[V], between []Event
 		first, end = end, first
 	}
 	s.revision, s.position, s.moved = revision, position, int(end-first)
-	between = make([]Event[V], 0, s.moved)
+	between = make([]Event[V, A], 0, s.moved)
 	for p := first; p < end; p++ {
 		between = append(between, e.window.at(p).event)
 	}
@@ -83,7 +83,7 @@ func (e *Engine[V]) beforeMove(revision uint64) (s *Snapshot[V], between []Event
 
 // nearestLocked returns a copy of the known state that is the fewest events away from a
 // position.
-func (e *Engine[V]) nearestLocked(position uint64) *Snapshot[V] {
+func (e *Engine[V, A]) nearestLocked(position uint64) *Snapshot[V] {
 	distance := func(from uint64) uint64 { return max(from, position) - min(from, position) }
 	var nearest *Snapshot[V]
 	best := distance(e.window.next)
@@ -105,7 +105,7 @@ func (e *Engine[V]) nearestLocked(position uint64) *Snapshot[V] {
 	return &made
 }
 
-func (e *Engine[V]) hasIndexesLocked(s *Snapshot[V]) bool {
+func (e *Engine[V, A]) hasIndexesLocked(s *Snapshot[V]) bool {
 	for name := range e.indexes {
 		if s.indexes[name] == nil {
 			return false
@@ -116,7 +116,7 @@ func (e *Engine[V]) hasIndexesLocked(s *Snapshot[V]) bool {
 
 // recallLocked returns the remembered state of a revision; nil if there is none that
 // has all indexes.
-func (e *Engine[V]) recallLocked(revision uint64) *Snapshot[V] {
+func (e *Engine[V, A]) recallLocked(revision uint64) *Snapshot[V] {
 	i := slices.IndexFunc(e.recent, func(s *Snapshot[V]) bool { return s.revision == revision })
 	if i < 0 {
 		return nil
@@ -131,7 +131,7 @@ func (e *Engine[V]) recallLocked(revision uint64) *Snapshot[V] {
 
 // rememberLocked remembers a state, in place of an earlier one of its revision, and lets go
 // of those that were asked for longest ago if there are too many.
-func (e *Engine[V]) rememberLocked(s *Snapshot[V]) {
+func (e *Engine[V, A]) rememberLocked(s *Snapshot[V]) {
 	if s.position < e.window.first {
 		return
 	}
@@ -148,18 +148,18 @@ func (e *Engine[V]) rememberLocked(s *Snapshot[V]) {
 }
 
 // forgetLocked lets go of the states to which the window does not reach back.
-func (e *Engine[V]) forgetLocked() {
+func (e *Engine[V, A]) forgetLocked() {
 	e.recent = slices.DeleteFunc(e.recent, func(s *Snapshot[V]) bool { return s.position < e.window.first })
 }
 
 // inverse returns the event that leads back to before e.
-func (e *Event[V]) inverse() *Event[V] {
+func (e *Event[V, A]) inverse() *Event[V, A] {
 	switch e.Type {
 	case Added:
-		return &Event[V]{Type: Deleted, Item: Item[V]{Key: e.Item.Key}, Previous: e.Item}
+		return &Event[V, A]{Type: Deleted, Item: Item[V]{Key: e.Item.Key}, Previous: e.Item}
 	case Deleted:
-		return &Event[V]{Type: Added, Item: e.Previous}
+		return &Event[V, A]{Type: Added, Item: e.Previous}
 	default:
-		return &Event[V]{Type: Updated, Item: e.Previous, Previous: e.Item}
+		return &Event[V, A]{Type: Updated, Item: e.Previous, Previous: e.Item}
 	}
 }

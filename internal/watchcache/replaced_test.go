@@ -31,7 +31,7 @@ func TestObjectsOfAListAreFreeWhenTheyAreReplaced(t *testing.T) {
 	for _, rewritten := range []bool{false, true} {
 		t.Run(fmt.Sprintf("rewritten %t", rewritten), func(t *testing.T) {
 			g := NewWithT(t)
-			e := watchcache.New(watchcache.Options[value]{})
+			e := watchcache.New[value, struct{}](watchcache.Options[value]{})
 			items := make([]watchcache.Item[value], objects)
 			for n := range items { // in the order of their keys, as a server lists them
 				items[n] = object(n, uint64(n+1))
@@ -43,7 +43,7 @@ func TestObjectsOfAListAreFreeWhenTheyAreReplaced(t *testing.T) {
 			}
 			before := inUse()
 			for n := range objects {
-				e.Apply(watchcache.Change[value]{Item: object(n, e.Revision()+1)})
+				e.Apply(watchcache.Change[value, struct{}]{Item: object(n, e.Revision()+1)})
 			}
 			g.Expect(inUse() - before).To(BeNumerically("<", objects*1024/20))
 			g.Expect(e.Len()).To(Equal(objects))

@@ -10,7 +10,7 @@ import "github.com/tidwall/btree"
 // read and write; what is written meanwhile is rewritten as well. The values of
 // events stay as they are. f may be called twice for an item, and must not call the
 // engine, the lock of which may be held.
-func (e *Engine[V]) Rewrite(f func(Item[V]) V) {
+func (e *Engine[V, A]) Rewrite(f func(Item[V]) V) {
 	var rewritten *btree.BTreeG[Item[V]]
 	e.beside(func(items *btree.BTreeG[Item[V]]) {
 		rewritten = rewrite(items, f)

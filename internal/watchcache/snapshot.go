@@ -25,9 +25,9 @@ type Snapshot[V any] struct {
 	moved    int    // how many events away from another one it was made
 }
 
-// apply lets an event happen in the state of a snapshot that nobody else has yet. The
+// applyTo lets the event happen in the state of a snapshot that nobody else has yet. The
 // indexes stay.
-func (s *Snapshot[V]) apply(event *Event[V]) {
+func (event *Event[V, A]) applyTo(s *Snapshot[V]) {
 	if event.Type == Deleted {
 		s.items.Delete(event.Item)
 	} else {
@@ -36,13 +36,13 @@ func (s *Snapshot[V]) apply(event *Event[V]) {
 }
 
 // Snapshot returns the state of now.
-func (e *Engine[V]) Snapshot() *Snapshot[V] {
+func (e *Engine[V, A]) Snapshot() *Snapshot[V] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.snapshotLocked()
 }
 
-func (e *Engine[V]) snapshotLocked() *Snapshot[V] {
+func (e *Engine[V, A]) snapshotLocked() *Snapshot[V] {
 	if e.snapshot == nil {
 		e.snapshot = e.copyLocked()
 	}
@@ -50,7 +50,7 @@ func (e *Engine[V]) snapshotLocked() *Snapshot[V] {
 }
 
 // copyLocked returns a new snapshot of the state of now.
-func (e *Engine[V]) copyLocked() *Snapshot[V] {
+func (e *Engine[V, A]) copyLocked() *Snapshot[V] {
 	s := &Snapshot[V]{
 		items:    e.items.Copy(),
 		indexes:  make(map[string]*index.Postings, len(e.indexes)),

@@ -19,15 +19,16 @@ const (
 )
 
 // Event is one change of the state.
-type Event[V any] struct {
+type Event[V, A any] struct {
 	Type EventType
 	// Item is the object as written. Of a deleted one it has the key and the
 	// revision of the deletion.
 	Item Item[V]
 	// Previous is the object as it was before; the zero Item of an added one.
 	Previous Item[V]
-	// Attached is what the writer attached.
-	Attached any
+	// Attached is what the writer attached; the zero value in the events of a [Diff], which
+	// nobody wrote.
+	Attached A
 }
 
 // limits say how many events a window holds.
@@ -41,16 +42,16 @@ type limits struct {
 
 // window holds the newest events, each at a position in the sequence of all events:
 // from first up to, and without, next.
-type window[V any] struct {
+type window[V, A any] struct {
 	limits
-	slots       []slot[V] // a ring; the event at position p is in slot p modulo its length
+	slots       []slot[V, A] // a ring; the event at position p is in slot p modulo its length
 	first, next uint64
 	bytes       int    // that the events hold
 	oldest      uint64 // all events after this revision are there
 }
 
-type slot[V any] struct {
-	event    Event[V]
+type slot[V, A any] struct {
+	event    Event[V, A]
 	silent   bool          // it is there for those who undo it, and not to be read
 	readers  int           // active subscribers that have not read it
 	revision uint64        // of the engine after the event
@@ -62,15 +63,15 @@ type slot[V any] struct {
 // up have an event or two before them.
 const minRing = 4
 
-func (w *window[V]) len() int { return int(w.next - w.first) }
+func (w *window[V, A]) len() int { return int(w.next - w.first) }
 
-func (w *window[V]) at(position uint64) *slot[V] {
+func (w *window[V, A]) at(position uint64) *slot[V, A] {
 	return &w.slots[position%uint64(len(w.slots))]
 }
 
 // fit returns what first must be at the time now for more events to have room, which
 // hold so many bytes. The newest event stays in any case.
-func (w *window[V]) fit(more, bytes int, now time.Duration) uint64 {
+func (w *window[V, A]) fit(more, bytes int, now time.Duration) uint64 {
 	first, bytes := w.first, w.bytes+bytes
 	for ; first < w.next; first++ {
 		count, oldest := int(w.next-first)+more, w.at(first)
@@ -85,7 +86,7 @@ func (w *window[V]) fit(more, bytes int, now time.Duration) uint64 {
 
 // append adds an event; there is room. One that nobody will read has a position and no
 // more: so had those before it, since who waits for an event waits for all after it.
-func (w *window[V]) append(s slot[V]) {
+func (w *window[V, A]) append(s slot[V, A]) {
 	if s.readers == 0 && !w.values {
 		w.next++
 		w.first = w.next
@@ -100,9 +101,9 @@ func (w *window[V]) append(s slot[V]) {
 }
 
 // resize moves the events to a ring of another length.
-func (w *window[V]) resize(length int) {
+func (w *window[V, A]) resize(length int) {
 	old := *w
-	w.slots = make([]slot[V], length)
+	w.slots = make([]slot[V, A], length)
 	for p := w.first; p < w.next; p++ {
 		*w.at(p) = *old.at(p)
 	}
@@ -110,12 +111,12 @@ func (w *window[V]) resize(length int) {
 
 // dropTo removes the events before first. A ring that is three quarters empty is
 // halved, so that it does not grow again with the next event.
-func (w *window[V]) dropTo(first uint64) {
+func (w *window[V, A]) dropTo(first uint64) {
 	for ; w.first < first; w.first++ {
 		s := w.at(w.first)
 		w.oldest = max(w.oldest, s.revision)
 		w.bytes -= s.bytes
-		*s = slot[V]{}
+		*s = slot[V, A]{}
 	}
 	length := len(w.slots)
 	for length > minRing && w.len() <= length/4 {
@@ -128,14 +129,14 @@ func (w *window[V]) dropTo(first uint64) {
 
 // restart removes all events and passes over a position, so that all positions that
 // were given out have left the window.
-func (w *window[V]) restart(revision uint64) {
+func (w *window[V, A]) restart(revision uint64) {
 	w.slots, w.bytes = nil, 0
 	w.next++
 	w.first, w.oldest = w.next, revision
 }
 
 // after returns the position of the first event after revision.
-func (w *window[V]) after(revision uint64) uint64 {
+func (w *window[V, A]) after(revision uint64) uint64 {
 	return w.first + uint64(sort.Search(w.len(), func(i int) bool {
 		return w.at(w.first+uint64(i)).revision > revision
 	}))
@@ -145,7 +146,7 @@ func (w *window[V]) after(revision uint64) uint64 {
 // without, to. Those that have left the window are passed over. Those that all have read
 // leave it, if nobody goes back to them: they are the first ones, since who has read an
 // event has read all before it.
-func (w *window[V]) read(from, to uint64) {
+func (w *window[V, A]) read(from, to uint64) {
 	if w.values {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 // What every subscriber has read holds no old values: they may be large.
 func TestTheWindowHoldsNoValuesThatWereRead(t *testing.T) {
 	g := NewWithT(t)
-	e := watchcache.New(watchcache.Options[*[1024]byte]{})
+	e := watchcache.New[*[1024]byte, struct{}](watchcache.Options[*[1024]byte]{})
 	s := e.Subscribe(nil)
 	defer s.Close()
 	_, err := s.Next(t.Context())
@@ -26,7 +26,7 @@ func TestTheWindowHoldsNoValuesThatWereRead(t *testing.T) {
 
 	write := func(revision uint64) weak.Pointer[[1024]byte] {
 		value := new([1024]byte)
-		e.Apply(watchcache.Change[*[1024]byte]{Item: watchcache.Item[*[1024]byte]{Key: "a", Revision: revision, Value: value}})
+		e.Apply(watchcache.Change[*[1024]byte, struct{}]{Item: watchcache.Item[*[1024]byte]{Key: "a", Revision: revision, Value: value}})
 		return weak.Make(value)
 	}
 	old := write(1)
@@ -56,7 +56,7 @@ func TestTheWindowHoldsNoEventsThatWereGiven(t *testing.T) {
 			e.Apply(put(fmt.Sprint(revision%7), revision, ""))
 		}
 	}
-	read := func(s *watchcache.Subscription[thing], n int) {
+	read := func(s *watchcache.Subscription[thing, string], n int) {
 		for n > 0 {
 			n -= len(next(g, s).Events)
 		}

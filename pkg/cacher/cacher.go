@@ -26,7 +26,7 @@ type Cacher struct {
 	features   featureSet
 	storage    storage.Interface
 	elements   *elements
-	engine     *watchcache.Engine[*element]
+	engine     *watchcache.Engine[*element, *sharing]
 	indexes    *indexes
 	ready      *readiness
 	progress   *progress.ConditionalProgressRequester
@@ -91,8 +91,8 @@ func New(config Config) (*Cacher, error) {
 	return c, nil
 }
 
-func newEngine(config Config, e *elements) *watchcache.Engine[*element] {
-	return watchcache.New(watchcache.Options[*element]{
+func newEngine(config Config, e *elements) *watchcache.Engine[*element, *sharing] {
+	return watchcache.New[*element, *sharing](watchcache.Options[*element]{
 		Values: e.values,
 		History: &watchcache.History[*element]{
 			MinAge:    config.EventsHistoryWindow,

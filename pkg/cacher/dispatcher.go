@@ -62,7 +62,7 @@ const dispatchBatch = 128
 
 // run dispatches until ctx ends.
 func (d *dispatcher) run(ctx context.Context) {
-	events := make([]watchcache.Event[*element], dispatchBatch)
+	events := make([]watchcache.Event[*element, *sharing], dispatchBatch)
 	for {
 		d.mu.Lock()
 		position, revision := d.position, d.revision
@@ -114,7 +114,7 @@ func (d *dispatcher) reset() {
 
 // dispatch gives one event to the watchers that follow. It is the last one of its revision, or
 // others follow, before which nobody is told that the revision has passed.
-func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element], last bool) {
+func (d *dispatcher) dispatch(position uint64, event *watchcache.Event[*element, *sharing], last bool) {
 	triggers := d.triggers(event) // may materialize objects
 	o := d.cacher.occurrence(event)
 	d.mu.Lock()
@@ -143,7 +143,7 @@ const (
 )
 
 // triggers returns the values of the trigger before and after the event.
-func (d *dispatcher) triggers(event *watchcache.Event[*element]) (values []string) {
+func (d *dispatcher) triggers(event *watchcache.Event[*element, *sharing]) (values []string) {
 	if d.trigger == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ var (
 	fieldPrefix = index.Name("")
 )
 
-func newIndexes(engine *watchcache.Engine[*element], config Config) *indexes {
+func newIndexes(engine *watchcache.Engine[*element, *sharing], config Config) *indexes {
 	configured := map[string]string{}
 	if config.Indexers != nil {
 		for name := range *config.Indexers {

@@ -91,7 +91,7 @@ func (in *intake) update(raw any) error {
 	if item.Value, err = in.elements.keep(obj); err != nil {
 		return err
 	}
-	in.apply(watchcache.Change[*element]{Item: item, Attached: &sharing{}})
+	in.apply(watchcache.Change[*element, *sharing]{Item: item, Attached: &sharing{}})
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (in *intake) delete(raw any) error {
 	if err != nil {
 		return err
 	}
-	in.apply(watchcache.Change[*element]{Item: item, Deleted: true, Attached: &sharing{}})
+	in.apply(watchcache.Change[*element, *sharing]{Item: item, Deleted: true, Attached: &sharing{}})
 	return nil
 }
 

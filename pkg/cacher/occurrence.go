@@ -20,7 +20,7 @@ import (
 type occurrence struct {
 	elements  *elements
 	versioner storage.Versioner
-	event     *watchcache.Event[*element]
+	event     *watchcache.Event[*element, *sharing]
 
 	before, after runtime.Object // made for the first filter that looks at them
 	written, gone *sharedObject  // made for the first watcher that wants them
@@ -34,7 +34,7 @@ type sharing struct {
 	written, gone weak.Pointer[sharedObject]
 }
 
-func (c *Cacher) occurrence(event *watchcache.Event[*element]) *occurrence {
+func (c *Cacher) occurrence(event *watchcache.Event[*element, *sharing]) *occurrence {
 	return &occurrence{elements: c.elements, versioner: c.config.Versioner, event: event}
 }
 
@@ -116,8 +116,8 @@ func (o *occurrence) makeGone() (*sharedObject, error) {
 func (o *occurrence) shared(
 	among func(*sharing) *weak.Pointer[sharedObject], create func() (*sharedObject, error),
 ) (made *sharedObject, err error) {
-	s, ok := o.event.Attached.(*sharing)
-	if !ok { // of the state a watcher begins with
+	s := o.event.Attached
+	if s == nil { // of the state a watcher begins with
 		return create()
 	}
 	s.mu.Lock()

@@ -64,7 +64,7 @@ func (w *watcher) sendState(begin *beginning) bool {
 func (w *watcher) sendStateFrom(begin *beginning, from string) (waiting watch.Event, key string, ok bool) {
 	patience := make(chan struct{}, 1)
 	for item := range w.dispatcher.cacher.initial(begin, from) {
-		seen, ok, err := w.see(&watchcache.Event[*element]{Type: watchcache.Added, Item: item})
+		seen, ok, err := w.see(&watchcache.Event[*element, *sharing]{Type: watchcache.Added, Item: item})
 		switch {
 		case err != nil:
 			w.fail(err, begin.position)
@@ -99,7 +99,7 @@ func (w *watcher) sendEndOfState(begin *beginning) bool {
 // catchUp sends events from position on, and ends when the watcher follows or has ended.
 func (w *watcher) catchUp(position uint64) {
 	reached := w.since
-	events := make([]watchcache.Event[*element], resultSize)
+	events := make([]watchcache.Event[*element, *sharing], resultSize)
 	for {
 		n, _, ok := w.dispatcher.cacher.engine.Events(position, events)
 		if !ok {
@@ -120,7 +120,7 @@ func (w *watcher) catchUp(position uint64) {
 // sendSome sends events, of which the first is at position, until it had to wait for its reader.
 // It returns the position that comes next and the highest revision up to there; ok is false if
 // the watch has ended.
-func (w *watcher) sendSome(events []watchcache.Event[*element], position, reached uint64) (next, highest uint64, ok bool) {
+func (w *watcher) sendSome(events []watchcache.Event[*element, *sharing], position, reached uint64) (next, highest uint64, ok bool) {
 	defer clear(events)
 	for i := range events {
 		position, reached = position+1, max(reached, events[i].Item.Revision)
@@ -141,7 +141,7 @@ func (w *watcher) sendSome(events []watchcache.Event[*element], position, reache
 }
 
 // see returns what the watcher sees of an event; ok is false if that is nothing.
-func (w *watcher) see(event *watchcache.Event[*element]) (seen watch.Event, ok bool, err error) {
+func (w *watcher) see(event *watchcache.Event[*element, *sharing]) (seen watch.Event, ok bool, err error) {
 	return w.dispatcher.cacher.occurrence(event).seenBy(w.filter)
 }
 

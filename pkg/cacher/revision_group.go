@@ -21,12 +21,12 @@ import (
 //
 // A group belongs to the goroutine of the list-watch.
 type revisionGroup struct {
-	changes []watchcache.Change[*element] // of one revision; empty if there is none
-	newest  uint64                        // the revision of the event before
+	changes []watchcache.Change[*element, *sharing] // of one revision; empty if there is none
+	newest  uint64                                  // the revision of the event before
 }
 
 // take empties the group. released is called if it was not empty.
-func (g *revisionGroup) take(released func()) []watchcache.Change[*element] {
+func (g *revisionGroup) take(released func()) []watchcache.Change[*element, *sharing] {
 	changes := g.changes
 	if g.changes = nil; len(changes) > 0 {
 		released()
@@ -35,7 +35,7 @@ func (g *revisionGroup) take(released func()) []watchcache.Change[*element] {
 }
 
 // apply writes a change, or holds it back until all of its revision are there.
-func (in *intake) apply(change watchcache.Change[*element]) {
+func (in *intake) apply(change watchcache.Change[*element, *sharing]) {
 	g, revision := &in.group, change.Item.Revision
 	if len(g.changes) > 0 && g.newest != revision {
 		in.writeGroup()
@@ -63,7 +63,7 @@ func (in *intake) writeGroup() {
 }
 
 // write writes all changes of a revision in one step.
-func (in *intake) write(changes ...watchcache.Change[*element]) {
+func (in *intake) write(changes ...watchcache.Change[*element, *sharing]) {
 	in.engine.Apply(changes...)
 	for range changes {
 		in.metrics.received()

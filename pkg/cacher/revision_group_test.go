@@ -72,7 +72,7 @@ func TestDeletionsOfOneRevisionAreOneStep(t *testing.T) {
 			g.Expect(state.Len()).To(Equal(1))
 			position, ok := c.engine.Position(104)
 			g.Expect(ok).To(BeTrue())
-			events := make([]watchcache.Event[*element], 8)
+			events := make([]watchcache.Event[*element, *sharing], 8)
 			n, _, _ := c.engine.Events(position, events)
 			g.Expect(n).To(BeNumerically(">=", 3), "a watch from 104 gets all of 105")
 			for i := range 3 {
@@ -139,7 +139,7 @@ func TestNoBookmarkWithinARevision(t *testing.T) {
 	g.Expect(d.start(t.Context(), w, &beginning{position: position, revision: 104}, generation)).To(BeTrue())
 	d.parked.Wait()
 	w.since = 0
-	events := make([]watchcache.Event[*element], 2)
+	events := make([]watchcache.Event[*element, *sharing], 2)
 	n, _, ok := c.engine.Events(position, events)
 	g.Expect(ok && n == 2).To(BeTrue())
 	due := time.Now()

@@ -79,7 +79,7 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	d.parked.Wait() // it follows
 	c.write(t, 101)
 	c.write(t, 102)
-	events := make([]watchcache.Event[*element], 2)
+	events := make([]watchcache.Event[*element, *sharing], 2)
 	position := d.position
 	n, _, ok := c.engine.Events(position, events)
 	g.Expect(ok && n == 2).To(BeTrue())
@@ -113,7 +113,7 @@ func TestWatcherAheadOfTheDispatcher(t *testing.T) {
 	d.parked.Wait() // it has read both, and follows
 	d.sendBookmarks(time.Now().Add(bookmarkFrequency + time.Second))
 	c.write(t, 103)
-	events := make([]watchcache.Event[*element], 3)
+	events := make([]watchcache.Event[*element, *sharing], 3)
 	n, _, ok := c.engine.Events(position, events)
 	g.Expect(ok && n == 3).To(BeTrue())
 	for i := range events {

@@ -18,7 +18,7 @@ import (
 func TestIndexesComeAndGoOnDemand(t *testing.T) {
 	g := NewWithT(t)
 	clock := testclock.NewFakePassiveClock(time.Now())
-	engine := watchcache.New(watchcache.Options[string]{
+	engine := watchcache.New[string, struct{}](watchcache.Options[string]{
 		Values: func(value, _ string, yield func(string)) { yield(value) },
 	})
 	engine.AddIndex("fixed")
@@ -50,7 +50,7 @@ func TestIndexesComeAndGoOnDemand(t *testing.T) {
 func TestAnIndexIsBuiltWhileNobodyWaits(t *testing.T) {
 	g := NewWithT(t)
 	building, proceed := make(chan struct{}), make(chan struct{})
-	engine := watchcache.New(watchcache.Options[string]{
+	engine := watchcache.New[string, struct{}](watchcache.Options[string]{
 		Values: func(_, name string, yield func(string)) {
 			if name == "slow" {
 				close(building)
@@ -59,7 +59,7 @@ func TestAnIndexIsBuiltWhileNobodyWaits(t *testing.T) {
 			yield("value")
 		},
 	})
-	engine.Apply(watchcache.Change[string]{Item: watchcache.Item[string]{Key: "key", Revision: 1, Value: "object"}})
+	engine.Apply(watchcache.Change[string, struct{}]{Item: watchcache.Item[string]{Key: "key", Revision: 1, Value: "object"}})
 	indexes := index.NewOnDemand(engine, testclock.NewFakePassiveClock(time.Now()))
 	done := make(chan struct{})
 	go func() {

@@ -26,7 +26,7 @@ func newDelivery(form *object.Form, current any) *delivery {
 
 // before returns the object as it was before the event. It refers to the memory of the
 // current one wherever the two are the same: most of an object stays as it is.
-func (d *delivery) before(event *watchcache.Event[object.Object]) (any, error) {
+func (d *delivery) before(event *watchcache.Event[object.Object, *delivery]) (any, error) {
 	d.once.Do(func() {
 		d.previous, d.err = d.form.MaterializeReusing(event.Previous.Value, event.Item.Value, d.current)
 	})

@@ -24,7 +24,7 @@ type registration struct {
 	informer     *Informer
 	handler      toolscache.ResourceEventHandler
 	logger       klog.Logger
-	subscription *watchcache.Subscription[object.Object]
+	subscription *watchcache.Subscription[object.Object, *delivery]
 	resync       time.Duration // zero is never
 	removed      atomic.Bool
 	lagged       uint64        // how often that was counted; of run
@@ -206,7 +206,7 @@ func untilResync(ctx context.Context, due time.Time) (context.Context, context.C
 }
 
 // catchUp passes on what leads from the state that the handler has seen to another.
-func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object]) {
+func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
 	for lagged := r.subscription.Lagged(); r.lagged < lagged; r.lagged++ {
 		r.informer.lagged()
 	}
@@ -224,9 +224,9 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 // than before, one was deleted and one was created: an update from one to the other, which
 // client-go's informers pass on, is dropped by handlers that compare generations, which begin
 // anew.
-func (r *registration) deliverChange(ctx context.Context, change watchcache.Event[object.Object]) bool {
+func (r *registration) deliverChange(ctx context.Context, change watchcache.Event[object.Object, *delivery]) bool {
 	if change.Type == watchcache.Updated && areTwo(change.Previous.Value, change.Item.Value) {
-		gone := watchcache.Event[object.Object]{
+		gone := watchcache.Event[object.Object, *delivery]{
 			Type: watchcache.Deleted, Previous: change.Previous,
 			Item: watchcache.Item[object.Object]{Key: change.Item.Key, Revision: change.Item.Revision},
 		}
@@ -245,7 +245,7 @@ func areTwo(before, after object.Object) bool {
 }
 
 // deliver passes one event on, and reports whether more are wanted.
-func (r *registration) deliver(ctx context.Context, event *watchcache.Event[object.Object]) bool {
+func (r *registration) deliver(ctx context.Context, event *watchcache.Event[object.Object, *delivery]) bool {
 	return r.tell(ctx, event.Item.Key, func() error { return r.tryDeliver(event) })
 }
 
@@ -276,9 +276,9 @@ func (r *registration) tell(ctx context.Context, key string, f func() error) (mo
 	return more
 }
 
-func (r *registration) tryDeliver(event *watchcache.Event[object.Object]) error {
-	shared, _ := event.Attached.(*delivery)
-	if shared == nil {
+func (r *registration) tryDeliver(event *watchcache.Event[object.Object, *delivery]) error {
+	shared := event.Attached
+	if shared == nil { // the event is of a Diff
 		shared = newDelivery(r.informer.form, nil)
 		if event.Type != watchcache.Deleted {
 			current, err := r.informer.form.Materialize(event.Item.Value)

@@ -48,7 +48,7 @@ type Informer struct {
 	example     runtime.Object
 	description string
 	clock       clock.WithTicker
-	engine      *watchcache.Engine[object.Object]
+	engine      *watchcache.Engine[object.Object, *delivery]
 	form        *object.Form
 	intake      *intake
 	lagged      func()
@@ -118,7 +118,7 @@ func NewInformer(lw toolscache.ListerWatcher, o InformerOptions) (*Informer, err
 		description: o.Description,
 		clock:       clock.RealClock{},
 		form:        form,
-		engine: watchcache.New(watchcache.Options[object.Object]{
+		engine: watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{
 			Window: o.Window, Values: reader.ValuesOf(form),
 		}),
 		lagged:       o.Lagged,

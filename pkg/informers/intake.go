@@ -123,7 +123,7 @@ func (in *intake) Add(obj any) error { return in.Update(obj) }
 
 // Update implements ReflectorStore.
 func (in *intake) Update(obj any) error {
-	change := watchcache.Change[object.Object]{}
+	change := watchcache.Change[object.Object, *delivery]{}
 	version := ""
 	if a, ok := obj.(*arrival); ok {
 		change.Item, change.Attached, version = item(a.kept), newDelivery(in.informer.form, a.source), a.version
@@ -145,7 +145,7 @@ func (in *intake) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	in.write(watchcache.Change[object.Object]{
+	in.write(watchcache.Change[object.Object, *delivery]{
 		Item: watchcache.Item[object.Object]{
 			Key: reader.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
 		},
@@ -156,7 +156,7 @@ func (in *intake) Delete(obj any) error {
 }
 
 // write writes changes in one step; their objects were kept at any time.
-func (in *intake) write(changes ...watchcache.Change[object.Object]) {
+func (in *intake) write(changes ...watchcache.Change[object.Object, *delivery]) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for n := range changes {

@@ -76,7 +76,7 @@ func (v *view) Add(obj any) error {
 	if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 		return toolscache.KeyError{Obj: obj, Err: err}
 	}
-	v.informer.intake.write(watchcache.Change[object.Object]{Item: item(v.informer.form.Keep(obj)), Silent: true})
+	v.informer.intake.write(watchcache.Change[object.Object, *delivery]{Item: item(v.informer.form.Keep(obj)), Silent: true})
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (v *view) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	v.informer.intake.write(watchcache.Change[object.Object]{
+	v.informer.intake.write(watchcache.Change[object.Object, *delivery]{
 		Item: watchcache.Item[object.Object]{Key: reader.Key(namespace, name)}, Deleted: true, Silent: true,
 	})
 	return nil
@@ -103,19 +103,19 @@ func (v *view) Delete(obj any) error {
 // told, and neither the informer nor a handler has synced by it.
 func (v *view) Replace(list []any, resourceVersion string) error {
 	kept := map[string]bool{}
-	changes := make([]watchcache.Change[object.Object], 0, len(list))
+	changes := make([]watchcache.Change[object.Object, *delivery], 0, len(list))
 	for _, obj := range list {
 		if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 			return toolscache.KeyError{Obj: obj, Err: err}
 		}
-		change := watchcache.Change[object.Object]{Item: item(v.informer.form.Keep(obj)), Silent: true}
+		change := watchcache.Change[object.Object, *delivery]{Item: item(v.informer.form.Keep(obj)), Silent: true}
 		kept[change.Item.Key] = true
 		changes = append(changes, change)
 	}
 	for there := range v.informer.engine.Snapshot().Items("", "") {
 		if !kept[there.Key] {
 			gone := watchcache.Item[object.Object]{Key: there.Key}
-			changes = append(changes, watchcache.Change[object.Object]{Item: gone, Deleted: true, Silent: true})
+			changes = append(changes, watchcache.Change[object.Object, *delivery]{Item: gone, Deleted: true, Silent: true})
 		}
 	}
 	v.informer.intake.write(changes...)

@@ -17,9 +17,19 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
+// Source is the engine that an [Engine] reads: a watchcache.Engine, whatever is attached to
+// its events.
+type Source interface {
+	index.Keeper
+	Get(key string) (watchcache.Item[object.Object], bool)
+	Len() int
+	Snapshot() *watchcache.Snapshot[object.Object]
+	Observe(watchcache.Observer[object.Object])
+}
+
 // Engine is the store of our own informer. Lists are read from snapshots.
 type Engine struct {
-	engine  *watchcache.Engine[object.Object]
+	engine  Source
 	objects *object.Form
 	planner *query.Planner[object.Object]
 	pages   *pages
@@ -30,11 +40,11 @@ var _ Store = (*Engine)(nil)
 
 // NewEngine returns the store for an engine whose index values are those of
 // [ValuesOf]. The store is the observer of the engine, which can have but one.
-func NewEngine(engine *watchcache.Engine[object.Object], form *object.Form) *Engine {
+func NewEngine(engine Source, form *object.Form) *Engine {
 	return newEngine(engine, form, clock.RealClock{})
 }
 
-func newEngine(engine *watchcache.Engine[object.Object], form *object.Form, clock clock.PassiveClock) *Engine {
+func newEngine(engine Source, form *object.Form, clock clock.PassiveClock) *Engine {
 	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
 	s := &Engine{engine: engine, objects: form, planner: planner, pages: newPages()}
 	engine.Observe(watchcache.Observer[object.Object]{Written: s.pages.wrote, Replaced: s.pages.replaced, Rewritten: s.pages.clear})

@@ -76,14 +76,14 @@ func (s indexerStore) replace(objects []client.Object, version int) {
 type engineStore struct {
 	*WithT
 	form   *object.Form
-	engine *watchcache.Engine[object.Object]
+	engine *watchcache.Engine[object.Object, struct{}]
 	reader *reader.Engine
 }
 
 func newEngineStore(g *WithT, example client.Object, decoded bool) engineStore {
 	s := engineStore{WithT: g, form: object.NewForm(object.Options{Type: reflect.TypeOf(example), Decoded: decoded, Verify: true})}
 	g.Expect(s.form.Reason()).NotTo(HaveOccurred())
-	s.engine = watchcache.New(watchcache.Options[object.Object]{
+	s.engine = watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{
 		Window: 16, Values: reader.ValuesOf(s.form),
 	})
 	s.reader = reader.NewEngine(s.engine, s.form)
@@ -106,12 +106,12 @@ func (s engineStore) AddField(name string, extract client.IndexerFunc) error {
 }
 
 func (s engineStore) put(obj any) {
-	s.engine.Apply(watchcache.Change[object.Object]{Item: s.item(obj)})
+	s.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: s.item(obj)})
 }
 
 func (s engineStore) remove(obj metav1.Object) {
 	version, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	s.engine.Apply(watchcache.Change[object.Object]{Deleted: true, Item: watchcache.Item[object.Object]{
+	s.engine.Apply(watchcache.Change[object.Object, struct{}]{Deleted: true, Item: watchcache.Item[object.Object]{
 		Key: reader.Key(obj.GetNamespace(), obj.GetName()), Revision: version,
 	}})
 }

@@ -31,6 +31,7 @@ import (
 type labelled struct {
 	*WithT
 	*Engine
+	engine *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
 	clock  *testclock.FakePassiveClock
 	reader *CacheReader
 	t      *testing.T
@@ -38,9 +39,9 @@ type labelled struct {
 
 func newLabelled(t *testing.T, pods int) *labelled {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
-	engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
 	l := &labelled{WithT: NewWithT(t), clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0)), t: t}
-	l.Engine = newEngine(engine, form, l.clock)
+	l.Engine, l.engine = newEngine(engine, form, l.clock), engine
 	l.reader = New(Options{
 		Store: l.Engine, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
 		Fields: index.NewFields(corev1.SchemeGroupVersion.WithKind("Pod"), logr.Discard()),
@@ -114,7 +115,7 @@ func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
 func TestAnIndexThatIsNotUsedIsNotBuilt(t *testing.T) {
 	l := newLabelled(t, 200)
 	few := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "few", Name: "pod", Labels: map[string]string{"label1": "value1"}}}
-	l.engine.Apply(watchcache.Change[object.Object]{Item: watchcache.Item[object.Object]{Key: Key("few", "pod"), Revision: 201, Value: l.objects.Keep(few)}})
+	l.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: watchcache.Item[object.Object]{Key: Key("few", "pod"), Revision: 201, Value: l.objects.Keep(few)}})
 	l.Expect(l.reader.fields.Declare(l, "name", func(o client.Object) []string { return []string{o.GetName()} })).To(Succeed())
 	in, by := client.InNamespace("ns"), func(field, value string) client.ListOption { return client.MatchingFields{field: value} }
 	for name, opts := range map[string][]client.ListOption{

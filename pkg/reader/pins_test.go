@@ -28,6 +28,7 @@ import (
 type pinned struct {
 	*Engine
 	*rand.Rand
+	engine   *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
 	revision uint64
 }
 
@@ -35,8 +36,8 @@ func newPinned(t *testing.T, decoded bool) *pinned {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Decoded: decoded})
-	engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
-	return &pinned{Engine: NewEngine(engine, form), Rand: rand.New(rand.NewPCG(seed, 0))}
+	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	return &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // made returns the next version of a Pod.
@@ -51,7 +52,7 @@ func (s *pinned) made(n int) item {
 
 // write puts or deletes a Pod.
 func (s *pinned) write(n int, deleted bool) {
-	s.engine.Apply(watchcache.Change[object.Object]{Item: s.made(n), Deleted: deleted})
+	s.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: s.made(n), Deleted: deleted})
 }
 
 // relist replaces the state by one of as many Pods, some of them as they were.
@@ -216,8 +217,8 @@ func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
 // one also asks how large the store is.
 func BenchmarkKeep(b *testing.B) {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
-	engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
-	s := &pinned{Engine: NewEngine(engine, form), Rand: rand.New(rand.NewPCG(1, 1))}
+	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	s := &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 	for n := range 100_000 {
 		s.write(n, false)
 	}
@@ -239,8 +240,8 @@ func BenchmarkWriteBesidePages(b *testing.B) {
 	for _, pages := range []int{0, 1, 16} {
 		b.Run(fmt.Sprint(pages, " pages"), func(b *testing.B) {
 			form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
-			engine := watchcache.New(watchcache.Options[object.Object]{Values: ValuesOf(form)})
-			s := &pinned{Engine: NewEngine(engine, form), Rand: rand.New(rand.NewPCG(1, 1))}
+			engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
+			s := &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 			for n := range 20_000 {
 				s.write(n, false)
 			}
@@ -255,7 +256,7 @@ func BenchmarkWriteBesidePages(b *testing.B) {
 			for b.Loop() {
 				s.revision++
 				it.Revision = s.revision
-				s.engine.Apply(watchcache.Change[object.Object]{Item: it})
+				s.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: it})
 			}
 		})
 	}
