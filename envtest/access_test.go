@@ -43,17 +43,34 @@ func grant(ctx context.Context, ns string, subject rbacv1.Subject, check func() 
 }
 
 var _ = Describe("access", func() {
-	It("is refused without a credential and with a wrong one", func(ctx SpecContext) {
-		for _, token := range []string{"", "wrong"} {
-			config := rest.AnonymousClientConfig(target.config)
-			config.BearerToken = token
+	It("is refused with a wrong credential, and to the anonymous", func(ctx SpecContext) {
+		list := func(config *rest.Config) error {
 			_, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-			Expect(apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-			if target.env != nil {
-				Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "%v", err)
-			}
+			return err
 		}
+		config := rest.AnonymousClientConfig(target.config)
+		err := list(config)
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring(`User "system:anonymous" cannot list resource "namespaces"`)))
+		config.BearerToken = "wrong"
+		err = list(config)
+		Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "%v", err)
 	}, SpecTimeout(patience))
+
+	DescribeTable("of the anonymous", func(ctx SpecContext, path string, code int) {
+		kube := kubernetes.NewForConfigOrDie(rest.AnonymousClientConfig(target.config))
+		var got int
+		kube.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).StatusCode(&got)
+		Expect(got).To(Equal(code))
+	},
+		Entry("to health", SpecTimeout(patience), "/healthz", 200),
+		Entry("to life", SpecTimeout(patience), "/livez", 200),
+		Entry("to readiness", SpecTimeout(patience), "/readyz", 200),
+		Entry("to the version", SpecTimeout(patience), "/version", 200),
+		Entry("to one check", SpecTimeout(patience), "/healthz/ping", 403),
+		Entry("to metrics", SpecTimeout(patience), "/metrics", 403),
+		Entry("to discovery", SpecTimeout(patience), "/api", 403),
+	)
 
 	It("of a user is what RBAC grants to the name", func(ctx SpecContext) {
 		ns := newNamespace(ctx)
@@ -102,6 +119,7 @@ var _ = Describe("access", func() {
 		config, err := target.env.AddUser("jane", "writers")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config.BearerToken).NotTo(Equal(target.config.BearerToken))
+		Expect(config.CertData).NotTo(Equal(target.config.CertData))
 		ns := newNamespace(ctx)
 		user := kubernetes.NewForConfigOrDie(config)
 		list := func() error {

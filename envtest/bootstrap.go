@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
 	rbacinformers "k8s.io/client-go/informers/rbac/v1"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
@@ -21,7 +22,8 @@ import (
 const serviceIP = "10.0.0.1"
 
 // bootstrap creates what a real server creates when it starts on an empty etcd and a test may rely on: the system
-// namespaces, the Service kubernetes, the system's priority classes, and the roles that let every user find out what the server offers.
+// namespaces, the Service kubernetes, the system's priority classes, and the roles that let every user find
+// out what the server offers, and anybody how it is.
 // It returns when the roles are in force.
 func bootstrap(ctx context.Context, loopback *loopback) error {
 	client := loopback.kube
@@ -125,16 +127,20 @@ func clusterRoles() []*rbacv1.ClusterRole {
 
 // clusterRoleBindings bind the default roles to the groups that have them on a real server.
 func clusterRoleBindings() []*rbacv1.ClusterRoleBinding {
-	bind := func(role, group string) *rbacv1.ClusterRoleBinding {
+	bind := func(role string, groups ...string) *rbacv1.ClusterRoleBinding {
+		var subjects []rbacv1.Subject
+		for _, group := range groups {
+			subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group})
+		}
 		return &rbacv1.ClusterRoleBinding{
 			ObjectMeta: bootstrapMeta(role),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
+			Subjects:   subjects,
 		}
 	}
 	return []*rbacv1.ClusterRoleBinding{
 		bind("cluster-admin", adminGroup),
-		bind("system:discovery", "system:authenticated"),
-		bind("system:public-info-viewer", "system:authenticated"),
+		bind("system:discovery", user.AllAuthenticated),
+		bind("system:public-info-viewer", user.AllAuthenticated, user.AllUnauthenticated),
 	}
 }

@@ -15,46 +15,114 @@ import (
 	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // certificateLifetime outlives every test run and every long debugging session.
 const certificateLifetime = 365 * 24 * time.Hour
 
-// certificate is the server's key pair and what its clients have to trust.
-type certificate struct {
-	pair      tls.Certificate
-	authority []byte // PEM
+// authority is a certificate authority. Its private key never leaves the process. It is safe for concurrent use.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
 }
 
-// newCertificate makes a self-signed ECDSA certificate for the loopback addresses. The private key never leaves the
-// process.
-func newCertificate() (*certificate, error) {
+// newAuthority makes an authority of the name.
+func newAuthority(name string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the server's key: %w", err)
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("make the certificate's serial number: %w", err)
+		return nil, fmt.Errorf("make the key of %s: %w", name, err)
 	}
 	template := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: "tarn-apiserver"},
-		NotBefore:             time.Now().Add(-time.Hour), // clocks of containers may differ a little
-		NotAfter:              time.Now().Add(certificateLifetime),
+		Subject:               pkix.Name{CommonName: name},
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 		IsCA:                  true,
-		DNSNames:              []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	der, err := sign(template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, fmt.Errorf("sign the server's certificate: %w", err)
+		return nil, err
 	}
-	return &certificate{
-		pair:      tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-	}, nil
+	own, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of %s: %w", name, err)
+	}
+	return &authority{cert: own, key: key}, nil
+}
+
+// bundle is what has to be trusted, in PEM.
+func (a *authority) bundle() []byte { return certificatePEM(a.cert.Raw) }
+
+// issue makes a key pair of its own for template, both in PEM.
+func (a *authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the key of %s: %w", template.Subject.CommonName, err)
+	}
+	der, err := sign(template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the key of %s: %w", template.Subject.CommonName, err)
+	}
+	return certificatePEM(der), pem.EncodeToMemory(&pem.Block{Type: keyutil.ECPrivateKeyBlockType, Bytes: keyDER}), nil
+}
+
+// serving makes the server's pair, for the loopback addresses.
+func (a *authority) serving() (tls.Certificate, error) {
+	certPEM, keyPEM, err := a.issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "tarn-apiserver"},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	})
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("load the server's certificate: %w", err)
+	}
+	return pair, nil
+}
+
+// pool is what trusts the authority.
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// client makes a user's pair. Kubernetes reads the common name as the user's name, and each organization as a group.
+func (a *authority) client(name string, groups []string) (certPEM, keyPEM []byte, err error) {
+	return a.issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: name, Organization: groups},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+// sign completes template and signs it with the issuer's key.
+func sign(template, issuer *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number for %s: %w", template.Subject.CommonName, err)
+	}
+	template.SerialNumber = serial
+	template.NotBefore = time.Now().Add(-time.Hour) // clocks of containers may differ a little
+	template.NotAfter = time.Now().Add(certificateLifetime)
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign the certificate of %s: %w", template.Subject.CommonName, err)
+	}
+	return der, nil
+}
+
+func certificatePEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
 }

@@ -16,8 +16,10 @@
 // # Isolation
 //
 // Any number of environments can run in one process. Each has an etcd of its own that listens nowhere, a loopback port
-// that the kernel picked, a certificate authority that lives as long as the server, and bearer tokens that nobody else
-// knows. Requests without a known token are answered with 401. Stop closes everything that Start opened.
+// that the kernel picked, certificate authorities that live as long as the server, and client certificates and bearer tokens
+// that nobody else knows. A request with another credential is answered with 401. One without any is anonymous, and may ask
+// for /healthz, /livez, /readyz and /version, as the default roles of Kubernetes say. Private keys are in memory alone. Stop
+// closes everything that Start opened.
 //
 // # Memory and disk
 //

@@ -5,6 +5,7 @@ package envtest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -42,8 +43,7 @@ const (
 type running struct {
 	etcd    *etcd.Server
 	serving *serving
-	cert    *certificate
-	users   *tokens
+	access  *access
 	server  *server
 	admin   *rest.Config
 }
@@ -114,7 +114,8 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if r.serving, err = listen(); err != nil {
 		return r, err
 	}
-	if r.cert, err = newCertificate(); err != nil {
+	secured, err := r.secure()
+	if err != nil {
 		return r, err
 	}
 	if r.etcd, err = etcd.Start(e.opts.DataDirectory); err != nil {
@@ -123,18 +124,39 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if ctx.Err() != nil { // the next step takes a while, and depends on nothing
 		return r, context.Cause(ctx)
 	}
-	r.users = newTokens()
-	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.cert, r.users); err != nil {
+	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.access); err != nil {
 		return r, err
 	}
-	if err = r.server.start(ctx, r.cert); err != nil {
+	if err = r.server.start(ctx, secured); err != nil {
 		return r, err
 	}
 	if err = bootstrap(ctx, r.server.loopback); err != nil {
 		return r, err
 	}
-	r.admin = restConfig(r.serving, r.cert, r.users.issue(adminName, adminGroup))
-	return r, nil
+	r.admin, err = r.access.issue(adminName, adminGroup)
+	return r, err
+}
+
+// secure makes the keys: those of the server, which it returns, and what makes and checks the credentials of users.
+// Clients may show a certificate, and are told who signs those that count; what one is worth is for the authenticator.
+func (r *running) secure() (*tls.Config, error) {
+	ca, err := newAuthority("tarn-serving-ca")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := ca.serving()
+	if err != nil {
+		return nil, err
+	}
+	if r.access, err = newAccess(r.serving.address(), ca.bundle()); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{pair},
+		MinVersion:   tls.VersionTLS12,
+		ClientAuth:   tls.RequestClientCert,
+		ClientCAs:    r.access.clients.pool(),
+	}, nil
 }
 
 // stop stops the parts that there are, the last one first.
@@ -179,8 +201,9 @@ func (e *Environment) Stop() error {
 	return nil
 }
 
-// Config returns a client configuration for an administrator. It is the caller's own copy. It is nil when the environment
-// is not running.
+// Config returns a client configuration for an administrator, with a client certificate and a bearer token. Either of
+// them is enough; the server looks at the certificate first. It is the caller's own copy. It is nil when the environment is
+// not running.
 func (e *Environment) Config() *rest.Config {
 	r, err := e.parts()
 	if err != nil {
@@ -190,7 +213,9 @@ func (e *Environment) Config() *rest.Config {
 }
 
 // AddUser returns a client configuration for a user of the name and groups, who can do what RBAC objects on the server
-// allow. The group system:authenticated is added. Calling it again for the same name makes a further credential.
+// allow: with a client certificate, of which the common name is the user and each organization a group, and with a bearer
+// token. Either of them is enough. The server adds the group system:authenticated. Calling it again for the same name makes
+// further credentials.
 func (e *Environment) AddUser(name string, groups ...string) (*rest.Config, error) {
 	if name == "" {
 		return nil, errors.New("add a user: the name is empty")
@@ -199,7 +224,11 @@ func (e *Environment) AddUser(name string, groups ...string) (*rest.Config, erro
 	if err != nil {
 		return nil, fmt.Errorf("add user %s: %w", name, err)
 	}
-	return restConfig(r.serving, r.cert, r.users.issue(name, groups...)), nil
+	config, err := r.access.issue(name, groups...)
+	if err != nil {
+		return nil, fmt.Errorf("add user %s: %w", name, err)
+	}
+	return config, nil
 }
 
 // parts returns what runs, or ErrNotRunning.

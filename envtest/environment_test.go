@@ -94,6 +94,18 @@ var _ = Describe("an environment", func() {
 		stranger.Host, stranger.CAData = envs[1].Config().Host, envs[1].Config().CAData
 		_, err := kubernetes.NewForConfigOrDie(stranger).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 		Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "%v", err)
+		stranger.BearerToken = ""
+		pair, err := tls.X509KeyPair(stranger.CertData, stranger.KeyData)
+		Expect(err).NotTo(HaveOccurred())
+		stranger.CertData, stranger.KeyData = nil, nil
+		insist, err := rest.TLSConfigFor(stranger)
+		Expect(err).NotTo(HaveOccurred())
+		// Clients do not show a certificate to a server that says that it trusts another authority.
+		insist.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+		stranger.TLSClientConfig = rest.TLSClientConfig{}
+		stranger.Transport = &http.Transport{TLSClientConfig: insist}
+		_, err = kubernetes.NewForConfigOrDie(stranger).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "%v", err)
 	}, SpecTimeout(patience))
 
 	It("gives each caller a configuration of its own", func(ctx SpecContext) {

@@ -24,12 +24,11 @@ func TestStopGoesOnWhenAHookHangs(t *testing.T) {
 	var err error
 	r.serving, err = listen()
 	g.Expect(err).NotTo(HaveOccurred())
-	r.cert, err = newCertificate()
+	secured, err := r.secure()
 	g.Expect(err).NotTo(HaveOccurred())
 	r.etcd, err = etcd.Start(folder)
 	g.Expect(err).NotTo(HaveOccurred())
-	r.users = newTokens()
-	r.server, err = newServer(Options{}, r.etcd, r.serving, r.cert, r.users)
+	r.server, err = newServer(Options{}, r.etcd, r.serving, r.access)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -42,7 +41,7 @@ func TestStopGoesOnWhenAHookHangs(t *testing.T) {
 	}
 	g.Expect(r.server.crds.GenericAPIServer.AddPostStartHook("hangs", hang)).To(Succeed())
 	r.server.patience = time.Millisecond
-	g.Expect(r.server.start(ctx, r.cert)).To(MatchError(context.Canceled))
+	g.Expect(r.server.start(ctx, secured)).To(MatchError(context.Canceled))
 	g.Expect(r.stop(0)).To(MatchError(ContainSubstring("poststarthook/hangs")))
 
 	g.Expect(r.server.run.Err()).To(HaveOccurred())

@@ -13,7 +13,7 @@ import (
 // kubeconfigName names the cluster, the user and the context of a kubeconfig.
 const kubeconfigName = "tarn"
 
-// KubeConfig returns a kubeconfig for an administrator, with the credential in it. It is for programs that read their
+// KubeConfig returns a kubeconfig for an administrator, with the credentials of Config in it. It is for programs that read their
 // configuration from a file; the file should be readable by its owner alone.
 func (e *Environment) KubeConfig() ([]byte, error) {
 	r, err := e.parts()
@@ -24,7 +24,9 @@ func (e *Environment) KubeConfig() ([]byte, error) {
 	config.Clusters[kubeconfigName] = &clientcmdapi.Cluster{
 		Server: r.admin.Host, CertificateAuthorityData: r.admin.CAData, DisableCompression: r.admin.DisableCompression,
 	}
-	config.AuthInfos[kubeconfigName] = &clientcmdapi.AuthInfo{Token: r.admin.BearerToken}
+	config.AuthInfos[kubeconfigName] = &clientcmdapi.AuthInfo{
+		Token: r.admin.BearerToken, ClientCertificateData: r.admin.CertData, ClientKeyData: r.admin.KeyData,
+	}
 	config.Contexts[kubeconfigName] = &clientcmdapi.Context{Cluster: kubeconfigName, AuthInfo: kubeconfigName}
 	config.CurrentContext = kubeconfigName
 	data, err := clientcmd.Write(*config)

@@ -5,6 +5,7 @@ package envtest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/rest"
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/klog/v2"
 
@@ -57,8 +57,8 @@ type server struct {
 	patience time.Duration      // with hooks, when the server stops
 }
 
-// newServer puts the parts together; start runs them. pair and tokens are the server's identity and its users.
-func newServer(opts Options, storage *etcd.Server, listener *serving, cert *certificate, users *tokens) (_ *server, err error) {
+// newServer puts the parts together; start runs them.
+func newServer(opts Options, storage *etcd.Server, listener *serving, users *access) (_ *server, err error) {
 	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{}), patience: hookPatience}
 	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer func() {
@@ -66,7 +66,7 @@ func newServer(opts Options, storage *etcd.Server, listener *serving, cert *cert
 			s.abandon()
 		}
 	}()
-	s.loopback, err = newLoopback(restConfig(listener, cert, users.issue(serverUser, adminGroup)))
+	s.loopback, err = newLoopback(users.byToken(serverUser, adminGroup))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *server) abandon() {
 
 // config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
 func (s *server) config(
-	opts Options, stores *stores, users *tokens, kinds *builtin.Kinds,
+	opts Options, stores *stores, users *access, kinds *builtin.Kinds,
 ) (*genericapiserver.RecommendedConfig, error) {
 	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
 	config.ExternalAddress = s.serving.address()
@@ -210,12 +210,12 @@ func installBuiltin(generic *genericapiserver.GenericAPIServer, groups []*generi
 }
 
 // start serves requests and returns when the server is ready: informers are synced and hooks are done.
-func (s *server) start(ctx context.Context, pair *certificate) error {
+func (s *server) start(ctx context.Context, secured *tls.Config) error {
 	if ctx.Err() != nil { // to prepare takes a while, and depends on nothing
 		return context.Cause(ctx)
 	}
 	generic := s.crds.GenericAPIServer
-	s.serving.serve(generic.Handler, pair.pair)
+	s.serving.serve(generic.Handler, secured)
 
 	// The informers list while the OpenAPI documents are built.
 	s.crds.Informers.Start(s.run.Done())
@@ -260,17 +260,6 @@ func (s *server) stop(grace time.Duration) error {
 	s.crds.GenericAPIServer.Destroy()
 	s.custom.close(releasePatience)
 	return errors.Join(hooks, err, s.checks.err())
-}
-
-// restConfig is a client configuration for the server.
-func restConfig(listener *serving, cert *certificate, token string) *rest.Config {
-	return &rest.Config{
-		Host:               "https://" + listener.address(),
-		BearerToken:        token,
-		TLSClientConfig:    rest.TLSClientConfig{CAData: cert.authority},
-		QPS:                -1, // no throttling
-		DisableCompression: true,
-	}
 }
 
 // release is the version that the server reports. The libraries know only the minor version that they belong to.

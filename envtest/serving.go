@@ -47,10 +47,10 @@ func (s *serving) address() string { return s.listener.Addr().String() }
 
 // serve answers requests until stop is called. There is no time-out for idle connections: clients have their own, and a
 // connection that is closed in the middle of a watch would keep the whole server in memory until its time-out has passed.
-func (s *serving) serve(handler http.Handler, pair tls.Certificate) {
+func (s *serving) serve(handler http.Handler, config *tls.Config) {
 	s.server = &http.Server{
 		Handler:           s.requests.track(handler),
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		TLSConfig:         config,
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    1 << 20,
 		HTTP2: &http.HTTP2Config{

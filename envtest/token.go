@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/group"
-	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
@@ -44,10 +42,4 @@ func (t *tokens) AuthenticateToken(_ context.Context, token string) (*authentica
 		return nil, false, nil
 	}
 	return &authenticator.Response{User: info}, true, nil
-}
-
-// authenticator reads the token from a request and adds the group that every known user is in. Requests without a known
-// token are not anonymous but refused.
-func (t *tokens) authenticator() authenticator.Request {
-	return group.NewAuthenticatedGroupAdder(bearertoken.New(t))
 }
