@@ -25,6 +25,10 @@ import (
 // consistencyVariable turns Options.CheckConsistency on for all environments of the process.
 const consistencyVariable = "TARN_CHECK_CONSISTENCY"
 
+// verifyVariable has all flat objects of the process compared with their sources, from the start of the first
+// environment on: those of caches that use it, and of Cachers.
+const verifyVariable = "TARN_VERIFY_FLAT"
+
 // checkPatience bounds the check of one store. It reads a whole resource from an etcd in this process.
 const checkPatience = 10 * time.Second
 

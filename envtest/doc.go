@@ -40,8 +40,9 @@
 //
 //	TARN_WATCH_CACHE=upstream go test ./...
 //
-// where the names are tarn, upstream and none. With TARN_CHECK_CONSISTENCY=true, or Options.CheckConsistency, each Cacher
-// is compared with etcd when the environment stops.
+// where the names are tarn, upstream and none. With TARN_CHECK_CONSISTENCY=true, or Options.CheckConsistency, each Cacher is
+// compared with etcd when the environment stops. With TARN_VERIFY_FLAT=true each object that a cache or a Cacher of the process
+// keeps flat is compared with its source, from the first Start on.
 //
 // # Logging
 //

@@ -8,12 +8,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // Environment is an API server with its etcd in this process. Make one with New. Its methods are safe for concurrent
@@ -60,6 +62,9 @@ func New(opts Options) *Environment {
 func (e *Environment) Start(ctx context.Context) error {
 	if err := e.opts.validate(); err != nil {
 		return err
+	}
+	if os.Getenv(verifyVariable) == "true" {
+		object.VerifyAll()
 	}
 	crds, err := readCRDs(e.opts.CRDDirectoryPaths)
 	if err != nil {

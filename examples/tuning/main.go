@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -41,9 +42,12 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) (err error) {
 	cfg, watches := countWatches(c.Config)
 
 	newCache := cache.With(cache.Tuning{
-		Decoded:    []client.Object{&corev1.Node{}}, // a kind with few objects that are read often
-		Window:     4096,                            // how many events behind a handler may be
-		Registerer: metrics.Registry,                // counts the handlers that fell further behind
+		Name:   "tuned", // what the cache is called in metrics
+		Window: 4096,    // how many events behind a handler may be
+		ByObject: map[client.Object]cache.TuningByObject{
+			&corev1.Node{}: {Decoded: ptr.To(true)}, // a kind with few objects that are read often
+		},
+		Registerer: metrics.Registry, // counts the handlers that fell further behind
 	})
 	local, err := newCache(cfg, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
 	if err != nil {

@@ -24,9 +24,16 @@ type Options struct {
 	// Decoded keeps them decoded even if they could be flat.
 	Decoded bool
 	// Verify compares each flat object with its source, and panics if they differ:
-	// for tests.
+	// for tests. See also VerifyAll.
 	Verify bool
 }
+
+// verifyAll is set by VerifyAll.
+var verifyAll atomic.Bool
+
+// VerifyAll has every [Form] that is made from now on verify its objects, as with
+// Options.Verify: for test environments, which serve caches that they do not make.
+func VerifyAll() { verifyAll.Store(true) }
 
 // Form keeps the objects of one store, and gives them back. It is safe for
 // concurrent use, except as said at Declare.
@@ -42,7 +49,7 @@ type Form struct {
 
 // NewForm returns the form for one store.
 func NewForm(o Options) *Form {
-	f := &Form{typ: o.Type, verify: o.Verify}
+	f := &Form{typ: o.Type, verify: o.Verify || verifyAll.Load()}
 	f.fields.Store(&[]declared{})
 	if o.Decoded {
 		return f

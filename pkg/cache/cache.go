@@ -5,7 +5,6 @@ package cache
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -68,9 +67,6 @@ func New(cfg *rest.Config, opts Options) (Cache, error) {
 }
 
 func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
-	if err := tuning.check(); err != nil {
-		return nil, err
-	}
 	if cfg == nil {
 		return nil, fmt.Errorf("cannot make a cache: the rest config is nil")
 	}
@@ -85,7 +81,14 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newInformerCache(opts, tuning.SeparateViews, base.Logger, mapMaker(base))
+	c, err := newInformerCache(opts, base.Tuning, base.Logger, mapMaker(base))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.claim(tuning.Name); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // setDefaults fills in what connects the cache to the API server.
@@ -106,13 +109,10 @@ func setDefaults(cfg *rest.Config, opts *Options) (err error) {
 	return nil
 }
 
-// caches numbers the caches of the process: informer names must be unique in it.
-var caches atomic.Int64
-
 // baseOptions returns what the informer maps of a cache have in common.
 func baseOptions(cfg *rest.Config, opts *Options, tuning *Tuning) (informers.Options, error) {
 	base := informers.Options{
-		Name:              fmt.Sprintf("tarn-%d", caches.Add(1)),
+		Name:              nameOr(tuning.Name),
 		Logger:            log.Log.WithName("tarn").WithName("cache"),
 		Config:            cfg,
 		HTTPClient:        opts.HTTPClient,

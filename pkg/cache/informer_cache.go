@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -27,7 +28,8 @@ type informerCache struct {
 	scheme        *runtime.Scheme
 	isNamespaced  func(schema.GroupVersionKind) (bool, error)
 	failOnMissing bool
-	separateViews bool // see Tuning
+	tuning        func(schema.GroupVersionKind) TuningByObject
+	release       func() // gives the name of the cache back
 	logger        logr.Logger
 	readEarly     sync.Once // logs a read before the start
 
@@ -39,7 +41,7 @@ type informerCache struct {
 
 var _ Cache = (*informerCache)(nil)
 
-func newInformerCache(opts Options, separateViews bool, logger logr.Logger, newMap func(string, Config) *informers.Map) (*informerCache, error) {
+func newInformerCache(opts Options, tuning func(schema.GroupVersionKind) TuningByObject, logger logr.Logger, newMap func(string, Config) *informers.Map) (*informerCache, error) {
 	build := func(configs scopeConfigs) scopes {
 		byNamespace := make(map[string]*informers.Map, len(configs))
 		for namespace, config := range configs {
@@ -51,7 +53,8 @@ func newInformerCache(opts Options, separateViews bool, logger logr.Logger, newM
 		scheme:        opts.Scheme,
 		isNamespaced:  func(gvk schema.GroupVersionKind) (bool, error) { return apiutil.IsGVKNamespaced(gvk, opts.Mapper) },
 		failOnMissing: opts.ReaderFailOnMissingInformer,
-		separateViews: separateViews,
+		tuning:        tuning,
+		release:       func() {},
 		logger:        logger,
 		byGVK:         map[schema.GroupVersionKind]scopes{},
 	}
@@ -197,7 +200,7 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 // next. A read waits for an informer of the objects only if nothing else may be started: it may
 // never sync, because of an object that does not fit the Go type, where one of the metadata does.
 func (c *informerCache) view(key informers.Key, from []*informers.Map) informers.Key {
-	if key.Representation != informers.Metadata || c.separateViews || all(from, key, there) {
+	if key.Representation != informers.Metadata || ptr.Deref(c.tuning(key.GroupVersionKind).SeparateViews, false) || all(from, key, there) {
 		return key
 	}
 	wait := c.failOnMissing || slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
@@ -326,6 +329,7 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 // Start implements Informers: it blocks until ctx ends and every goroutine of the
 // cache has returned.
 func (c *informerCache) Start(ctx context.Context) error {
+	defer c.release()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, m := range c.maps() {
 		group.Go(func() error { return m.Start(ctx) })

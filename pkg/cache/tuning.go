@@ -7,39 +7,36 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // Tuning are the options for which controller-runtime has no word. The zero value is
 // what New uses.
 type Tuning struct {
-	// Decoded are the kinds whose objects are kept decoded, in all representations:
-	// for a kind of few objects that is read very often. Kinds with
-	// UnsafeDisableDeepCopy are kept decoded anyway, and so are types that cannot be
-	// flat without loss.
-	Decoded []client.Object
-	// AllDecoded keeps the objects of every kind decoded, as client-go does.
-	AllDecoded bool
+	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process
+	// that live at the same time must not have the same one. Without a name, caches are numbered:
+	// tarn-1, tarn-2 and so on.
+	Name string
 
-	// Window is the number of events that a handler may be behind: each informer keeps
-	// those that some handler was not given yet, up to this number. A handler that falls
-	// further behind gets one event for each object that has changed. Zero means
-	// watchcache.DefaultWindow.
-	Window int
+	// ByObject has the settings of single kinds, in all representations: the key is an empty
+	// object of the kind, of any representation. What an entry leaves open is decided by the
+	// settings below.
+	ByObject map[client.Object]TuningByObject
 
-	// SeparateViews gives metadata-only reads an informer of their own even if all of
-	// the kind's objects are cached already. Without it those objects' metadata are
-	// read, as a transform has left them, and no second watch is opened. (If not all
-	// objects fit the Go type of the kind, a read of metadata has one of its own.)
-	SeparateViews bool
+	// Decoded, Window and SeparateViews are the settings of kinds that ByObject does not name; see
+	// TuningByObject for what they do.
+	Decoded       *bool
+	Window        int
+	SeparateViews *bool
 
 	// VerifyFlat compares each object that is kept flat with its source, and panics if
-	// they differ: for tests. The environment variable TARN_VERIFY_FLAT=true does the
-	// same for every cache of the process.
+	// they differ: for tests.
 	VerifyFlat bool
 
 	// Registerer takes the metrics of the cache's informers, if it is set; caches may
@@ -47,6 +44,9 @@ type Tuning struct {
 	// tarn_informer_label_indexes and tarn_informer_label_index_bytes.
 	Registerer prometheus.Registerer
 }
+
+// TuningByObject are the settings of one kind.
+type TuningByObject = informers.KindTuning
 
 // With returns a function that makes caches with t; like New it can be given to
 // ctrl.Options.NewCache.
@@ -56,40 +56,55 @@ func With(t Tuning) NewCacheFunc {
 	}
 }
 
-// check refuses what cannot be meant.
-func (t *Tuning) check() error {
-	if t.Window < 0 {
-		return fmt.Errorf("cache tuning: Window is %d; use 0 for the default", t.Window)
+// defaults returns the settings of kinds that ByObject does not name.
+func (t *Tuning) defaults() TuningByObject {
+	return TuningByObject{Decoded: t.Decoded, Window: t.Window, SeparateViews: t.SeparateViews}
+}
+
+// byKind returns a function that gives the settings of a kind. The error says which of the
+// settings cannot be meant.
+func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) TuningByObject, error) {
+	defaults := t.defaults()
+	if err := checkWindow(defaults); err != nil {
+		return nil, fmt.Errorf("cache tuning: %w", err)
 	}
-	for i, obj := range t.Decoded {
-		if isNil(obj) {
-			return fmt.Errorf("cache tuning: Decoded[%d] is nil: pass a pointer to an empty object of the kind", i)
+	kinds := make(map[schema.GroupVersionKind]TuningByObject, len(t.ByObject))
+	for obj, settings := range t.ByObject {
+		gvk, err := kindOf(obj, scheme)
+		if err != nil {
+			return nil, fmt.Errorf("cache tuning: ByObject: %w", err)
 		}
+		if _, twice := kinds[gvk]; twice {
+			return nil, fmt.Errorf("cache tuning: ByObject: there are two entries for %s; merge them into one, which holds for all its representations", index.Describe(gvk))
+		}
+		if err := checkWindow(settings); err != nil {
+			return nil, fmt.Errorf("cache tuning: ByObject[%T]: %w", obj, err)
+		}
+		kinds[gvk] = settings.Or(defaults)
+	}
+	return func(gvk schema.GroupVersionKind) TuningByObject {
+		if settings, ok := kinds[gvk]; ok {
+			return settings
+		}
+		return defaults
+	}, nil
+}
+
+func checkWindow(t TuningByObject) error {
+	if t.Window < 0 {
+		return fmt.Errorf("Window is %d; use 0 for the default", t.Window)
 	}
 	return nil
 }
 
 // apply sets what t says of informers.
-func (t *Tuning) apply(o *informers.Options) error {
-	metrics, err := informers.NewMetrics(t.Registerer)
-	if err != nil {
+func (t *Tuning) apply(o *informers.Options) (err error) {
+	if o.Tuning, err = t.byKind(o.Scheme); err != nil {
+		return err
+	}
+	if o.Metrics, err = informers.NewMetrics(t.Registerer); err != nil {
 		return fmt.Errorf("cache tuning: Registerer: %w", err)
 	}
-	o.Metrics = metrics
-	o.Window = t.Window
 	o.VerifyFlat = t.VerifyFlat
-	o.Decoded = func(informers.Key) bool { return t.AllDecoded }
-	if len(t.Decoded) == 0 || t.AllDecoded {
-		return nil
-	}
-	decoded := map[schema.GroupVersionKind]bool{}
-	for i, obj := range t.Decoded {
-		gvk, err := kindOf(obj, o.Scheme)
-		if err != nil {
-			return fmt.Errorf("cache tuning: Decoded[%d]: %w", i, err)
-		}
-		decoded[gvk] = true
-	}
-	o.Decoded = func(key informers.Key) bool { return decoded[key.GroupVersionKind] }
 	return nil
 }

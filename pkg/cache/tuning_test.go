@@ -6,6 +6,7 @@ package cache_test
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 
@@ -32,6 +33,7 @@ var _ = Describe("Tuning", func() {
 	})
 	key := func() client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: "one"} }
 
+	decodedMaps := map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Decoded: ptr.To(true)}}
 	DescribeTable("decides how objects are kept", func(ctx SpecContext, t cache.Tuning, opts cache.Options, decoded bool) {
 		informer, err := started(ctx, cache.With(t), opts).GetInformer(ctx, &corev1.ConfigMap{})
 		Expect(err).NotTo(HaveOccurred())
@@ -44,9 +46,17 @@ var _ = Describe("Tuning", func() {
 		Expect(one == again).To(Equal(decoded), "one object is there only if it is decoded")
 	},
 		Entry("flat by default", cache.Tuning{}, cache.Options{}, false),
-		Entry("decoded for a kind", cache.Tuning{Decoded: []client.Object{&corev1.ConfigMap{}}}, cache.Options{}, true),
-		Entry("not for another", cache.Tuning{Decoded: []client.Object{&corev1.Secret{}}}, cache.Options{}, false),
-		Entry("decoded for all", cache.Tuning{AllDecoded: true}, cache.Options{}, true),
+		Entry("decoded for a kind", cache.Tuning{ByObject: decodedMaps}, cache.Options{}, true),
+		Entry("not for another", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.Secret{}: {Decoded: ptr.To(true)}}}, cache.Options{}, false),
+		Entry("decoded for all", cache.Tuning{Decoded: ptr.To(true)}, cache.Options{}, true),
+		Entry("flat for a kind, decoded for the others", cache.Tuning{
+			Decoded:  ptr.To(true),
+			ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Decoded: ptr.To(false)}},
+		}, cache.Options{}, false),
+		Entry("as the default for a kind whose entry leaves it open", cache.Tuning{
+			Decoded:  ptr.To(true),
+			ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Window: 5}},
+		}, cache.Options{}, true),
 		Entry("decoded if nothing is copied", cache.Tuning{}, cache.Options{DefaultUnsafeDisableDeepCopy: ptr.To(true)}, true),
 	)
 
@@ -90,12 +100,19 @@ var _ = Describe("Tuning", func() {
 				Expect(count.Load()).To(Equal(int64(1)))
 			})
 		}
-		It("may be separate", func(ctx SpecContext) {
-			c, count := watches(ctx, cache.Tuning{SeparateViews: true})
+		DescribeTable("may be separate", func(ctx SpecContext, t cache.Tuning, want int64) {
+			c, count := watches(ctx, t)
 			Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
 			Expect(c.Get(ctx, key(), views[2].object())).To(Succeed())
-			Expect(count.Load()).To(Equal(int64(2)))
-		})
+			Expect(count.Load()).To(Equal(want))
+		},
+			Entry("of all kinds", cache.Tuning{SeparateViews: ptr.To(true)}, int64(2)),
+			Entry("of one", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {SeparateViews: ptr.To(true)}}}, int64(2)),
+			Entry("of all but one", cache.Tuning{
+				SeparateViews: ptr.To(true),
+				ByObject:      map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {SeparateViews: ptr.To(false)}},
+			}, int64(1)),
+		)
 		It("show what a transform has left of the objects, unless they are separate", func(ctx SpecContext) {
 			strip := func(obj any) (any, error) {
 				if cm, ok := obj.(*corev1.ConfigMap); ok {
@@ -104,7 +121,7 @@ var _ = Describe("Tuning", func() {
 				return obj, nil
 			}
 			for separate, labels := range map[bool]types.GomegaMatcher{false: BeEmpty(), true: HaveKey("set")} {
-				c := started(ctx, cache.With(cache.Tuning{SeparateViews: separate}), cache.Options{DefaultTransform: strip})
+				c := started(ctx, cache.With(cache.Tuning{SeparateViews: &separate}), cache.Options{DefaultTransform: strip})
 				Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
 				metadata := views[2].object()
 				Expect(c.Get(ctx, key(), metadata)).To(Succeed())
@@ -120,9 +137,10 @@ var _ = Describe("Tuning", func() {
 		})
 	})
 
-	It("bounds the window, and counts the handlers that fall out of it", func(ctx SpecContext) {
+	DescribeTable("bounds the window, and counts the handlers that fall out of it", func(ctx SpecContext, t cache.Tuning) {
 		registry := prometheus.NewRegistry()
-		c := started(ctx, cache.With(cache.Tuning{Window: 4, Registerer: registry}), cache.Options{})
+		t.Registerer = registry
+		c := started(ctx, cache.With(t), cache.Options{})
 		informer, err := c.GetInformer(ctx, &corev1.ConfigMap{})
 		Expect(err).NotTo(HaveOccurred())
 		blocked, proceed := make(chan struct{}, 100), make(chan struct{})
@@ -162,6 +180,49 @@ var _ = Describe("Tuning", func() {
 		other := cache.With(cache.Tuning{Registerer: registry})
 		_, err = other(cfg, cache.Options{})
 		Expect(err).NotTo(HaveOccurred(), "caches may share a registerer")
+	},
+		Entry("of all kinds", cache.Tuning{Window: 4}),
+		Entry("of one", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Window: 4}}}),
+	)
+
+	It("names the cache in its metrics, for as long as it lives", func(ctx SpecContext) {
+		registry := prometheus.NewRegistry()
+		newCache := cache.With(cache.Tuning{Name: "orders", Registerer: registry})
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		first, err := newCache(cfg, cache.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- first.Start(running) }()
+		Expect(first.WaitForCacheSync(ctx)).To(BeTrue())
+		Expect(first.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
+		families, err := registry.Gather()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(families).NotTo(BeEmpty())
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				Expect(metric.GetLabel()).To(ContainElement(And(
+					HaveField("GetName()", "cache"), HaveField("GetValue()", "orders"),
+				)))
+			}
+		}
+
+		_, err = newCache(cfg, cache.Options{})
+		Expect(err).To(MatchError(And(ContainSubstring("cache tuning"), ContainSubstring(`"orders"`), ContainSubstring("another cache"))))
+		stop()
+		Expect(<-ended).To(Succeed())
+		_, err = newCache(cfg, cache.Options{})
+		Expect(err).NotTo(HaveOccurred(), "the name is free when the cache has ended")
+	})
+
+	It("has each setting of a kind for all kinds too", func() {
+		all, one := reflect.TypeFor[cache.Tuning](), reflect.TypeFor[cache.TuningByObject]()
+		for i := range one.NumField() {
+			setting := one.Field(i)
+			of, ok := all.FieldByName(setting.Name)
+			Expect(ok).To(BeTrue(), setting.Name)
+			Expect(of.Type).To(Equal(setting.Type), setting.Name)
+		}
 	})
 
 	It("tells of objects and label indexes, until the informer is removed", func(ctx SpecContext) {
@@ -188,8 +249,10 @@ var _ = Describe("Tuning", func() {
 		Expect(err).To(MatchError(And(ContainSubstring("cache tuning"), ContainSubstring(says))))
 	},
 		Entry("a negative window", cache.Tuning{Window: -1}, "Window is -1"),
-		Entry("a nil object", cache.Tuning{Decoded: []client.Object{nil}}, "Decoded[0] is nil"),
-		Entry("an object without a kind", cache.Tuning{Decoded: []client.Object{&metav1.PartialObjectMetadata{}}}, "Decoded[0]"),
+		Entry("a negative window of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Window: -1}}}, "ByObject[*v1.ConfigMap]: Window is -1"),
+		Entry("a nil object", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{nil: {}}}, "ByObject: the object is nil"),
+		Entry("an object without a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&metav1.PartialObjectMetadata{}: {}}}, "ByObject: Object 'Kind' is missing"),
+		Entry("two entries of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {}, views[1].object(): {}}}, "two entries for"),
 	)
 })
 

@@ -55,10 +55,11 @@ type Config struct {
 
 // Options are what upstream's Cacher does not have. The zero value is of use.
 type Options struct {
-	// Flat keeps objects in the flat form of package flat: a tenth of the memory, and more
-	// work for each object of a list. Types that cannot be kept so without loss stay
-	// decoded.
-	Flat bool
+	// Decoded says whether objects are kept as Go values (true, and if it is nil), or flat
+	// (false), which takes a tenth of the memory, and more work for each object of a list.
+	// Objects that cannot be flat without loss are kept decoded in any case. A cache of
+	// clients has the same option, with the other default: what it reads is copied anyway.
+	Decoded *bool
 	// HistoryEvents and HistoryBytes bound the events that are kept, whatever the
 	// EventsHistoryWindow; only the newest one is kept in any case. HistoryBytes counts the
 	// objects that events have replaced or deleted, of whatever type, as they are kept: flat

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
@@ -147,6 +148,6 @@ func TestFlat(t *testing.T) {
 				g.Expect(c.CheckConsistency(t.Context())).To(MatchError(cacher.ErrInconsistent), "that somebody changed the cache is found")
 				first.Annotations["n"] = "0"
 			}
-		}, withOptions(cacher.Options{Flat: flat}))
+		}, withOptions(cacher.Options{Decoded: ptr.To(!flat)}))
 	}
 }

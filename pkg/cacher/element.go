@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/object"
 )
@@ -129,7 +130,7 @@ func (v *fieldValues) Get(name string) string { value, _ := v.lookup(name); retu
 func newElements(config Config) *elements {
 	typ := reflect.TypeOf(config.NewFunc())
 	return &elements{
-		form:     object.NewForm(object.Options{Type: typ, Decoded: !config.Flat}),
+		form:     object.NewForm(object.Options{Type: typ, Decoded: ptr.Deref(config.Decoded, true)}),
 		getAttrs: config.GetAttrsFunc,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
@@ -21,7 +22,7 @@ import (
 // from the dispatcher or come to it by themselves because they were slow.
 func TestSerializedOnce(t *testing.T) {
 	const watchers, updates = 10, 40 // more than a channel holds
-	for name, o := range map[string]cacher.Options{"decoded": {}, "flat": {Flat: true}} {
+	for name, o := range map[string]cacher.Options{"decoded": {}, "flat": {Decoded: ptr.To(false)}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *memoryStorage, c *cacher.Cacher) {
 				g := NewWithT(t)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
@@ -41,7 +42,7 @@ func BenchmarkIdleWatchers(b *testing.B) {
 func BenchmarkObjects(b *testing.B) {
 	const objects = 150_000
 	f := newFeed(objects)
-	all := append(subjects(), subject{"tarn-flat", ours(cacher.Options{Flat: true})})
+	all := append(subjects(), subject{"tarn-flat", ours(cacher.Options{Decoded: ptr.To(false)})})
 	compare(b, all, func(b *testing.B, s subject) {
 		for range b.N {
 			before := inUse()

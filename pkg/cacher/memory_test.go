@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/object"
 )
@@ -154,7 +155,7 @@ func TestHistoryBytes(t *testing.T) {
 			g := NewWithT(t)
 			c := idle(t, func(config *Config) {
 				config.NewFunc = func() runtime.Object { return test.create(0).DeepCopyObject() }
-				config.Flat, config.HistoryBytes = test.flat, bound
+				config.Decoded, config.HistoryBytes = ptr.To(!test.flat), bound
 			})
 			in := &intake{Cacher: c}
 			before := heap()

@@ -52,7 +52,7 @@ func TestAgainstModel(t *testing.T) {
 		options cacher.Options
 	}{
 		{"decoded", false, cacher.Options{}},
-		{"flat", true, cacher.Options{Flat: true}},
+		{"flat", true, cacher.Options{Decoded: ptr.To(false)}},
 		{"short history", true, cacher.Options{HistoryEvents: 60}},
 	} {
 		t.Run(variant.name, func(t *testing.T) {

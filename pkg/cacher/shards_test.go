@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/sharding"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
@@ -43,7 +44,7 @@ func shards(t *testing.T) (selections []storage.SelectionPredicate) {
 // onShards runs a test with sharding on, and objects in both forms.
 func onShards(t *testing.T, test func(t *testing.T, s *memoryStorage, c *cacher.Cacher)) {
 	gate(features.ShardedListAndWatch, true)(t)
-	for name, o := range map[string]cacher.Options{"decoded": {}, "flat": {Flat: true}} {
+	for name, o := range map[string]cacher.Options{"decoded": {}, "flat": {Decoded: ptr.To(false)}} {
 		t.Run(name, func(t *testing.T) { bubble(t, test, withOptions(o)) })
 	}
 }

@@ -10,11 +10,16 @@ import (
 	"github.com/go-logr/logr"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
+
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // TestMain silences what upstream logs about the faults that tests bring about.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
+	if os.Getenv("TARN_VERIFY_FLAT") == "true" {
+		object.VerifyAll()
+	}
 	// What handles errors last holds them up, by the time since the one before: in a bubble of
 	// synctest, which begins in another year, that is forever.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]

@@ -6,13 +6,13 @@ package informers
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -82,15 +82,16 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolsca
 	if err != nil {
 		return nil, err
 	}
+	tuning := o.tuning(e.key.GroupVersionKind)
 	informer, err := NewInformer(lw, InformerOptions{
 		Example:      src.example(),
 		Description:  e.key.String(),
 		ResyncPeriod: jitter(o.ResyncPeriod),
 		Indexers:     indexers,
 		// What is shared must be there to be shared.
-		Decoded:    o.UnsafeDisableDeepCopy || o.Decoded != nil && o.Decoded(e.key),
-		Verify:     o.VerifyFlat || verifyAll(),
-		Window:     o.Window,
+		Decoded:    o.UnsafeDisableDeepCopy || ptr.Deref(tuning.Decoded, false),
+		Verify:     o.VerifyFlat,
+		Window:     tuning.Window,
 		Lagged:     func() { e.lagged() },
 		Identifier: identifier,
 	})
@@ -109,10 +110,6 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolsca
 	e.release = sync.OnceFunc(func() { release(); end() })
 	return store, nil
 }
-
-// verifyAll reports whether the environment asks for flat objects to be verified, as
-// it does in this project's own tests, and in others that run its cache.
-var verifyAll = sync.OnceValue(func() bool { return os.Getenv("TARN_VERIFY_FLAT") == "true" })
 
 // identify registers the informer's name, under which client-go publishes its
 // metrics. Names are unique in a process and can be released one by one only if

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,9 +29,14 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("TARN_VERIFY_FLAT") == "true" {
+		object.VerifyAll()
+	}
 	// Before the first informer: client-go takes one provider a process.
 	toolscache.SetInformerMetricsProvider(published)
 	// The second handler makes whoever logs an error wait, by the time of the error before,

@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -40,17 +42,52 @@ type Options struct {
 	EnableWatchBookmarks  bool
 	// ResyncPeriod is the mean period; each informer gets its own within 10 % of it.
 	ResyncPeriod time.Duration
-	// Decoded says of a kind that its objects are to be kept decoded; nil says it of
-	// none. Those with UnsafeDisableDeepCopy are anyway.
-	Decoded func(Key) bool
+	// Tuning returns the settings of a kind; nil means the zero value for all kinds.
+	Tuning func(schema.GroupVersionKind) KindTuning
 	// VerifyFlat compares what is kept flat with its source, for tests.
 	VerifyFlat bool
-	// Window is the number of events that a handler may be behind; zero is the default.
-	Window int
 	// Metrics may be nil.
 	Metrics *Metrics
 	// NewInformer makes the informers; nil means our own.
 	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+}
+
+// KindTuning says how the informers of one kind work, in all representations. A setting with its
+// zero value is left open: what decides then is said at each.
+type KindTuning struct {
+	// Decoded says whether objects are kept as Go values, as client-go keeps them (true), or flat
+	// (false, and if it is left open). Decoded objects take up to twenty times the memory; the
+	// setting is for kinds with few objects that are read very often. The objects of a kind
+	// with UnsafeDisableDeepCopy are always kept decoded, and so are those that cannot be flat
+	// without loss.
+	Decoded *bool
+	// Window is the number of events that a handler may be behind: each informer keeps those
+	// that some handler was not given yet, up to this number. A handler that falls further
+	// behind gets one event for each object that has changed. The default is 1,024.
+	Window int
+	// SeparateViews says whether reads of metadata alone get an informer of their own even if
+	// all of the kind's objects are cached already (true). Otherwise the metadata of those
+	// objects are read, as a transform has left them, and no second watch is opened. (If not all
+	// objects fit the Go type of the kind, reads of metadata have an informer of their own in
+	// any case.)
+	SeparateViews *bool
+}
+
+// Or returns t, with the settings of other where t leaves them open.
+func (t KindTuning) Or(other KindTuning) KindTuning {
+	return KindTuning{
+		Decoded:       cmp.Or(t.Decoded, other.Decoded),
+		Window:        cmp.Or(t.Window, other.Window),
+		SeparateViews: cmp.Or(t.SeparateViews, other.SeparateViews),
+	}
+}
+
+// tuning returns the settings of a kind.
+func (o *Options) tuning(gvk schema.GroupVersionKind) KindTuning {
+	if o.Tuning == nil {
+		return KindTuning{}
+	}
+	return o.Tuning(gvk)
 }
 
 // jitter spreads the resyncs of informers that were created together.
