@@ -20,13 +20,15 @@
 //   - pkg/cache makes the cache: it merges the options, and finds the informers
 //     and readers of a kind in one or many namespaces. Tuning has the options of
 //     our own.
-//   - pkg/informers has the informer on the engine, keeps one for each kind and
-//     representation (structured, unstructured, metadata only), and lists and
-//     watches for it.
+//   - pkg/informers keeps an informer with its reader for each kind and
+//     representation (structured, unstructured, metadata only) of one scope.
 //   - pkg/reader reads objects, lists and pages out of an informer's snapshots, as
 //     copies that belong to the caller.
 //   - pkg/cacher is the Cacher of an API server: it answers reads and watches out of
 //     memory, in front of etcd.
+//   - internal/informer is client-go's SharedIndexInformer on the engine: it keeps what a
+//     Reflector lists and watches, and tells event handlers.
+//   - internal/listwatch lists and watches in each representation, and decodes on all cores.
 //   - internal/query answers a list from a snapshot, by an index if there is one, for
 //     reader and Cacher.
 //   - internal/watchcache is the engine of informer and Cacher: ordered state with snapshots,

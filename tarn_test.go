@@ -31,11 +31,13 @@ type room struct {
 // get a line that says why it is.
 var rooms = map[string]room{
 	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index"}, "it puts informers and readers together"},
-	"pkg/informers": {[]string{"pkg/reader", "internal/watchcache", "pkg/index", "internal/object"}, "an entry is an informer and a reader"},
+	"pkg/informers": {[]string{"internal/informer", "internal/listwatch", "pkg/reader", "pkg/index"}, "an entry is an informer and a reader"},
 	"pkg/reader":    {[]string{"internal/query", "internal/watchcache", "pkg/index", "internal/object"}, "it reads snapshots, and decodes what it finds"},
 	"pkg/cacher":    {[]string{"internal/query", "internal/watchcache", "pkg/index", "internal/object"}, "it is the server's half on the same engine"},
 	"pkg/index":     {nil, "its functions are the users' own"},
 
+	"internal/informer":   {[]string{"internal/watchcache", "internal/object", "pkg/index"}, "it keeps objects in an engine, with their index values"},
+	"internal/listwatch":  {nil, "it hands on what the API server sends"},
 	"internal/query":      {[]string{"internal/watchcache", "pkg/index"}, "a plan reads a snapshot"},
 	"internal/watchcache": {[]string{"pkg/index"}, "the state of the engine carries indexes"},
 	"internal/object":     {[]string{"internal/flat"}, "an object is kept flat or decoded"},

@@ -11,10 +11,13 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/informer"
+	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -34,12 +37,12 @@ type MapEntry struct {
 	ctx    context.Context
 	remove context.CancelFunc
 
-	failures *failures // of listing or watching
+	failures *listwatch.Failures
 }
 
 // newEntry makes the entry for key; its informer does not run yet. What fails of src is
 // noted in failed.
-func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source, failed *failures) (*MapEntry, error) {
+func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures) (*MapEntry, error) {
 	e := &MapEntry{
 		failures:  failed,
 		key:       key,
@@ -49,16 +52,16 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source, failed
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())
 
-	lw := newListWatch(src, o.Selector, o.EnableWatchBookmarks)
-	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
 	var (
 		store reader.Store
 		err   error
 	)
 	if o.NewInformer != nil {
-		e.Informer = o.NewInformer(lw, src.example(), jitter(o.ResyncPeriod), indexers)
+		lw := listwatch.New(src, listwatch.Options{Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks})
+		indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+		e.Informer = o.NewInformer(lw, src.Example(), jitter(o.ResyncPeriod), indexers)
 		store = reader.NewIndexer(e.Informer.GetIndexer(), e.fields)
-	} else if store, err = e.newInformer(o, mapping, lw, src, indexers); err != nil {
+	} else if store, err = e.newInformer(o, mapping, src); err != nil {
 		return nil, err
 	}
 	if err := e.configure(o); err != nil {
@@ -70,24 +73,27 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src source, failed
 		GVK:             key.GroupVersionKind,
 		Scope:           mapping.Scope.Name(),
 		Fields:          e.fields,
-		Restriction:     o.Selector.describe(),
+		Restriction:     o.Selector.Describe(),
 		DisableDeepCopy: o.UnsafeDisableDeepCopy,
 	})
 	return e, nil
 }
 
 // newInformer makes an informer of our own, and returns its store.
-func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolscache.ListerWatcher, src source, indexers toolscache.Indexers) (reader.Store, error) {
+func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwatch.Source) (reader.Store, error) {
 	identifier, err := e.identify(o.Name, mapping)
 	if err != nil {
 		return nil, err
 	}
 	tuning := o.tuning(e.key.GroupVersionKind)
-	informer, err := NewInformer(lw, InformerOptions{
-		Example:      src.example(),
-		Description:  e.key.String(),
-		ResyncPeriod: jitter(o.ResyncPeriod),
-		Indexers:     indexers,
+	lists := func(each func(watch.Event) watch.Event) toolscache.ListerWatcher {
+		return listwatch.New(src, listwatch.Options{Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks, Each: each})
+	}
+	made, err := informer.New(lists, informer.Options{
+		Example:        src.Example(),
+		Description:    e.key.String(),
+		ResyncPeriod:   jitter(o.ResyncPeriod),
+		NamespaceIndex: true,
 		// What is shared must be there to be shared.
 		Decoded:    o.UnsafeDisableDeepCopy || ptr.Deref(tuning.Decoded, false),
 		Verify:     o.VerifyFlat,
@@ -99,11 +105,11 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, lw toolsca
 		e.release()
 		return nil, err
 	}
-	if reason := informer.form.Reason(); reason != nil {
+	if reason := made.Form().Reason(); reason != nil {
 		o.Logger.Info("The objects of a kind are kept decoded, which takes more memory", "kind", e.key.String(), "reason", reason.Error())
 	}
-	e.Informer = informer
-	store := informer.Store()
+	e.Informer = made
+	store := reader.NewEngine(made.Engine(), made.Form())
 	var end func()
 	e.lagged, end = o.Metrics.follow(o.Name, e, store)
 	release := e.release
@@ -137,7 +143,7 @@ func (e *MapEntry) configure(o *Options) error {
 	if handle == nil {
 		handle = toolscache.DefaultWatchErrorHandler
 	}
-	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.handler(handle))
+	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(handle))
 	// An informer of the user's may take no handler; only one that was asked for
 	// must not be lost.
 	if err != nil && o.WatchErrorHandler != nil {
@@ -184,11 +190,11 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 
 // Up reports whether the informer has synced, and no list since it was made had an object
 // that does not fit the Go type of the kind: such an object stops it from seeing any other.
-func (e *MapEntry) Up() bool { return e.Informer.HasSynced() && !e.failures.misfit.Load() }
+func (e *MapEntry) Up() bool { return e.Informer.HasSynced() && !e.failures.Misfit() }
 
 func (e *MapEntry) waitingFor() string {
-	if err := e.failures.last.Load(); err != nil {
-		return "listing or watching last failed with: " + (*err).Error()
+	if err := e.failures.Last(); err != nil {
+		return "listing or watching last failed with: " + err.Error()
 	}
 	return "the first list is not complete yet, no error so far"
 }

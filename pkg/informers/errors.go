@@ -21,12 +21,6 @@ var (
 	errRemoved = errors.New("the informer was removed, or its cache stopped, before it had synced")
 )
 
-// misfitError says that the API server sent a list that does not fit the Go types.
-type misfitError struct{ err error }
-
-func (e *misfitError) Error() string { return e.err.Error() }
-func (e *misfitError) Unwrap() error { return e.err }
-
 // MappingError says what an error of a RESTMapper about a kind means for the
 // cache of that kind. It wraps err, so that meta.IsNoMatchError still tells.
 func MappingError(key Key, err error) error {

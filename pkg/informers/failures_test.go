@@ -73,31 +73,3 @@ func TestATimeoutNamesAFailureThatIsRetried(t *testing.T) {
 		}
 	}
 }
-
-func TestInformerEndsWithoutWaitingForItsNextTry(t *testing.T) {
-	eachInformer(t, setting{}, func(r *rig) {
-		r.server.fail(os.NewSyscallError("connect", syscall.ECONNREFUSED))
-		r.start()
-		r.elapse(time.Minute)
-		ended := time.Now()
-		r.stop()
-		if r.impl.ours || !r.server.streaming {
-			r.Expect(time.Since(ended)).To(BeZero())
-		} else {
-			r.Expect(time.Since(ended)).To(BeNumerically(">", time.Second), "client-go's ends when it tries again")
-		}
-	})
-}
-
-func TestWhatTheEndOfAnInformerCancelsIsNoFailure(t *testing.T) {
-	g := NewWithT(t)
-	failed := &failures{}
-	client := failed.client(&http.Client{Transport: away(func(r *http.Request) (*http.Response, error) { return nil, r.Context().Err() })})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/v1/pods?watch=true", http.NoBody)
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = client.Do(request)
-	g.Expect(err).To(MatchError(context.Canceled))
-	g.Expect(failed.last.Load()).To(BeNil())
-}

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
 // Map holds the informers of one scope.
@@ -121,24 +123,15 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespace := ""
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		namespace = m.options.Namespace
-		if namespace == "" {
-			namespace = m.options.Selector.namespace()
-		}
-	}
-	failed := &failures{}
-	o := m.options
-	o.HTTPClient = failed.client(o.HTTPClient)
-	src, err := newSource(&o, key, mapping, namespace)
+	failed := &listwatch.Failures{}
+	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), key, mapping)
 	switch {
 	case runtime.IsNotRegisteredError(err): // which does not unwrap
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
 	}
-	return m.add(key, mapping, failed.source(src), failed)
+	return m.add(key, mapping, failed.Source(src), failed)
 }
 
 func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
@@ -150,7 +143,7 @@ func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
 }
 
 // add makes the entry unless another goroutine has.
-func (m *Map) add(key Key, mapping *meta.RESTMapping, src source, failed *failures) (*MapEntry, error) {
+func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures) (*MapEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if entry, ok := m.entries[key]; ok {

@@ -15,7 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/listwatch"
 )
+
+// Selector restricts what a [Map] lists and watches. Objects must match both of its fields,
+// Label and Field; a nil one matches every object.
+type Selector = listwatch.Selector
 
 // Options configure a [Map]. Config, HTTPClient, Scheme, Mapper and Name must be
 // set.

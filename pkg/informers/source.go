@@ -4,37 +4,47 @@
 package informers
 
 import (
-	"context"
 	"fmt"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// source lists and watches one resource in one representation; it is all that
-// tells the representations apart.
-type source interface {
-	// example returns an empty object of the representation.
-	example() runtime.Object
-	list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
-	watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	// finish makes of an event what the source is to yield. It is called for several
-	// events at once.
-	finish(watch.Event) watch.Event
-}
-
-// newSource returns the source for key. An empty namespace means all of them, or
-// a cluster-scoped resource.
-func newSource(o *Options, key Key, mapping *meta.RESTMapping, namespace string) (source, error) {
+// newSource returns the source for key, which makes its requests with client.
+func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMapping) (listwatch.Source, error) {
+	target := listwatch.Target{
+		Config: o.Config, HTTPClient: client, Scheme: o.Scheme,
+		Kind: key.GroupVersionKind, Resource: mapping.Resource, Namespace: o.namespaceOf(mapping),
+	}
 	switch key.Representation {
 	case Structured:
-		return newStructured(o, key.GroupVersionKind, mapping.Resource, namespace)
+		list := key.GroupVersion().WithKind(key.Kind + "List")
+		for _, needed := range []schema.GroupVersionKind{key.GroupVersionKind, list} {
+			if !o.Scheme.Recognizes(needed) {
+				return nil, NotRegistered(o.Scheme, "of "+index.Describe(needed), "; an object and its list are registered together")
+			}
+		}
+		return listwatch.Structured(target)
 	case Unstructured:
-		return newUnstructured(o, key.GroupVersionKind, mapping.Resource, namespace)
+		return listwatch.Unstructured(target)
 	case Metadata:
-		return newMetadata(o, key.GroupVersionKind, mapping.Resource, namespace)
+		return listwatch.Metadata(target)
 	}
 	return nil, fmt.Errorf("unknown representation %d", key.Representation)
+}
+
+// namespaceOf returns the namespace to list and watch a resource in; empty means all
+// namespaces, or that the resource is cluster-scoped.
+func (o *Options) namespaceOf(mapping *meta.RESTMapping) string {
+	switch {
+	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
+		return ""
+	case o.Namespace != "":
+		return o.Namespace
+	}
+	return o.Selector.Namespace()
 }

@@ -5,7 +5,6 @@ package reader
 
 import (
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
@@ -39,7 +38,7 @@ type Engine struct {
 var _ Store = (*Engine)(nil)
 
 // NewEngine returns the store for an engine whose index values are those of
-// [ValuesOf]. The store is the observer of the engine, which can have but one.
+// informer.Values. The store is the observer of the engine, which can have but one.
 func NewEngine(engine Source, form *object.Form) *Engine {
 	return newEngine(engine, form, clock.RealClock{})
 }
@@ -51,24 +50,10 @@ func newEngine(engine Source, form *object.Form, clock clock.PassiveClock) *Engi
 	return s
 }
 
-// ValuesOf returns what an engine needs to index objects of form: the values of
-// labels under index.LabelName, and those of declared fields under index.Name.
-func ValuesOf(form *object.Form) func(object.Object, string, func(string)) {
-	return func(o object.Object, name string, yield func(string)) {
-		if key, ok := strings.CutPrefix(name, index.LabelName("")); ok {
-			if value, ok := o.Label(key); ok {
-				yield(value)
-			}
-			return
-		}
-		form.Values(o, name, yield)
-	}
-}
-
 func (s *Engine) form() *object.Form { return s.objects }
 
 func (s *Engine) get(key client.ObjectKey) (object.Object, bool, error) {
-	item, ok := s.engine.Get(Key(key.Namespace, key.Name))
+	item, ok := s.engine.Get(object.Key(key.Namespace, key.Name))
 	return item.Value, ok, nil
 }
 
@@ -105,7 +90,7 @@ func (s *Engine) find(r *request) (found, error) {
 // query returns what a request asks of a state.
 func (s *Engine) query(r *request) *query.Query[object.Object] {
 	q := &query.Query[object.Object]{
-		Prefix: Prefix(r.namespace), Key: r.key, From: r.page.from, Limit: int(r.page.limit),
+		Prefix: object.KeyPrefix(r.namespace), Key: r.key, From: r.page.from, Limit: int(r.page.limit),
 		Labels: r.labels, Fields: r.fields,
 	}
 	byLabel, byField := !unrestricted(r.labels), !r.fields.Everything()
@@ -148,8 +133,8 @@ type kept struct {
 	form *object.Form
 }
 
-func (k kept) GetName() string      { _, name := splitKey(k.item.Key); return name }
-func (k kept) GetNamespace() string { namespace, _ := splitKey(k.item.Key); return namespace }
+func (k kept) GetName() string      { _, name := object.SplitKey(k.item.Key); return name }
+func (k kept) GetNamespace() string { namespace, _ := object.SplitKey(k.item.Key); return namespace }
 
 func (k kept) HasFieldValue(field, value string) (has bool) {
 	k.form.Values(k.item.Value, index.Name(field), func(v string) { has = has || v == value })

@@ -18,6 +18,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -84,7 +85,7 @@ func newEngineStore(g *WithT, example client.Object, decoded bool) engineStore {
 	s := engineStore{WithT: g, form: object.NewForm(object.Options{Type: reflect.TypeOf(example), Decoded: decoded, Verify: true})}
 	g.Expect(s.form.Reason()).NotTo(HaveOccurred())
 	s.engine = watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{
-		Window: 16, Values: reader.ValuesOf(s.form),
+		Window: 16, Values: informer.Values(s.form),
 	})
 	s.reader = reader.NewEngine(s.engine, s.form)
 	return s
@@ -95,7 +96,7 @@ func (s engineStore) AddIndexers(toolscache.Indexers) error { panic("an engine h
 func (s engineStore) item(obj any) watchcache.Item[object.Object] {
 	kept := s.form.Keep(obj)
 	version, _ := strconv.ParseUint(kept.ResourceVersion(), 10, 64)
-	return watchcache.Item[object.Object]{Key: reader.Key(kept.Namespace(), kept.Name()), Revision: version, Value: kept}
+	return watchcache.Item[object.Object]{Key: object.Key(kept.Namespace(), kept.Name()), Revision: version, Value: kept}
 }
 
 func (s engineStore) AddField(name string, extract client.IndexerFunc) error {
@@ -112,7 +113,7 @@ func (s engineStore) put(obj any) {
 func (s engineStore) remove(obj metav1.Object) {
 	version, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 	s.engine.Apply(watchcache.Change[object.Object, struct{}]{Deleted: true, Item: watchcache.Item[object.Object]{
-		Key: reader.Key(obj.GetNamespace(), obj.GetName()), Revision: version,
+		Key: object.Key(obj.GetNamespace(), obj.GetName()), Revision: version,
 	}})
 }
 

@@ -41,7 +41,7 @@ func NewIndexer(indexer toolscache.Indexer, fields *index.Fields) *Indexer {
 func (s *Indexer) form() *object.Form { return s.decoded }
 
 func (s *Indexer) get(key client.ObjectKey) (object.Object, bool, error) {
-	raw, ok, err := s.indexer.GetByKey(StoreKey(Key(key.Namespace, key.Name)))
+	raw, ok, err := s.indexer.GetByKey(object.StoreKey(object.Key(key.Namespace, key.Name)))
 	if err != nil || !ok {
 		return object.Object{}, false, err
 	}
@@ -152,7 +152,7 @@ func (s *Indexer) state(q *request) (*indexerState, error) {
 		if err != nil {
 			return nil, err
 		}
-		it := item{Key: Key(obj.GetNamespace(), obj.GetName()), Value: s.decoded.Keep(obj)}
+		it := item{Key: object.Key(obj.GetNamespace(), obj.GetName()), Value: s.decoded.Keep(obj)}
 		if s.matches(it, q) {
 			state.items = append(state.items, it)
 		}
@@ -174,7 +174,7 @@ func (s *Indexer) candidates(q *request) ([]any, error) {
 		return nil, nil
 	}
 	if q.key != "" {
-		raw, ok, err := s.indexer.GetByKey(StoreKey(q.key))
+		raw, ok, err := s.indexer.GetByKey(object.StoreKey(q.key))
 		if err != nil || !ok {
 			return nil, err
 		}

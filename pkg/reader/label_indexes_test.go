@@ -21,6 +21,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -39,7 +40,7 @@ type labelled struct {
 
 func newLabelled(t *testing.T, pods int) *labelled {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
-	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
 	l := &labelled{WithT: NewWithT(t), clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0)), t: t}
 	l.Engine, l.engine = newEngine(engine, form, l.clock), engine
 	l.reader = New(Options{
@@ -52,7 +53,7 @@ func newLabelled(t *testing.T, pods int) *labelled {
 		for n := range 40 {
 			pod.Labels[fmt.Sprint("label", n)] = fmt.Sprint("value", i%(n+1))
 		}
-		items[i] = watchcache.Item[object.Object]{Key: Key("ns", pod.Name), Revision: uint64(i + 1), Value: form.Keep(pod)}
+		items[i] = watchcache.Item[object.Object]{Key: object.Key("ns", pod.Name), Revision: uint64(i + 1), Value: form.Keep(pod)}
 	}
 	engine.Replace(items, uint64(pods))
 	return l
@@ -115,7 +116,7 @@ func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
 func TestAnIndexThatIsNotUsedIsNotBuilt(t *testing.T) {
 	l := newLabelled(t, 200)
 	few := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "few", Name: "pod", Labels: map[string]string{"label1": "value1"}}}
-	l.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: watchcache.Item[object.Object]{Key: Key("few", "pod"), Revision: 201, Value: l.objects.Keep(few)}})
+	l.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: watchcache.Item[object.Object]{Key: object.Key("few", "pod"), Revision: 201, Value: l.objects.Keep(few)}})
 	l.Expect(l.reader.fields.Declare(l, "name", func(o client.Object) []string { return []string{o.GetName()} })).To(Succeed())
 	in, by := client.InNamespace("ns"), func(field, value string) client.ListOption { return client.MatchingFields{field: value} }
 	for name, opts := range map[string][]client.ListOption{
@@ -143,7 +144,7 @@ func TestAnIndexCalledLikeALabel(t *testing.T) {
 	l.Expect(l.indexed()).To(BeEmpty())
 	postings := l.engine.Snapshot().Index(name)
 	l.Expect(postings).NotTo(BeNil(), "it was not dropped with the label's")
-	l.Expect(slices.Collect(postings.Keys("pod7", ""))).To(Equal([]string{Key("ns", "pod7")}))
+	l.Expect(slices.Collect(postings.Keys("pod7", ""))).To(Equal([]string{object.Key("ns", "pod7")}))
 }
 
 func TestColdLabelIndexesAreDropped(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -184,7 +185,7 @@ func (r *CacheReader) find(opts *client.ListOptions, at page) (found, error) {
 	}
 	q := &request{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at}
 	if name, ok := selection.Name(); ok && (namespace != "" || r.scope == meta.RESTScopeNameRoot) {
-		q.key = Key(namespace, name)
+		q.key = object.Key(namespace, name)
 	}
 	return r.store.find(q)
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -36,7 +37,7 @@ func newPinned(t *testing.T, decoded bool) *pinned {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Decoded: decoded})
-	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
 	return &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
@@ -47,7 +48,7 @@ func (s *pinned) made(n int) item {
 		Namespace: fmt.Sprint("ns", n%5), Name: fmt.Sprintf("pod%05d", n), Labels: map[string]string{"app": fmt.Sprint(n % 50)},
 		Annotations: map[string]string{"text": fmt.Sprintf("%0*x", 16+8*s.IntN(20), s.Uint64())},
 	}}
-	return item{Key: Key(pod.Namespace, pod.Name), Revision: s.revision, Value: s.objects.Keep(pod)}
+	return item{Key: object.Key(pod.Namespace, pod.Name), Revision: s.revision, Value: s.objects.Keep(pod)}
 }
 
 // write puts or deletes a Pod.
@@ -217,7 +218,7 @@ func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
 // one also asks how large the store is.
 func BenchmarkKeep(b *testing.B) {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
-	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
+	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
 	s := &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 	for n := range 100_000 {
 		s.write(n, false)
@@ -240,7 +241,7 @@ func BenchmarkWriteBesidePages(b *testing.B) {
 	for _, pages := range []int{0, 1, 16} {
 		b.Run(fmt.Sprint(pages, " pages"), func(b *testing.B) {
 			form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
-			engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: ValuesOf(form)})
+			engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
 			s := &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 			for n := range 20_000 {
 				s.write(n, false)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // declaredFields are what the Pods of a world are listed by; the second one has any number
@@ -207,7 +207,7 @@ func (w *world) scan(o *client.ListOptions) (found []*corev1.Pod, more bool) {
 		}
 	}
 	slices.SortFunc(found, func(a, b *corev1.Pod) int {
-		return strings.Compare(reader.Key(a.Namespace, a.Name), reader.Key(b.Namespace, b.Name))
+		return strings.Compare(object.Key(a.Namespace, a.Name), object.Key(b.Namespace, b.Name))
 	})
 	if o.Limit > 0 && len(found) > int(o.Limit) {
 		return found[:o.Limit], true

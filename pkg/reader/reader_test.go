@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 func TestGetReturnsTheCallersOwnCopy(t *testing.T) {
@@ -129,15 +127,4 @@ func TestGetOfATypeThatEmbedsAnother(t *testing.T) {
 		}
 		f.Expect(stored.Extra).To(Equal([]string{"kept"}))
 	})
-}
-
-func TestKeysAreInTheOrderOfNamespaces(t *testing.T) {
-	g := NewWithT(t)
-	keys := []string{reader.Key("", "a"), reader.Key("a", "z"), reader.Key("a-b", "a"), reader.Key("a0", "a")}
-	g.Expect(slices.IsSorted(keys)).To(BeTrue())
-	g.Expect(reader.StoreKey(keys[1])).To(Equal("a/z"))
-	g.Expect(reader.StoreKey(keys[0])).To(Equal("a"))
-	g.Expect(keys[1]).To(HavePrefix(reader.Prefix("a")))
-	g.Expect(keys[2]).NotTo(HavePrefix(reader.Prefix("a")))
-	g.Expect(keys[0]).To(HavePrefix(reader.Prefix("")))
 }

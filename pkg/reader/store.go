@@ -4,8 +4,6 @@
 package reader
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,38 +48,5 @@ type found struct {
 	state    any    // what was read, for Store.keep
 }
 
-// item is an object of a store and its key, see Key.
+// item is an object of a store and its key, see [object.Key].
 type item = watchcache.Item[object.Object]
-
-// Key is what objects are ordered by: the namespace, and in it the name. In contrast
-// to client-go's keys, which have a slash between the two, the order of the keys is
-// that of the namespaces. A key shares no memory with the name: a name that is read
-// out of a flat object keeps up to some KiB of that from being collected.
-func Key(namespace, name string) string {
-	if namespace == "" {
-		return strings.Clone(name)
-	}
-	return namespace + separator + name
-}
-
-// separator sorts before all that a namespace may contain.
-const separator = "\x00"
-
-// Prefix is that of the keys of a namespace; that of all keys is empty.
-func Prefix(namespace string) string {
-	if namespace == "" {
-		return ""
-	}
-	return namespace + separator
-}
-
-// StoreKey is client-go's form of a key.
-func StoreKey(key string) string { return strings.Replace(key, separator, "/", 1) }
-
-// splitKey takes a key apart.
-func splitKey(key string) (namespace, name string) {
-	if namespace, name, ok := strings.Cut(key, separator); ok {
-		return namespace, name
-	}
-	return "", key
-}

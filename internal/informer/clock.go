@@ -1,0 +1,36 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// runClock is the clock of a Reflector that runs until ctx ends: so do its waits. A
+// Reflector that is refused a streaming list waits for up to a minute before it tries
+// again, and looks at nothing else meanwhile; an informer would take as long to end.
+type runClock struct {
+	clock.WithTicker
+	ctx     context.Context
+	running *sync.WaitGroup // has the goroutines of the waits
+}
+
+// After implements clock.Clock.
+func (c runClock) After(d time.Duration) <-chan time.Time {
+	over, timer := make(chan time.Time, 1), c.NewTimer(d)
+	c.running.Go(func() {
+		select {
+		case t := <-timer.C():
+			over <- t
+		case <-c.ctx.Done():
+			timer.Stop()
+			over <- c.Now()
+		}
+	})
+	return over
+}

@@ -1,0 +1,39 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package informer is client-go's SharedIndexInformer on the engine of package watchcache.
+//
+// client-go's Reflector lists and watches a [Source] and writes into the engine. The engine
+// keeps the state and a window of events. Readers take snapshots of the state, and each event
+// handler follows the window in a goroutine of its own.
+//
+// # The way of an event
+//
+// The source passes each event to the informer, several at once: the informer extracts the
+// values of declared fields and makes what it keeps of the object. The results go to the
+// Reflector in the order of the events, and from there into the engine. If there is a
+// transform, the informer calls it at that point instead, once for each object and for one
+// object after the other, and keeps what it returns.
+//
+// # Contract
+//
+// The tests named TestInformer... run on client-go's informer and on this one, and say what
+// both promise. [Informer] says what differs.
+//
+// Handlers must not change the objects that they get. They share them with other handlers, and
+// the two objects of an update share memory with each other: what the update has left as it was
+// is there once.
+//
+// RunWithContext owns all goroutines of the informer, and returns when they have ended. Locks
+// are taken in this order: Informer.mu, intake.mu, the engine's.
+//
+// # Files
+//
+//   - informer.go has Informer and its life, indexers.go its indexes, clock.go the clock of
+//     its Reflector.
+//   - arrival.go makes what is kept of an object where a watch is decoded, and intake.go
+//     is the store that the Reflector writes into. values.go tells the engine what to index.
+//   - handler.go tells an event handler, with the shared objects of delivery.go; resync.go
+//     says when it is told of everything again.
+//   - view.go is the engine as client-go's Indexer.
+package informer

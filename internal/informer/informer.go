@@ -1,0 +1,353 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// Informer is client-go's SharedIndexInformer on the engine of package watchcache.
+//
+// client-go's Reflector lists and watches, and writes into the engine; each event
+// handler follows the engine in a goroutine of its own. What differs from
+// client-go's informer:
+//
+//   - A handler that is slower than the stream delays nobody and makes nothing
+//     grow. Once it is more than the window behind, it gets one event for each
+//     object that has changed, which leads from the state that it has seen to that
+//     of now. An object that has gone meanwhile is a DeletedFinalStateUnknown, also
+//     if there is another one under its key, which is added then.
+//   - Objects may be kept flat, see package object. The store then makes objects of
+//     them when it is read, and handlers get objects that are made for the event;
+//     like client-go's, they are shared between the handlers and must not be
+//     changed.
+//
+// All methods are safe for concurrent use. The goroutine that runs the informer
+// owns those of the handlers, and returns when they have ended.
+type Informer struct {
+	lw          toolscache.ListerWatcher
+	description string
+	clock       clock.WithTicker
+	engine      *watchcache.Engine[object.Object, *delivery]
+	form        *object.Form
+	intake      *intake
+	lagged      func()
+	synced      chan struct{} // closed when the first list is in the engine
+
+	mu           sync.Mutex // guards what follows
+	phase        phase
+	ctx          context.Context // of the run
+	begin        time.Time       // of the run; resyncs are due at multiples of checkPeriod after it
+	reflector    *toolscache.Reflector
+	onWatchError toolscache.WatchErrorHandlerWithContext
+	checkPeriod  time.Duration // resyncs happen no more often
+	resyncPeriod time.Duration // of a handler that asks for none
+	handlers     map[*registration]struct{}
+	indexers     toolscache.Indexers
+	byNamespace  string // the name of the index that the order of the keys answers; it does not change
+
+	running sync.WaitGroup // the goroutines of the handlers
+}
+
+var _ toolscache.SharedIndexInformer = (*Informer)(nil)
+
+// phase is where an informer is in its life.
+type phase int
+
+const (
+	created phase = iota
+	started
+	stopped
+)
+
+// Source makes the ListerWatcher of an informer. Its lists and watches must have objects of
+// the kind alone: the informer does not look. Each event of a watch goes through each, which
+// makes what the informer keeps of the object: it takes time, so that it is best called for
+// several events at once, and returns the event that takes the place of its argument. A
+// source that leaves this out costs the one goroutine of the Reflector more.
+type Source func(each func(watch.Event) watch.Event) toolscache.ListerWatcher
+
+// Options configure an [Informer]. Example must be set.
+type Options struct {
+	// Example is an empty object of the kind.
+	Example runtime.Object
+	// Description names the kind in logs.
+	Description string
+	// ResyncPeriod is how often a handler is told of every object again, unless it
+	// says otherwise; zero is never.
+	ResyncPeriod time.Duration
+	// Indexers are as in client-go.
+	Indexers toolscache.Indexers
+	// NamespaceIndex adds the index toolscache.NamespaceIndex to them. It takes no memory:
+	// the order of the objects answers it.
+	NamespaceIndex bool
+	// Decoded keeps the objects decoded.
+	Decoded bool
+	// Verify compares each object that is kept flat with its source, for tests.
+	Verify bool
+	// Window is the number of events that a handler may be behind; zero means
+	// watchcache.DefaultWindow.
+	Window int
+	// Lagged, if set, is called each time that a handler has fallen out of the window.
+	Lagged func()
+	// Identifier is the name under which client-go publishes the version of the store.
+	Identifier toolscache.InformerNameAndResource
+}
+
+// New returns an informer of what source lists and watches.
+func New(source Source, o Options) (*Informer, error) {
+	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
+	if o.Lagged == nil {
+		o.Lagged = func() {}
+	}
+	if o.Description == "" {
+		o.Description = fmt.Sprintf("%T", o.Example)
+	}
+	i := &Informer{
+		description: o.Description,
+		clock:       clock.RealClock{},
+		form:        form,
+		engine: watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{
+			Window: o.Window, Values: Values(form),
+		}),
+		lagged:       o.Lagged,
+		synced:       make(chan struct{}),
+		onWatchError: toolscache.DefaultWatchErrorHandler,
+		checkPeriod:  o.ResyncPeriod,
+		resyncPeriod: o.ResyncPeriod,
+		handlers:     map[*registration]struct{}{},
+		indexers:     toolscache.Indexers{},
+	}
+	i.intake = newIntake(i, o.Identifier)
+	i.lw = source(i.intake.arrive)
+	if o.NamespaceIndex {
+		i.byNamespace = toolscache.NamespaceIndex
+		i.indexers[i.byNamespace] = toolscache.MetaNamespaceIndexFunc
+	}
+	return i, i.AddIndexers(o.Indexers)
+}
+
+// Engine returns the engine that the informer writes to, for those who read it.
+func (i *Informer) Engine() *watchcache.Engine[object.Object, *delivery] { return i.engine }
+
+// Form returns the form in which the objects are kept in the engine.
+func (i *Informer) Form() *object.Form { return i.form }
+
+// Run implements SharedInformer.
+func (i *Informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext implements SharedInformer: it returns when ctx has ended and every
+// handler has returned from its last event.
+func (i *Informer) RunWithContext(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	reflector, ok := i.start(ctx)
+	if !ok {
+		cancel()
+		klog.FromContext(ctx).Info("Warning: the informer has started before, to run it again does nothing", "type", i.description)
+		return
+	}
+	i.listAndWatch(ctx, reflector)
+	i.mu.Lock()
+	i.phase = stopped
+	i.mu.Unlock()
+	cancel()
+	i.running.Wait()
+}
+
+// listAndWatch is Reflector.RunWithContext with the error handler of the informer: a
+// Reflector takes one in client-go's own informers alone. The times are client-go's.
+func (i *Informer) listAndWatch(ctx context.Context, reflector *toolscache.Reflector) {
+	i.mu.Lock()
+	handle := i.onWatchError
+	i.mu.Unlock()
+	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
+	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
+			handle(ctx, reflector, err)
+		}
+		return false, nil
+	})
+}
+
+// start begins the run and that of the handlers there are.
+func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != created {
+		return nil, false
+	}
+	i.phase, i.ctx, i.begin = started, ctx, i.clock.Now()
+	logger := klog.FromContext(ctx)
+	// Without an example the Reflector lets arrivals pass. The source has looked at the kind.
+	i.reflector = toolscache.NewReflectorWithOptions(i.lw, nil, i.intake, toolscache.ReflectorOptions{
+		TypeDescription: i.description,
+		Clock:           runClock{i.clock, ctx, &i.running},
+		Logger:          &logger,
+	})
+	for r := range i.handlers {
+		i.running.Go(func() { r.run(ctx) })
+	}
+	return i.reflector, true
+}
+
+var (
+	errStarted         = errors.New("informer has already started")
+	errInformerStopped = errors.New("the informer has stopped already")
+)
+
+// SetWatchErrorHandler implements SharedInformer.
+func (i *Informer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) error {
+	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext implements SharedInformer.
+func (i *Informer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != created {
+		return errStarted
+	}
+	i.onWatchError = handler
+	return nil
+}
+
+// SetTransform implements SharedInformer.
+func (i *Informer) SetTransform(transform toolscache.TransformFunc) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != created {
+		return errStarted
+	}
+	i.intake.transform = transform
+	return nil
+}
+
+// HasSynced implements SharedInformer.
+func (i *Informer) HasSynced() bool { return toolscache.IsDone(i.HasSyncedChecker()) }
+
+// HasSyncedChecker implements SharedInformer.
+func (i *Informer) HasSyncedChecker() toolscache.DoneChecker {
+	return doneChecker{name: "SharedIndexInformer " + i.description, done: i.synced}
+}
+
+type doneChecker struct {
+	name string
+	done <-chan struct{}
+}
+
+func (d doneChecker) Name() string          { return d.name }
+func (d doneChecker) Done() <-chan struct{} { return d.done }
+
+// LastSyncResourceVersion implements SharedInformer.
+func (i *Informer) LastSyncResourceVersion() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.reflector == nil {
+		return ""
+	}
+	return i.reflector.LastSyncResourceVersion()
+}
+
+// IsStopped implements SharedInformer.
+func (i *Informer) IsStopped() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.phase == stopped
+}
+
+// AddIndexers implements SharedIndexInformer.
+func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase == stopped {
+		return fmt.Errorf("indexer was not added: %w", errInformerStopped)
+	}
+	for name := range indexers {
+		if _, taken := i.indexers[name]; taken {
+			return fmt.Errorf("indexer conflict: there is an index called %q", name)
+		}
+	}
+	for name, f := range indexers {
+		i.indexers[name] = f
+		what := fmt.Sprintf("index %q of %s", name, i.description)
+		i.intake.declare(name, func(obj client.Object) []string { return mustIndex(f, what, obj) })
+	}
+	return nil
+}
+
+// AddField implements index.FieldInformer.
+func (i *Informer) AddField(name string, extract client.IndexerFunc) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase == stopped {
+		return errInformerStopped
+	}
+	if _, taken := i.indexers[name]; taken {
+		return fmt.Errorf("indexer conflict: there is an index called %q", name)
+	}
+	i.indexers[name] = func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }
+	i.intake.declare(name, extract)
+	return nil
+}
+
+// Objects walks the objects of now, in the order of their keys. Each is made when it is walked, and must not
+// be changed.
+func (i *Informer) Objects() iter.Seq[client.Object] {
+	snapshot := i.engine.Snapshot()
+	return func(yield func(client.Object) bool) {
+		for item := range snapshot.Items("", "") {
+			made, err := i.form.Materialize(item.Value)
+			if obj, ok := made.(client.Object); err == nil && ok && !yield(obj) {
+				return
+			}
+		}
+	}
+}
+
+// mustIndex panics on an error of f, as client-go's store does: the index would be
+// wrong from then on.
+func mustIndex(f toolscache.IndexFunc, name string, obj client.Object) []string {
+	values, err := func() ([]string, error) {
+		defer index.NameCrash(name, obj)
+		return f(obj)
+	}()
+	if err != nil {
+		panic(fmt.Errorf("unable to calculate an index entry for %s on %s: %w", client.ObjectKeyFromObject(obj), name, err))
+	}
+	return values
+}
+
+// GetStore implements SharedInformer.
+func (i *Informer) GetStore() toolscache.Store { return i.GetIndexer() }
+
+// GetIndexer implements SharedIndexInformer. The Indexer is a view of the engine.
+func (i *Informer) GetIndexer() toolscache.Indexer { return &view{informer: i} }
+
+// GetController implements SharedInformer.
+func (i *Informer) GetController() toolscache.Controller { return controller{i} }
+
+// controller is the part of an informer that the interface asks for under this
+// name; to run it does nothing.
+type controller struct{ *Informer }
+
+func (controller) Run(<-chan struct{})            {}
+func (controller) RunWithContext(context.Context) {}

@@ -1,0 +1,235 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/consistencydetector"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// intake is what the Reflector writes into: it transforms what was received, once,
+// keeps it in the form of the store, and passes it to the engine.
+type intake struct {
+	informer  *Informer
+	transform toolscache.TransformFunc // set before the informer starts
+	published toolscache.Store         // of client-go's, which publishes the version as a metric
+
+	sync sync.Once
+
+	// mu is held from the last look at the declared fields to the write: what is in
+	// the engine has the values of all of them. It comes after Informer.mu and before
+	// the engine's lock.
+	mu     sync.Mutex
+	writes int // since the dictionary was last looked at
+}
+
+var (
+	_ toolscache.TransformingStore      = (*intake)(nil)
+	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
+)
+
+func newIntake(i *Informer, identifier toolscache.InformerNameAndResource) *intake {
+	return &intake{
+		informer:  i,
+		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(identifier, nil)),
+	}
+}
+
+// receive returns what the transform makes of obj, and its metadata.
+func (in *intake) receive(obj any) (any, metav1.Object, error) {
+	obj, m, err := in.transformed(obj)
+	if err != nil {
+		return nil, nil, fmt.Errorf("transforming: %w", err)
+	}
+	return obj, m, nil
+}
+
+// transformed is receive with errors to which client-go's store adds what was being done.
+func (in *intake) transformed(obj any) (any, metav1.Object, error) {
+	received := obj
+	if in.transform != nil {
+		var err error
+		if obj, err = in.transform(received); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", in.name(received), err)
+		}
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: the transform made a %T of it, which has no metadata: %w", in.name(received), obj, err)
+	}
+	return obj, m, nil
+}
+
+// name names an object in errors.
+func (in *intake) name(obj any) string {
+	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return in.informer.description
+	}
+	return in.informer.description + " " + key
+}
+
+// Transformer implements TransformingStore: what the Reflector collects of a
+// streaming list is kept in the form of the store from the first, unless client-go is to
+// compare it with a list.
+func (in *intake) Transformer() toolscache.TransformFunc {
+	if consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
+		return nil
+	}
+	return func(obj any) (any, error) {
+		if a, ok := obj.(*arrival); ok {
+			return a.kept, nil
+		}
+		obj, _, err := in.transformed(obj)
+		if err != nil {
+			return nil, err
+		}
+		return in.informer.form.Keep(obj), nil
+	}
+}
+
+func item(o object.Object) watchcache.Item[object.Object] {
+	return watchcache.Item[object.Object]{
+		Key: object.Key(o.Namespace(), o.Name()), Revision: revision(o.ResourceVersion()), Value: o,
+	}
+}
+
+// revision is the number in a resource version. One that is none, which no API
+// server sends, becomes a number that tells it from others.
+func revision(resourceVersion string) uint64 {
+	if n, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil || resourceVersion == "" {
+		return n
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(resourceVersion))
+	return uint64(h.Sum32())
+}
+
+// Add implements ReflectorStore.
+func (in *intake) Add(obj any) error { return in.Update(obj) }
+
+// Update implements ReflectorStore.
+func (in *intake) Update(obj any) error {
+	change := watchcache.Change[object.Object, *delivery]{}
+	version := ""
+	if a, ok := obj.(*arrival); ok {
+		change.Item, change.Attached, version = item(a.kept), newDelivery(in.informer.form, a.source), a.version
+	} else {
+		obj, m, err := in.receive(obj)
+		if err != nil {
+			return err
+		}
+		change.Item, change.Attached, version = item(in.informer.form.Keep(obj)), newDelivery(in.informer.form, obj), m.GetResourceVersion()
+	}
+	in.write(change)
+	in.published.Bookmark(version)
+	return nil
+}
+
+// Delete implements ReflectorStore.
+func (in *intake) Delete(obj any) error {
+	obj, m, err := in.receive(obj)
+	if err != nil {
+		return err
+	}
+	in.write(watchcache.Change[object.Object, *delivery]{
+		Item: watchcache.Item[object.Object]{
+			Key: object.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
+		},
+		Deleted: true, Attached: newDelivery(in.informer.form, obj),
+	})
+	in.published.Bookmark(m.GetResourceVersion())
+	return nil
+}
+
+// write writes changes in one step; their objects were kept at any time.
+func (in *intake) write(changes ...watchcache.Change[object.Object, *delivery]) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for n := range changes {
+		if c := &changes[n]; !c.Deleted {
+			c.Item.Value = in.informer.form.Refresh(c.Item.Value)
+		}
+	}
+	in.informer.engine.Apply(changes...)
+	in.renewLocked(len(changes))
+}
+
+// renewCheck is how many writes there are between two looks at the dictionary.
+const renewCheck = 1000
+
+// renewLocked moves the objects to a new dictionary when most of the old one is dead.
+func (in *intake) renewLocked(writes int) {
+	if in.writes += writes; in.writes < renewCheck {
+		return
+	}
+	in.writes = 0
+	if form := in.informer.form; form.Stale(in.informer.engine.Len()) {
+		move := form.Renew()
+		in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return move(i.Value) })
+	}
+}
+
+// declare adds a field and its index; all objects have its values when it returns.
+func (in *intake) declare(name string, extract func(client.Object) []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	form := in.informer.form
+	form.Declare(name, extract)
+	in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return form.Retell(i.Value) })
+	in.informer.engine.AddIndex(name)
+}
+
+// Replace implements ReflectorStore.
+func (in *intake) Replace(list []any, resourceVersion string) error {
+	items := make([]watchcache.Item[object.Object], 0, len(list))
+	for n, obj := range list {
+		list[n] = nil // a decoded object can be collected as soon as it is kept flat
+		kept, ok := obj.(object.Object)
+		if !ok {
+			obj, _, err := in.receive(obj)
+			if err != nil {
+				return err
+			}
+			kept = in.informer.form.Keep(obj)
+		}
+		items = append(items, item(kept))
+	}
+	in.replace(items, resourceVersion)
+	in.published.Bookmark(resourceVersion)
+	in.sync.Do(func() { close(in.informer.synced) })
+	return nil
+}
+
+// replace writes a state whose objects were kept at any time.
+func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersion string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for n := range items {
+		items[n].Value = in.informer.form.Refresh(items[n].Value)
+	}
+	in.informer.engine.Replace(items, revision(resourceVersion))
+	in.renewLocked(renewCheck) // a list may have changed everything
+}
+
+// Bookmark implements ReflectorBookmarkStore.
+func (in *intake) Bookmark(resourceVersion string) error {
+	in.informer.engine.Bookmark(revision(resourceVersion))
+	in.published.Bookmark(resourceVersion)
+	return nil
+}
+
+// Resync implements ReflectorStore. Handlers resync by themselves.
+func (in *intake) Resync() error { return nil }

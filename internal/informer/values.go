@@ -1,0 +1,26 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"strings"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// Values returns the function with which an engine indexes objects of form. It yields the
+// value of a label under index.LabelName, and the values of a declared field under the name
+// with which it was declared.
+func Values(form *object.Form) func(o object.Object, name string, yield func(string)) {
+	return func(o object.Object, name string, yield func(string)) {
+		if key, ok := strings.CutPrefix(name, index.LabelName("")); ok {
+			if value, ok := o.Label(key); ok {
+				yield(value)
+			}
+			return
+		}
+		form.Values(o, name, yield)
+	}
+}

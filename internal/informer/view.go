@@ -1,0 +1,246 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// view is the engine of an informer as client-go's Indexer. What it returns must not
+// be changed; of objects that are kept flat, it is made for the call.
+type view struct{ informer *Informer }
+
+var _ toolscache.Indexer = (*view)(nil)
+
+func (v *view) objects(items iter.Seq[watchcache.Item[object.Object]]) []any {
+	objects := []any{}
+	for item := range items {
+		if obj, err := v.informer.form.Materialize(item.Value); err == nil {
+			objects = append(objects, obj)
+		}
+	}
+	return objects
+}
+
+// List implements Store.
+func (v *view) List() []any { return v.objects(v.informer.engine.Snapshot().Items("", "")) }
+
+// ListKeys implements Store.
+func (v *view) ListKeys() []string {
+	keys := []string{}
+	for item := range v.informer.engine.Snapshot().Items("", "") {
+		keys = append(keys, object.StoreKey(item.Key))
+	}
+	return keys
+}
+
+// Get implements Store.
+func (v *view) Get(obj any) (any, bool, error) {
+	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return nil, false, toolscache.KeyError{Obj: obj, Err: err}
+	}
+	return v.GetByKey(key)
+}
+
+// GetByKey implements Store.
+func (v *view) GetByKey(key string) (any, bool, error) {
+	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
+	if err != nil || strings.HasPrefix(key, "/") { // it is the key of nothing
+		return nil, false, nil
+	}
+	item, ok := v.informer.engine.Get(object.Key(namespace, name))
+	if !ok {
+		return nil, false, nil
+	}
+	obj, err := v.informer.form.Materialize(item.Value)
+	return obj, err == nil, err
+}
+
+// Add implements Store: like client-go's it changes the store alone, and no handler
+// is told.
+func (v *view) Add(obj any) error {
+	if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
+		return toolscache.KeyError{Obj: obj, Err: err}
+	}
+	v.informer.intake.write(watchcache.Change[object.Object, *delivery]{Item: item(v.informer.form.Keep(obj)), Silent: true})
+	return nil
+}
+
+// Update implements Store.
+func (v *view) Update(obj any) error { return v.Add(obj) }
+
+// Delete implements Store.
+func (v *view) Delete(obj any) error {
+	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return toolscache.KeyError{Obj: obj, Err: err}
+	}
+	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return err
+	}
+	v.informer.intake.write(watchcache.Change[object.Object, *delivery]{
+		Item: watchcache.Item[object.Object]{Key: object.Key(namespace, name)}, Deleted: true, Silent: true,
+	})
+	return nil
+}
+
+// Replace implements Store. Like client-go's it changes the store alone: no handler is
+// told, and neither the informer nor a handler has synced by it.
+func (v *view) Replace(list []any, resourceVersion string) error {
+	kept := map[string]bool{}
+	changes := make([]watchcache.Change[object.Object, *delivery], 0, len(list))
+	for _, obj := range list {
+		if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
+			return toolscache.KeyError{Obj: obj, Err: err}
+		}
+		change := watchcache.Change[object.Object, *delivery]{Item: item(v.informer.form.Keep(obj)), Silent: true}
+		kept[change.Item.Key] = true
+		changes = append(changes, change)
+	}
+	for there := range v.informer.engine.Snapshot().Items("", "") {
+		if !kept[there.Key] {
+			gone := watchcache.Item[object.Object]{Key: there.Key}
+			changes = append(changes, watchcache.Change[object.Object, *delivery]{Item: gone, Deleted: true, Silent: true})
+		}
+	}
+	v.informer.intake.write(changes...)
+	v.Bookmark(resourceVersion)
+	return nil
+}
+
+// Resync implements Store; there is nothing to do.
+func (v *view) Resync() error { return nil }
+
+// Bookmark implements Store.
+func (v *view) Bookmark(resourceVersion string) {
+	v.informer.engine.Bookmark(revision(resourceVersion))
+}
+
+// LastStoreSyncResourceVersion implements Store.
+func (v *view) LastStoreSyncResourceVersion() string {
+	if n := v.informer.engine.Revision(); n > 0 {
+		return strconv.FormatUint(n, 10)
+	}
+	return ""
+}
+
+// GetIndexers implements Indexer.
+func (v *view) GetIndexers() toolscache.Indexers {
+	v.informer.mu.Lock()
+	defer v.informer.mu.Unlock()
+	return maps.Clone(v.informer.indexers)
+}
+
+// AddIndexers implements Indexer.
+func (v *view) AddIndexers(indexers toolscache.Indexers) error {
+	return v.informer.AddIndexers(indexers)
+}
+
+func errNoIndex(name string) error { return fmt.Errorf("index with name %s does not exist", name) }
+
+// keys returns the engine's keys under a value of an index.
+func (v *view) keys(snapshot *watchcache.Snapshot[object.Object], name, value string) ([]string, error) {
+	if _, ok := v.GetIndexers()[name]; !ok {
+		return nil, errNoIndex(name)
+	}
+	if name == v.informer.byNamespace {
+		var keys []string
+		for item := range snapshot.Items(object.KeyPrefix(value), "") {
+			if value != "" || item.Value.Namespace() == "" {
+				keys = append(keys, item.Key)
+			}
+		}
+		return keys, nil
+	}
+	postings := snapshot.Index(name)
+	if postings == nil {
+		return nil, errNoIndex(name)
+	}
+	return slices.Collect(postings.Keys(value, "")), nil
+}
+
+// ByIndex implements Indexer.
+func (v *view) ByIndex(name, value string) ([]any, error) {
+	snapshot := v.informer.engine.Snapshot()
+	keys, err := v.keys(snapshot, name, value)
+	if err != nil {
+		return nil, err
+	}
+	return v.objects(func(yield func(watchcache.Item[object.Object]) bool) {
+		for _, key := range keys {
+			if item, ok := snapshot.Get(key); ok && !yield(item) {
+				return
+			}
+		}
+	}), nil
+}
+
+// IndexKeys implements Indexer.
+func (v *view) IndexKeys(name, value string) ([]string, error) {
+	keys, err := v.keys(v.informer.engine.Snapshot(), name, value)
+	for n, key := range keys {
+		keys[n] = object.StoreKey(key)
+	}
+	return keys, err
+}
+
+// Index implements Indexer.
+func (v *view) Index(name string, obj any) ([]any, error) {
+	f, ok := v.GetIndexers()[name]
+	if !ok {
+		return nil, errNoIndex(name)
+	}
+	values, err := f(obj)
+	if err != nil {
+		return nil, err
+	}
+	found, seen := []any{}, map[client.ObjectKey]bool{}
+	for _, value := range values {
+		objects, err := v.ByIndex(name, value)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			if key := client.ObjectKeyFromObject(o.(client.Object)); !seen[key] {
+				seen[key] = true
+				found = append(found, o)
+			}
+		}
+	}
+	return found, nil
+}
+
+// ListIndexFuncValues implements Indexer.
+func (v *view) ListIndexFuncValues(name string) []string {
+	snapshot := v.informer.engine.Snapshot()
+	if _, ok := v.GetIndexers()[name]; !ok {
+		return []string{}
+	}
+	if name == v.informer.byNamespace {
+		var namespaces []string
+		for item := range snapshot.Items("", "") {
+			if ns := item.Value.Namespace(); len(namespaces) == 0 || namespaces[len(namespaces)-1] != ns {
+				namespaces = append(namespaces, ns)
+			}
+		}
+		return namespaces
+	}
+	if postings := snapshot.Index(name); postings != nil {
+		return slices.Collect(postings.Values())
+	}
+	return []string{}
+}

@@ -1,0 +1,90 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// Options configure a ListerWatcher.
+type Options struct {
+	Selector Selector
+	// Bookmarks asks the API server for bookmarks, and so allows streaming lists.
+	Bookmarks bool
+	// Each, if it is set, is passed every event of a watch behind Source.Finish, and returns
+	// the event that takes its place. It is called for several events at once; the order of
+	// the events stays.
+	Each func(watch.Event) watch.Event
+}
+
+type listWatch struct {
+	*toolscache.ListWatch
+	bookmarks bool
+}
+
+// New returns the ListerWatcher of a source. A watch of it owns some goroutines, which end
+// with the stream of the API server, or with Stop; Stop waits for them.
+func New(s Source, o Options) toolscache.ListerWatcher {
+	expected := kindOf(s.Example())
+	finish := func(e watch.Event) watch.Event { return expected.check(s.Finish(e)) }
+	each := finish
+	if o.Each != nil {
+		each = func(e watch.Event) watch.Event { return o.Each(finish(e)) }
+	}
+	return &listWatch{bookmarks: o.Bookmarks, ListWatch: &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			o.Selector.applyTo(&opts)
+			return s.List(ctx, opts)
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			opts.Watch = true
+			opts.AllowWatchBookmarks = o.Bookmarks
+			o.Selector.applyTo(&opts)
+			watcher, err := s.Watch(ctx, opts)
+			if err != nil {
+				return nil, err
+			}
+			return inOrder(watcher, each), nil
+		},
+	}}
+}
+
+// IsWatchListSemanticsUnSupported tells the Reflector to list first and then watch if
+// bookmarks are off: a bookmark ends a streaming list (KEP-3157), which would never be
+// complete without it.
+func (lw *listWatch) IsWatchListSemanticsUnSupported() bool { return !lw.bookmarks }
+
+// kind is what the objects of a watch must be. Unstructured objects of all kinds have the same
+// Go type, so for them the name of the kind counts too.
+type kind struct {
+	goType reflect.Type
+	gvk    schema.GroupVersionKind // empty unless unstructured
+}
+
+func kindOf(obj runtime.Object) kind {
+	k := kind{goType: reflect.TypeOf(obj)}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		k.gvk = u.GroupVersionKind()
+	}
+	return k
+}
+
+// check puts a Status in the place of an object of another kind, such as a Table: the informer
+// must not keep that object. The Reflector logs an event with a Status and passes it over. In
+// client-go's informer it does the same with an object of a kind that it does not expect.
+func (k kind) check(event watch.Event) watch.Event {
+	if got := kindOf(event.Object); event.Type != watch.Error && (got.goType != k.goType || !k.gvk.Empty() && got.gvk != k.gvk) {
+		event.Object = &metav1.Status{Message: fmt.Sprintf("the watch is of %v, and sent %v", k, got)}
+	}
+	return event
+}

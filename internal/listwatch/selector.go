@@ -1,0 +1,60 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Selector restricts what is listed and watched. Objects must match both selectors; a nil
+// one matches every object.
+type Selector struct {
+	Label labels.Selector
+	Field fields.Selector
+}
+
+func (s Selector) applyTo(opts *metav1.ListOptions) {
+	if s.Label != nil {
+		opts.LabelSelector = s.Label.String()
+	}
+	if s.Field != nil {
+		opts.FieldSelector = s.Field.String()
+	}
+}
+
+// maxDescribed is how many bytes of a selector a message shows. The selector of a cache for
+// "all other namespaces" names each namespace that has an informer of its own.
+const maxDescribed = 200
+
+// Describe returns the text that names the selectors in messages. It is empty if they restrict
+// nothing.
+func (s Selector) Describe() string {
+	var parts []string
+	if s.Label != nil && !s.Label.Empty() {
+		parts = append(parts, fmt.Sprintf("the label selector %q", s.Label))
+	}
+	if s.Field != nil && !s.Field.Empty() {
+		parts = append(parts, fmt.Sprintf("the field selector %q", s.Field))
+	}
+	text := strings.Join(parts, " and ")
+	if len(text) > maxDescribed {
+		text = text[:maxDescribed] + "…"
+	}
+	return text
+}
+
+// Namespace returns the one namespace that the field selector admits, or "" if it admits
+// several. To list one namespace, permissions in this namespace are enough.
+func (s Selector) Namespace() string {
+	if s.Field == nil || s.Field.Empty() {
+		return ""
+	}
+	namespace, _ := s.Field.RequiresExactMatch("metadata.namespace")
+	return namespace
+}

@@ -1,0 +1,130 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// structured is the source of the Go types in the scheme: a typed REST client,
+// which speaks protobuf where the types do.
+type structured struct {
+	scheme     *runtime.Scheme
+	gvk        schema.GroupVersionKind
+	resource   string
+	namespace  string
+	lister     rest.Interface
+	watcher    rest.Interface // of undecoded objects, where that can be
+	paramCodec runtime.ParameterCodec
+	object     runtime.Object
+}
+
+// Structured returns a source of the Go types that the scheme has for a kind and its list. It is
+// an error if the scheme has none.
+func Structured(t Target) (Source, error) {
+	object, err := t.Scheme.New(t.Kind)
+	if err != nil {
+		return nil, err
+	}
+	client := func(scheme *runtime.Scheme) (rest.Interface, error) {
+		return apiutil.RESTClientForGVK(t.Kind, false, false, t.Config, serializer.NewCodecFactory(scheme), t.HTTPClient)
+	}
+	s := &structured{
+		scheme:     t.Scheme,
+		gvk:        t.Kind,
+		resource:   t.Resource.Resource,
+		namespace:  t.Namespace,
+		paramCodec: runtime.NewParameterCodec(t.Scheme),
+		object:     object,
+	}
+	if s.lister, err = client(t.Scheme); err != nil {
+		return nil, err
+	}
+	s.watcher = s.lister
+	if canLeaveUndecoded(t.Config, object) {
+		s.watcher, err = client(undecodedScheme(t.Kind))
+	}
+	return s, err
+}
+
+func listKind(gvk schema.GroupVersionKind) schema.GroupVersionKind {
+	return gvk.GroupVersion().WithKind(gvk.Kind + "List")
+}
+
+func (s *structured) Example() runtime.Object { return s.object }
+
+func (s *structured) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	into, err := s.scheme.New(listKind(s.gvk))
+	if err != nil {
+		return nil, err
+	}
+	result := s.request(s.lister, &opts).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	if err := result.Into(into); err != nil {
+		return nil, &misfitError{s.nameMisfit(result, err)}
+	}
+	return into, nil
+}
+
+// nameMisfit says which object of a list does not fit the Go type, if it is in JSON: err is
+// of the list, and an error of the decoder names nothing but the field.
+func (s *structured) nameMisfit(result rest.Result, err error) error {
+	var list struct{ Items []json.RawMessage }
+	if body, bodyErr := result.Raw(); bodyErr != nil || json.Unmarshal(body, &list) != nil {
+		return err
+	}
+	for _, item := range list.Items {
+		object, named := s.object.DeepCopyObject(), metav1.PartialObjectMetadata{}
+		misfit := (&undecoded{json: item}).decodeInto(object)
+		if misfit != nil && json.Unmarshal(item, &named) == nil {
+			return fmt.Errorf("%s does not fit %T: %w", client.ObjectKeyFromObject(&named), object, misfit)
+		}
+	}
+	return err
+}
+
+func (s *structured) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return s.request(s.watcher, &opts).Watch(ctx)
+}
+
+// Finish decodes the object of an event. What cannot be decoded becomes an error
+// event, as it does in client-go.
+func (s *structured) Finish(event watch.Event) watch.Event {
+	received, ok := event.Object.(*undecoded)
+	if !ok {
+		return event
+	}
+	object, err := s.scheme.New(s.gvk)
+	if err == nil {
+		err = received.decodeInto(object)
+	}
+	if err != nil {
+		err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
+		reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")
+		return watch.Event{Type: watch.Error, Object: reporter.AsObject(err)}
+	}
+	return watch.Event{Type: event.Type, Object: object}
+}
+
+func (s *structured) request(client rest.Interface, opts *metav1.ListOptions) *rest.Request {
+	return client.Get().
+		NamespaceIfScoped(s.namespace, s.namespace != "").
+		Resource(s.resource).
+		VersionedParams(opts, s.paramCodec)
+}

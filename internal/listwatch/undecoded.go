@@ -1,0 +1,83 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientfeatures "k8s.io/client-go/features"
+	"k8s.io/client-go/rest"
+	kjson "sigs.k8s.io/json"
+)
+
+// undecoded is an object of a watch as it was received. client-go decodes a watch
+// in the one goroutine that receives it, which is most of what an event costs; a
+// client whose scheme knows the kind under this type only cuts the stream into
+// objects there, and they are decoded where there is time.
+type undecoded struct {
+	protobuf, json []byte // one of them
+}
+
+var _ runtime.Object = (*undecoded)(nil)
+
+// GetObjectKind implements runtime.Object.
+func (*undecoded) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object; the bytes are never changed.
+func (u *undecoded) DeepCopyObject() runtime.Object { c := *u; return &c }
+
+// Reset is what the protobuf serializer calls first.
+func (u *undecoded) Reset() { *u = undecoded{} }
+
+// Unmarshal is what the protobuf serializer decodes with. The bytes are the
+// object's own: the serializer makes them anew for each event.
+func (u *undecoded) Unmarshal(data []byte) error {
+	u.protobuf = data
+	return nil
+}
+
+// UnmarshalJSON is what the JSON serializer decodes with.
+func (u *undecoded) UnmarshalJSON(data []byte) error {
+	u.json = data
+	return nil
+}
+
+// decodeInto does what was left undone.
+func (u *undecoded) decodeInto(into runtime.Object) error {
+	if u.json != nil {
+		err := kjson.UnmarshalCaseSensitivePreserveInts(u.json, into)
+		into.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients do
+		return err
+	}
+	message, ok := into.(interface{ Unmarshal([]byte) error })
+	if !ok { // the server answers in protobuf whatever the scheme has for the kind
+		return fmt.Errorf("%T cannot be decoded from protobuf; set the ContentType of the rest config to JSON", into)
+	}
+	return message.Unmarshal(u.protobuf)
+}
+
+// undecodedScheme returns a scheme in which gvk is undecoded, and an error of a
+// watch is itself.
+func undecodedScheme(gvk schema.GroupVersionKind) *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(gvk, &undecoded{})
+	metav1.AddToGroupVersion(scheme, gvk.GroupVersion())
+	return scheme
+}
+
+// canLeaveUndecoded reports whether objects may arrive in the encodings that
+// undecoded knows, and as the Go type of example.
+func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {
+	_, protobuf := example.(interface{ Unmarshal([]byte) error })
+	_, json := example.(interface{ UnmarshalJSON([]byte) error })
+	return (protobuf || !strings.Contains(cfg.ContentType, "protobuf")) && !json &&
+		!strings.Contains(cfg.ContentType+cfg.AcceptContentTypes, "cbor") &&
+		!clientfeatures.FeatureGates().Enabled(clientfeatures.ClientsPreferCBOR) &&
+		reflect.TypeOf(example).Elem().Kind() == reflect.Struct
+}
