@@ -14,43 +14,42 @@ import (
 	"github.com/tarn-dev/tarn/internal/object"
 )
 
-// arrival is an object on its way from a watch through the Reflector into the
-// engine, with what is kept of it: that is made where the object is decoded, for
-// several at once. To the Reflector it is an object like any other; only what that
-// asks for is there.
+// arrival is an object on its way from a watch through the Reflector into the engine, together
+// with what is kept of it. The source makes it where it decodes the object, for several at once.
+// The Reflector sees an object with the metadata and the kind of the one inside.
 type arrival struct {
-	metav1.Object // nil
-	kept          object.Object
-	source        any // the object itself, for the handlers
-	version       string
+	object   runtime.Object // for the handlers
+	metadata metav1.Object  // of object
+	kept     object.Object
 }
 
-var _ runtime.Object = (*arrival)(nil)
+var (
+	_ runtime.Object            = (*arrival)(nil)
+	_ metav1.ObjectMetaAccessor = (*arrival)(nil)
+)
 
-func (a *arrival) GetNamespace() string              { return a.kept.Namespace() }
-func (a *arrival) GetName() string                   { return a.kept.Name() }
-func (a *arrival) GetResourceVersion() string        { return a.version }
-func (a *arrival) GetAnnotations() map[string]string { return nil }
-func (a *arrival) GetObjectKind() schema.ObjectKind  { return schema.EmptyObjectKind }
-func (a *arrival) DeepCopyObject() runtime.Object    { c := *a; return &c }
+// GetObjectMeta implements metav1.ObjectMetaAccessor.
+func (a *arrival) GetObjectMeta() metav1.Object { return a.metadata }
 
-// arrive makes an arrival of the object of an event that is to be kept. Other events
-// stay as they are, and so do all if there is a transform: that is the user's, and is
-// called for one object at a time, in the order of the events. client-go's detector of
-// inconsistencies wants to see the objects as well.
-func (in *intake) arrive(event watch.Event) watch.Event {
+// GetObjectKind implements runtime.Object.
+func (a *arrival) GetObjectKind() schema.ObjectKind { return a.object.GetObjectKind() }
+
+// DeepCopyObject implements runtime.Object. What an arrival refers to is never changed.
+func (a *arrival) DeepCopyObject() runtime.Object { c := *a; return &c }
+
+// arrive returns an event with an arrival in place of an object that is to be kept. Other events
+// stay as they are. With a transform all events do: it is the user's, and is called for one
+// object at a time, in the order of the events. client-go's detector of inconsistencies wants to
+// see the objects as well.
+func (in *intake) arrive(e watch.Event) watch.Event {
 	if in.transform != nil || consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() ||
-		event.Type != watch.Added && event.Type != watch.Modified {
-		return event
+		e.Type != watch.Added && e.Type != watch.Modified {
+		return e
 	}
-	m, err := meta.Accessor(event.Object)
+	m, err := meta.Accessor(e.Object)
 	if err != nil {
-		return event // the Reflector knows what to say
+		return e // the Reflector knows what to say
 	}
-	event.Object = &arrival{
-		kept:    in.informer.form.Keep(event.Object),
-		source:  event.Object,
-		version: m.GetResourceVersion(),
-	}
-	return event
+	e.Object = &arrival{object: e.Object, metadata: m, kept: in.form.Keep(e.Object)}
+	return e
 }

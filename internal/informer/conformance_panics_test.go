@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -231,4 +232,48 @@ func TestAPanicIsReportedBeforeTheProcessEnds(t *testing.T) {
 			g.Expect(panics.take()).To(Equal([]string{"broken"}))
 		})
 	}
+}
+
+// TestNoHandlerGetsAnUpdateWithoutItsOldObject: the old object of an update is made once for all
+// handlers. Here the check of flat objects panics meanwhile, because a transform has changed an
+// object that it had returned.
+func TestNoHandlerGetsAnUpdateWithoutItsOldObject(t *testing.T) {
+	panics := goOnAfterPanics(t)
+	labelled := func(value string) *corev1.ConfigMap {
+		cm := configMap("ns/a", value)
+		cm.Labels = map[string]string{"app": "a"}
+		return cm
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, implementation{new: newOwnInformer(false, true), ours: true}, setting{}, true)
+		var returned *corev1.ConfigMap
+		r.Expect(r.informer.SetTransform(func(obj any) (any, error) {
+			returned = obj.(*corev1.ConfigMap)
+			return obj, nil
+		})).To(Succeed())
+		gate, without, told := r.gate(), &journal{}, &journal{}
+		for range 2 {
+			r.handle(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { gate.pass() }, UpdateFunc: func(oldObj, newObj any) {
+				if oldObj == nil {
+					without.write(describe(newObj))
+					return
+				}
+				told.write(describe(oldObj) + ">" + valueOf(newObj))
+			}})
+		}
+		r.start()
+		r.server.put(labelled("1"))
+		r.settle()
+		r.server.put(labelled("2"))
+		r.settle()
+		returned.Labels["app"] = "changed"
+		gate.open()
+		r.settle()
+		r.Expect(without.take()).To(BeEmpty())
+		r.Expect(panics.take()).To(HaveLen(1))
+		r.Expect(told.take()).To(BeEmpty())
+		r.server.put(labelled("3"))
+		r.elapse(time.Minute)
+		r.Expect(told.take()).To(Equal([]string{"ns/a=2>3", "ns/a=2>3"}))
+	})
 }

@@ -24,8 +24,9 @@
 // the two objects of an update share memory with each other: what the update has left as it was
 // is there once.
 //
-// RunWithContext owns all goroutines of the informer, and returns when they have ended. Locks
-// are taken in this order: Informer.mu, intake.mu, the engine's.
+// RunWithContext owns all goroutines of the informer, and returns when they have ended. The locks
+// of the engine and of resyncs come after Informer.mu; indexers.mu, intake.mu and the engine's
+// lock are taken in this order.
 //
 // # Files
 //

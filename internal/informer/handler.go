@@ -13,6 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -20,7 +21,7 @@ import (
 
 // registration is an event handler that follows the engine.
 type registration struct {
-	informer     *Informer
+	informer     *listened
 	handler      toolscache.ResourceEventHandler
 	logger       klog.Logger
 	subscription *watchcache.Subscription[object.Object, *delivery]
@@ -34,8 +35,14 @@ type registration struct {
 
 var _ toolscache.ResourceEventHandlerRegistration = (*registration)(nil)
 
-// minimumResync is client-go's: handlers must not be kept busy by resyncs.
-const minimumResync = time.Second
+// listened is what event handlers need of the informer that they listen to. It does not change.
+type listened struct {
+	form        *object.Form
+	description string // of the kind, in logs
+	clock       clock.WithTicker
+	resyncs     *resyncs
+	lagged      func() // counts a handler that fell out of the window
+}
 
 // AddEventHandler implements SharedInformer.
 func (i *Informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
@@ -55,11 +62,11 @@ func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.phase == stopped {
+	if i.run.phase == stopped {
 		return nil, fmt.Errorf("handler %v was not added: %w", handler, errInformerStopped)
 	}
 	r := &registration{
-		informer:     i,
+		informer:     i.listened,
 		handler:      handler,
 		logger:       klog.Background(),
 		subscription: i.engine.Subscribe(nil),
@@ -69,49 +76,24 @@ func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	if options.Logger != nil {
 		r.logger = *options.Logger
 	}
-	wanted := i.resyncPeriod
+	wanted := i.resyncs.period
 	if options.ResyncPeriod != nil {
 		wanted = *options.ResyncPeriod
 	}
-	r.resync = i.resyncPeriodLocked(wanted, r.logger)
+	r.resync = i.resyncs.admit(wanted, r.logger, i.description)
 	i.handlers[r] = struct{}{}
-	if i.phase == started {
-		ctx := i.ctx
+	if i.run.phase == started {
+		ctx := i.run.ctx
 		i.running.Go(func() { r.run(ctx) })
 	}
 	return r, nil
-}
-
-// resyncPeriodLocked returns the period at which a handler is resynced that wants to
-// be at another. The rules are client-go's: a second at least; before the start the
-// shortest period decides how often is checked, afterwards that is fixed.
-func (i *Informer) resyncPeriodLocked(wanted time.Duration, logger klog.Logger) time.Duration {
-	if wanted <= 0 {
-		return 0
-	}
-	if i.checkPeriod == 0 {
-		logger.Info("Warning: the handler asks for resyncs, the informer has none", "type", i.description, "period", wanted)
-		return 0
-	}
-	period := max(wanted, minimumResync)
-	if period < i.checkPeriod {
-		if i.phase == created {
-			i.checkPeriod = period
-		} else {
-			period = i.checkPeriod
-		}
-	}
-	if period != wanted {
-		logger.Info("Warning: the handler's resync period is too short", "type", i.description, "wanted", wanted, "period", period)
-	}
-	return period
 }
 
 // RemoveEventHandler implements SharedInformer. It is idempotent, and does not wait
 // for the handler to return from the event that it may be working on.
 func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
-	if !ok || r.informer != i {
+	if !ok || r.informer != i.listened {
 		return fmt.Errorf("cannot remove the event handler from the informer of %s: its registration (%T) is of another informer", i.description, handle)
 	}
 	i.mu.Lock()
@@ -122,7 +104,7 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	delete(i.handlers, r)
 	r.removed.Store(true)
 	r.subscription.Close()
-	if i.phase == created {
+	if i.run.phase == created {
 		close(r.ended)
 	}
 	return nil
@@ -145,7 +127,8 @@ func (r *registration) ShutdownChan() <-chan struct{} { return r.ended }
 func (r *registration) run(ctx context.Context) {
 	defer close(r.ended)
 	defer r.subscription.Close()
-	due := r.dueAfter(r.informer.clock.Now())
+	resyncs, clock := r.informer.resyncs, r.informer.clock
+	due := resyncs.after(clock.Now(), r.resync)
 	until, cancel := untilResync(ctx, due)
 	defer func() { cancel() }()
 	for {
@@ -164,47 +147,13 @@ func (r *registration) run(ctx context.Context) {
 		if !due.IsZero() && until.Err() != nil { // also if there are always events to come
 			r.resyncTo(ctx, r.subscription.State())
 			cancel()
-			due = r.dueNext(due)
+			due = resyncs.next(due, clock.Now(), r.resync)
 			until, cancel = untilResync(ctx, due)
 		}
 	}
 }
 
-// dueAfter returns when the next resync is due: after the handler's period, at the
-// next time at which the informer resyncs; zero is never.
-func (r *registration) dueAfter(now time.Time) time.Time {
-	i := r.informer
-	i.mu.Lock()
-	begin, check := i.begin, i.checkPeriod
-	i.mu.Unlock()
-	if r.resync == 0 || check == 0 {
-		return time.Time{}
-	}
-	checks := (now.Add(r.resync).Sub(begin) + check - 1) / check
-	return begin.Add(checks * check)
-}
-
-// dueNext returns when the resync after the one that was due is due: those that the
-// handler was too slow for are left out.
-func (r *registration) dueNext(due time.Time) time.Time {
-	for now := r.informer.clock.Now(); !due.After(now); {
-		due = r.dueAfter(due) // not after now, which is later: that would leave one out
-	}
-	return due
-}
-
-// errResync is the cause for which waiting for events ends when a resync is due.
-var errResync = errors.New("resync")
-
-// untilResync returns a context that ends with ctx, or when the next resync is due.
-func untilResync(ctx context.Context, due time.Time) (context.Context, context.CancelFunc) {
-	if due.IsZero() {
-		return ctx, func() {}
-	}
-	return context.WithDeadlineCause(ctx, due, errResync)
-}
-
-// catchUp passes on what leads from the state that the handler has seen to another.
+// catchUp passes on the changes that lead from the state that the handler has seen to another.
 func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
 	for lagged := r.subscription.Lagged(); r.lagged < lagged; r.lagged++ {
 		r.informer.lagged()
@@ -219,13 +168,12 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 	}
 }
 
-// deliverChange is deliver for a change between two states. If what is there now is another object
-// than before, one was deleted and one was created: an update from one to the other, which
-// client-go's informers pass on, is dropped by handlers that compare generations, which begin
-// anew.
-func (r *registration) deliverChange(ctx context.Context, change watchcache.Event[object.Object, *delivery]) bool {
+// deliverChange passes on a change between two states. If another object is under the key now,
+// the handler is told of a deletion and of an addition. client-go's informers pass on an update
+// from one to the other; handlers that compare generations drop it, because generations begin anew.
+func (r *registration) deliverChange(ctx context.Context, change event) bool {
 	if change.Type == watchcache.Updated && areTwo(change.Previous.Value, change.Item.Value) {
-		gone := watchcache.Event[object.Object, *delivery]{
+		gone := event{
 			Type: watchcache.Deleted, Previous: change.Previous,
 			Item: watchcache.Item[object.Object]{Key: change.Item.Key, Revision: change.Item.Revision},
 		}
@@ -237,24 +185,24 @@ func (r *registration) deliverChange(ctx context.Context, change watchcache.Even
 	return r.deliver(ctx, &change)
 }
 
-// areTwo reports whether two states under one key are of two objects.
+// areTwo reports whether the values under one key in two states are two objects.
 func areTwo(before, after object.Object) bool {
 	first, second := before.UID(), after.UID()
 	return first != second && first != "" && second != ""
 }
 
 // deliver passes one event on, and reports whether more are wanted.
-func (r *registration) deliver(ctx context.Context, event *watchcache.Event[object.Object, *delivery]) bool {
+func (r *registration) deliver(ctx context.Context, event *event) bool {
 	return r.tell(ctx, event.Item.Key, func() error { return r.tryDeliver(event) })
 }
 
-// afterCrash is client-go's: a handler that panics at every event must not do so all the time.
+// afterCrash is client-go's: a handler that panics at every event must not keep a core busy.
 const afterCrash = time.Second
 
 // tell calls f, which tells the handler of the object under key, and reports whether the handler
-// wants to hear more. A handler that panics is treated as by client-go: unless
-// utilruntime.ReallyCrash says that the process ends, it is not told of that object again, and
-// of the next one after a second.
+// wants to hear more. A handler that panics is treated as client-go treats it: unless the process
+// ends, as utilruntime.ReallyCrash says, the event does not come again, and the next one comes
+// after a second.
 func (r *registration) tell(ctx context.Context, key string, f func() error) (more bool) {
 	if r.crashed {
 		select {
@@ -275,7 +223,7 @@ func (r *registration) tell(ctx context.Context, key string, f func() error) (mo
 	return more
 }
 
-func (r *registration) tryDeliver(event *watchcache.Event[object.Object, *delivery]) error {
+func (r *registration) tryDeliver(event *event) error {
 	shared := event.Attached
 	if shared == nil { // the event is of a Diff
 		shared = newDelivery(r.informer.form, nil)
@@ -314,7 +262,7 @@ func (r *registration) tryDeliver(event *watchcache.Event[object.Object, *delive
 }
 
 // resyncTo tells the handler of every object again.
-func (r *registration) resyncTo(ctx context.Context, state *watchcache.Snapshot[object.Object]) {
+func (r *registration) resyncTo(ctx context.Context, state *snapshot) {
 	for item := range state.Items("", "") {
 		again := func() error {
 			obj, err := r.informer.form.Materialize(item.Value)

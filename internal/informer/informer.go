@@ -22,7 +22,6 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // Informer is client-go's SharedIndexInformer on the engine of package watchcache.
@@ -44,31 +43,29 @@ import (
 // All methods are safe for concurrent use. The goroutine that runs the informer
 // owns those of the handlers, and returns when they have ended.
 type Informer struct {
-	lw          toolscache.ListerWatcher
-	description string
-	clock       clock.WithTicker
-	engine      *watchcache.Engine[object.Object, *delivery]
-	form        *object.Form
-	intake      *intake
-	lagged      func()
-	synced      chan struct{} // closed when the first list is in the engine
+	*listened
+	lw       toolscache.ListerWatcher
+	engine   *engine
+	intake   *intake
+	indexers *indexers
+	synced   chan struct{} // closed when the first list is in the engine
 
 	mu           sync.Mutex // guards what follows
-	phase        phase
-	ctx          context.Context // of the run
-	begin        time.Time       // of the run; resyncs are due at multiples of checkPeriod after it
-	reflector    *toolscache.Reflector
+	run          run
 	onWatchError toolscache.WatchErrorHandlerWithContext
-	checkPeriod  time.Duration // resyncs happen no more often
-	resyncPeriod time.Duration // of a handler that asks for none
 	handlers     map[*registration]struct{}
-	indexers     toolscache.Indexers
-	byNamespace  string // the name of the index that the order of the keys answers; it does not change
 
-	running sync.WaitGroup // the goroutines of the handlers
+	running sync.WaitGroup // the goroutines of the handlers, and of the Reflector's waits
 }
 
 var _ toolscache.SharedIndexInformer = (*Informer)(nil)
+
+// run is the one run of an informer.
+type run struct {
+	phase     phase
+	ctx       context.Context // of the run; set when it starts, as what follows
+	reflector *toolscache.Reflector
+}
 
 // phase is where an informer is in its life.
 type phase int
@@ -123,31 +120,27 @@ func New(source Source, o Options) (*Informer, error) {
 		o.Description = fmt.Sprintf("%T", o.Example)
 	}
 	i := &Informer{
-		description: o.Description,
-		clock:       clock.RealClock{},
-		form:        form,
-		engine: watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{
-			Window: o.Window, Values: Values(form),
-		}),
-		lagged:       o.Lagged,
+		listened: &listened{
+			form: form, description: o.Description, clock: clock.RealClock{},
+			resyncs: newResyncs(o.ResyncPeriod), lagged: o.Lagged,
+		},
+		engine:       watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{Window: o.Window, Values: Values(form)}),
 		synced:       make(chan struct{}),
 		onWatchError: toolscache.DefaultWatchErrorHandler,
-		checkPeriod:  o.ResyncPeriod,
-		resyncPeriod: o.ResyncPeriod,
 		handlers:     map[*registration]struct{}{},
-		indexers:     toolscache.Indexers{},
 	}
-	i.intake = newIntake(i, o.Identifier)
+	i.intake = &intake{
+		engine: i.engine, form: form, description: o.Description,
+		published: newPublished(o.Identifier),
+		synced:    sync.OnceFunc(func() { close(i.synced) }),
+	}
+	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
 	i.lw = source(i.intake.arrive)
-	if o.NamespaceIndex {
-		i.byNamespace = toolscache.NamespaceIndex
-		i.indexers[i.byNamespace] = toolscache.MetaNamespaceIndexFunc
-	}
 	return i, i.AddIndexers(o.Indexers)
 }
 
 // Engine returns the engine that the informer writes to, for those who read it.
-func (i *Informer) Engine() *watchcache.Engine[object.Object, *delivery] { return i.engine }
+func (i *Informer) Engine() *engine { return i.engine }
 
 // Form returns the form in which the objects are kept in the engine.
 func (i *Informer) Form() *object.Form { return i.form }
@@ -167,14 +160,15 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	}
 	i.listAndWatch(ctx, reflector)
 	i.mu.Lock()
-	i.phase = stopped
+	i.run.phase = stopped
 	i.mu.Unlock()
+	i.indexers.close()
 	cancel()
 	i.running.Wait()
 }
 
-// listAndWatch is Reflector.RunWithContext with the error handler of the informer: a
-// Reflector takes one in client-go's own informers alone. The times are client-go's.
+// listAndWatch is Reflector.RunWithContext with the error handler of the informer: only client-go's
+// own informers can give a Reflector one. The times are client-go's.
 func (i *Informer) listAndWatch(ctx context.Context, reflector *toolscache.Reflector) {
 	i.mu.Lock()
 	handle := i.onWatchError
@@ -192,13 +186,14 @@ func (i *Informer) listAndWatch(ctx context.Context, reflector *toolscache.Refle
 func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.phase != created {
+	if i.run.phase != created {
 		return nil, false
 	}
-	i.phase, i.ctx, i.begin = started, ctx, i.clock.Now()
+	i.run.phase, i.run.ctx = started, ctx
+	i.resyncs.start(i.clock.Now())
 	logger := klog.FromContext(ctx)
 	// Without an example the Reflector lets arrivals pass. The source has looked at the kind.
-	i.reflector = toolscache.NewReflectorWithOptions(i.lw, nil, i.intake, toolscache.ReflectorOptions{
+	i.run.reflector = toolscache.NewReflectorWithOptions(i.lw, nil, i.intake, toolscache.ReflectorOptions{
 		TypeDescription: i.description,
 		Clock:           runClock{i.clock, ctx, &i.running},
 		Logger:          &logger,
@@ -206,7 +201,7 @@ func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
 	for r := range i.handlers {
 		i.running.Go(func() { r.run(ctx) })
 	}
-	return i.reflector, true
+	return i.run.reflector, true
 }
 
 var (
@@ -223,7 +218,7 @@ func (i *Informer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) er
 func (i *Informer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.phase != created {
+	if i.run.phase != created {
 		return errStarted
 	}
 	i.onWatchError = handler
@@ -234,7 +229,7 @@ func (i *Informer) SetWatchErrorHandlerWithContext(handler toolscache.WatchError
 func (i *Informer) SetTransform(transform toolscache.TransformFunc) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.phase != created {
+	if i.run.phase != created {
 		return errStarted
 	}
 	i.intake.transform = transform
@@ -261,56 +256,29 @@ func (d doneChecker) Done() <-chan struct{} { return d.done }
 func (i *Informer) LastSyncResourceVersion() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.reflector == nil {
+	if i.run.reflector == nil {
 		return ""
 	}
-	return i.reflector.LastSyncResourceVersion()
+	return i.run.reflector.LastSyncResourceVersion()
 }
 
 // IsStopped implements SharedInformer.
 func (i *Informer) IsStopped() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.phase == stopped
+	return i.run.phase == stopped
 }
 
 // AddIndexers implements SharedIndexInformer.
-func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.phase == stopped {
-		return fmt.Errorf("indexer was not added: %w", errInformerStopped)
-	}
-	for name := range indexers {
-		if _, taken := i.indexers[name]; taken {
-			return fmt.Errorf("indexer conflict: there is an index called %q", name)
-		}
-	}
-	for name, f := range indexers {
-		i.indexers[name] = f
-		what := fmt.Sprintf("index %q of %s", name, i.description)
-		i.intake.declare(name, func(obj client.Object) []string { return mustIndex(f, what, obj) })
-	}
-	return nil
-}
+func (i *Informer) AddIndexers(indexers toolscache.Indexers) error { return i.indexers.add(indexers) }
 
 // AddField implements index.FieldInformer.
 func (i *Informer) AddField(name string, extract client.IndexerFunc) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.phase == stopped {
-		return errInformerStopped
-	}
-	if _, taken := i.indexers[name]; taken {
-		return fmt.Errorf("indexer conflict: there is an index called %q", name)
-	}
-	i.indexers[name] = func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }
-	i.intake.declare(name, extract)
-	return nil
+	return i.indexers.addField(name, extract)
 }
 
-// Objects walks the objects of now, in the order of their keys. Each is made when it is walked, and must not
-// be changed.
+// Objects walks the objects of now, in the order of their keys. Each is made when the walk comes
+// to it, and must not be changed.
 func (i *Informer) Objects() iter.Seq[client.Object] {
 	snapshot := i.engine.Snapshot()
 	return func(yield func(client.Object) bool) {
@@ -323,24 +291,13 @@ func (i *Informer) Objects() iter.Seq[client.Object] {
 	}
 }
 
-// mustIndex panics on an error of f, as client-go's store does: the index would be
-// wrong from then on.
-func mustIndex(f toolscache.IndexFunc, name string, obj client.Object) []string {
-	values, err := func() ([]string, error) {
-		defer index.NameCrash(name, obj)
-		return f(obj)
-	}()
-	if err != nil {
-		panic(fmt.Errorf("unable to calculate an index entry for %s on %s: %w", client.ObjectKeyFromObject(obj), name, err))
-	}
-	return values
-}
-
 // GetStore implements SharedInformer.
 func (i *Informer) GetStore() toolscache.Store { return i.GetIndexer() }
 
 // GetIndexer implements SharedIndexInformer. The Indexer is a view of the engine.
-func (i *Informer) GetIndexer() toolscache.Indexer { return &view{informer: i} }
+func (i *Informer) GetIndexer() toolscache.Indexer {
+	return &view{engine: i.engine, form: i.form, indexers: i.indexers, write: i.intake.write}
+}
 
 // GetController implements SharedInformer.
 func (i *Informer) GetController() toolscache.Controller { return controller{i} }

@@ -19,18 +19,19 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// intake is what the Reflector writes into: it transforms what was received, once,
-// keeps it in the form of the store, and passes it to the engine.
+// intake is the store that the Reflector writes into. It transforms each received object once,
+// keeps it in the form of the engine, and writes it there.
 type intake struct {
-	informer  *Informer
-	transform toolscache.TransformFunc // set before the informer starts
-	published toolscache.Store         // of client-go's, which publishes the version as a metric
+	engine      *engine
+	form        *object.Form
+	description string                   // of the kind, in errors
+	transform   toolscache.TransformFunc // set before the informer starts
+	published   toolscache.Store         // of client-go's, which publishes the version as a metric
+	synced      func()                   // called when a list is in the engine, each time
 
-	sync sync.Once
-
-	// mu is held from the last look at the declared fields to the write: what is in
-	// the engine has the values of all of them. It comes after Informer.mu and before
-	// the engine's lock.
+	// mu is held from the last look at the declared fields to the write: so each object in
+	// the engine has the values of all of them. It comes after indexers.mu and before the
+	// engine's lock.
 	mu     sync.Mutex
 	writes int // since the dictionary was last looked at
 }
@@ -40,14 +41,12 @@ var (
 	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
 )
 
-func newIntake(i *Informer, identifier toolscache.InformerNameAndResource) *intake {
-	return &intake{
-		informer:  i,
-		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(identifier, nil)),
-	}
+// newPublished returns a store that publishes its version as a metric under identifier.
+func newPublished(identifier toolscache.InformerNameAndResource) toolscache.Store {
+	return toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(identifier, nil))
 }
 
-// receive returns what the transform makes of obj, and its metadata.
+// receive returns the object that the transform makes of obj, and its metadata.
 func (in *intake) receive(obj any) (any, metav1.Object, error) {
 	obj, m, err := in.transformed(obj)
 	if err != nil {
@@ -56,7 +55,7 @@ func (in *intake) receive(obj any) (any, metav1.Object, error) {
 	return obj, m, nil
 }
 
-// transformed is receive with errors to which client-go's store adds what was being done.
+// transformed is receive for client-go's store, which says in its errors that it transforms.
 func (in *intake) transformed(obj any) (any, metav1.Object, error) {
 	received := obj
 	if in.transform != nil {
@@ -76,14 +75,13 @@ func (in *intake) transformed(obj any) (any, metav1.Object, error) {
 func (in *intake) name(obj any) string {
 	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
-		return in.informer.description
+		return in.description
 	}
-	return in.informer.description + " " + key
+	return in.description + " " + key
 }
 
-// Transformer implements TransformingStore: what the Reflector collects of a
-// streaming list is kept in the form of the store from the first, unless client-go is to
-// compare it with a list.
+// Transformer implements TransformingStore: the Reflector collects the objects of a streaming
+// list in the form of the engine from the first, unless client-go is to compare them with a list.
 func (in *intake) Transformer() toolscache.TransformFunc {
 	if consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
 		return nil
@@ -96,7 +94,7 @@ func (in *intake) Transformer() toolscache.TransformFunc {
 		if err != nil {
 			return nil, err
 		}
-		return in.informer.form.Keep(obj), nil
+		return in.form.Keep(obj), nil
 	}
 }
 
@@ -106,8 +104,8 @@ func item(o object.Object) watchcache.Item[object.Object] {
 	}
 }
 
-// revision is the number in a resource version. One that is none, which no API
-// server sends, becomes a number that tells it from others.
+// revision returns the number in a resource version. Of a text that is no number, which no API
+// server sends, it returns a hash, so that different texts stay different.
 func revision(resourceVersion string) uint64 {
 	if n, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil || resourceVersion == "" {
 		return n
@@ -122,18 +120,18 @@ func (in *intake) Add(obj any) error { return in.Update(obj) }
 
 // Update implements ReflectorStore.
 func (in *intake) Update(obj any) error {
-	change := watchcache.Change[object.Object, *delivery]{}
+	c := change{}
 	version := ""
 	if a, ok := obj.(*arrival); ok {
-		change.Item, change.Attached, version = item(a.kept), newDelivery(in.informer.form, a.source), a.version
+		c.Item, c.Attached, version = item(a.kept), newDelivery(in.form, a.object), a.metadata.GetResourceVersion()
 	} else {
 		obj, m, err := in.receive(obj)
 		if err != nil {
 			return err
 		}
-		change.Item, change.Attached, version = item(in.informer.form.Keep(obj)), newDelivery(in.informer.form, obj), m.GetResourceVersion()
+		c.Item, c.Attached, version = item(in.form.Keep(obj)), newDelivery(in.form, obj), m.GetResourceVersion()
 	}
-	in.write(change)
+	in.write(c)
 	in.published.Bookmark(version)
 	return nil
 }
@@ -144,26 +142,27 @@ func (in *intake) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	in.write(watchcache.Change[object.Object, *delivery]{
+	in.write(change{
 		Item: watchcache.Item[object.Object]{
 			Key: object.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
 		},
-		Deleted: true, Attached: newDelivery(in.informer.form, obj),
+		Deleted: true, Attached: newDelivery(in.form, obj),
 	})
 	in.published.Bookmark(m.GetResourceVersion())
 	return nil
 }
 
-// write writes changes in one step; their objects were kept at any time.
-func (in *intake) write(changes ...watchcache.Change[object.Object, *delivery]) {
+// write writes changes in one step. Their objects may have been kept before fields were declared,
+// or with an older dictionary.
+func (in *intake) write(changes ...change) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for n := range changes {
 		if c := &changes[n]; !c.Deleted {
-			c.Item.Value = in.informer.form.Refresh(c.Item.Value)
+			c.Item.Value = in.form.Refresh(c.Item.Value)
 		}
 	}
-	in.informer.engine.Apply(changes...)
+	in.engine.Apply(changes...)
 	in.renewLocked(len(changes))
 }
 
@@ -176,9 +175,9 @@ func (in *intake) renewLocked(writes int) {
 		return
 	}
 	in.writes = 0
-	if form := in.informer.form; form.Stale(in.informer.engine.Len()) {
-		move := form.Renew()
-		in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return move(i.Value) })
+	if in.form.Stale(in.engine.Len()) {
+		move := in.form.Renew()
+		in.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return move(i.Value) })
 	}
 }
 
@@ -186,10 +185,9 @@ func (in *intake) renewLocked(writes int) {
 func (in *intake) declare(name string, extract func(client.Object) []string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	form := in.informer.form
-	form.Declare(name, extract)
-	in.informer.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return form.Retell(i.Value) })
-	in.informer.engine.AddIndex(name)
+	in.form.Declare(name, extract)
+	in.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return in.form.Retell(i.Value) })
+	in.engine.AddIndex(name)
 }
 
 // Replace implements ReflectorStore.
@@ -203,30 +201,30 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 			if err != nil {
 				return err
 			}
-			kept = in.informer.form.Keep(obj)
+			kept = in.form.Keep(obj)
 		}
 		items = append(items, item(kept))
 	}
 	in.replace(items, resourceVersion)
 	in.published.Bookmark(resourceVersion)
-	in.sync.Do(func() { close(in.informer.synced) })
+	in.synced()
 	return nil
 }
 
-// replace writes a state whose objects were kept at any time.
+// replace writes a whole state; of its objects the same is true as of those of write.
 func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersion string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for n := range items {
-		items[n].Value = in.informer.form.Refresh(items[n].Value)
+		items[n].Value = in.form.Refresh(items[n].Value)
 	}
-	in.informer.engine.Replace(items, revision(resourceVersion))
+	in.engine.Replace(items, revision(resourceVersion))
 	in.renewLocked(renewCheck) // a list may have changed everything
 }
 
 // Bookmark implements ReflectorBookmarkStore.
 func (in *intake) Bookmark(resourceVersion string) error {
-	in.informer.engine.Bookmark(revision(resourceVersion))
+	in.engine.Bookmark(revision(resourceVersion))
 	in.published.Bookmark(resourceVersion)
 	return nil
 }

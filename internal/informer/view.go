@@ -6,7 +6,6 @@ package informer
 import (
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,16 +17,21 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// view is the engine of an informer as client-go's Indexer. What it returns must not
-// be changed; of objects that are kept flat, it is made for the call.
-type view struct{ informer *Informer }
+// view is the engine of an informer as client-go's Indexer. The objects that it returns must not
+// be changed; those that are kept flat are made for the call.
+type view struct {
+	engine   *engine
+	form     *object.Form
+	indexers *indexers
+	write    func(...change)
+}
 
 var _ toolscache.Indexer = (*view)(nil)
 
 func (v *view) objects(items iter.Seq[watchcache.Item[object.Object]]) []any {
 	objects := []any{}
 	for item := range items {
-		if obj, err := v.informer.form.Materialize(item.Value); err == nil {
+		if obj, err := v.form.Materialize(item.Value); err == nil {
 			objects = append(objects, obj)
 		}
 	}
@@ -35,12 +39,12 @@ func (v *view) objects(items iter.Seq[watchcache.Item[object.Object]]) []any {
 }
 
 // List implements Store.
-func (v *view) List() []any { return v.objects(v.informer.engine.Snapshot().Items("", "")) }
+func (v *view) List() []any { return v.objects(v.engine.Snapshot().Items("", "")) }
 
 // ListKeys implements Store.
 func (v *view) ListKeys() []string {
 	keys := []string{}
-	for item := range v.informer.engine.Snapshot().Items("", "") {
+	for item := range v.engine.Snapshot().Items("", "") {
 		keys = append(keys, object.StoreKey(item.Key))
 	}
 	return keys
@@ -61,21 +65,20 @@ func (v *view) GetByKey(key string) (any, bool, error) {
 	if err != nil || strings.HasPrefix(key, "/") { // it is the key of nothing
 		return nil, false, nil
 	}
-	item, ok := v.informer.engine.Get(object.Key(namespace, name))
+	item, ok := v.engine.Get(object.Key(namespace, name))
 	if !ok {
 		return nil, false, nil
 	}
-	obj, err := v.informer.form.Materialize(item.Value)
+	obj, err := v.form.Materialize(item.Value)
 	return obj, err == nil, err
 }
 
-// Add implements Store: like client-go's it changes the store alone, and no handler
-// is told.
+// Add implements Store. Like client-go's it changes the store alone: no handler is told.
 func (v *view) Add(obj any) error {
 	if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 		return toolscache.KeyError{Obj: obj, Err: err}
 	}
-	v.informer.intake.write(watchcache.Change[object.Object, *delivery]{Item: item(v.informer.form.Keep(obj)), Silent: true})
+	v.write(change{Item: item(v.form.Keep(obj)), Silent: true})
 	return nil
 }
 
@@ -92,7 +95,7 @@ func (v *view) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	v.informer.intake.write(watchcache.Change[object.Object, *delivery]{
+	v.write(change{
 		Item: watchcache.Item[object.Object]{Key: object.Key(namespace, name)}, Deleted: true, Silent: true,
 	})
 	return nil
@@ -102,22 +105,22 @@ func (v *view) Delete(obj any) error {
 // told, and neither the informer nor a handler has synced by it.
 func (v *view) Replace(list []any, resourceVersion string) error {
 	kept := map[string]bool{}
-	changes := make([]watchcache.Change[object.Object, *delivery], 0, len(list))
+	changes := make([]change, 0, len(list))
 	for _, obj := range list {
 		if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 			return toolscache.KeyError{Obj: obj, Err: err}
 		}
-		change := watchcache.Change[object.Object, *delivery]{Item: item(v.informer.form.Keep(obj)), Silent: true}
-		kept[change.Item.Key] = true
-		changes = append(changes, change)
+		written := change{Item: item(v.form.Keep(obj)), Silent: true}
+		kept[written.Item.Key] = true
+		changes = append(changes, written)
 	}
-	for there := range v.informer.engine.Snapshot().Items("", "") {
+	for there := range v.engine.Snapshot().Items("", "") {
 		if !kept[there.Key] {
 			gone := watchcache.Item[object.Object]{Key: there.Key}
-			changes = append(changes, watchcache.Change[object.Object, *delivery]{Item: gone, Deleted: true, Silent: true})
+			changes = append(changes, change{Item: gone, Deleted: true, Silent: true})
 		}
 	}
-	v.informer.intake.write(changes...)
+	v.write(changes...)
 	v.Bookmark(resourceVersion)
 	return nil
 }
@@ -127,12 +130,12 @@ func (v *view) Resync() error { return nil }
 
 // Bookmark implements Store.
 func (v *view) Bookmark(resourceVersion string) {
-	v.informer.engine.Bookmark(revision(resourceVersion))
+	v.engine.Bookmark(revision(resourceVersion))
 }
 
 // LastStoreSyncResourceVersion implements Store.
 func (v *view) LastStoreSyncResourceVersion() string {
-	if n := v.informer.engine.Revision(); n > 0 {
+	if n := v.engine.Revision(); n > 0 {
 		return strconv.FormatUint(n, 10)
 	}
 	return ""
@@ -140,24 +143,22 @@ func (v *view) LastStoreSyncResourceVersion() string {
 
 // GetIndexers implements Indexer.
 func (v *view) GetIndexers() toolscache.Indexers {
-	v.informer.mu.Lock()
-	defer v.informer.mu.Unlock()
-	return maps.Clone(v.informer.indexers)
+	return v.indexers.all()
 }
 
 // AddIndexers implements Indexer.
 func (v *view) AddIndexers(indexers toolscache.Indexers) error {
-	return v.informer.AddIndexers(indexers)
+	return v.indexers.add(indexers)
 }
 
 func errNoIndex(name string) error { return fmt.Errorf("index with name %s does not exist", name) }
 
 // keys returns the engine's keys under a value of an index.
-func (v *view) keys(snapshot *watchcache.Snapshot[object.Object], name, value string) ([]string, error) {
-	if _, ok := v.GetIndexers()[name]; !ok {
+func (v *view) keys(snapshot *snapshot, name, value string) ([]string, error) {
+	if _, ok := v.indexers.named(name); !ok {
 		return nil, errNoIndex(name)
 	}
-	if name == v.informer.byNamespace {
+	if v.indexers.inOrder(name) {
 		var keys []string
 		for item := range snapshot.Items(object.KeyPrefix(value), "") {
 			if value != "" || item.Value.Namespace() == "" {
@@ -175,7 +176,7 @@ func (v *view) keys(snapshot *watchcache.Snapshot[object.Object], name, value st
 
 // ByIndex implements Indexer.
 func (v *view) ByIndex(name, value string) ([]any, error) {
-	snapshot := v.informer.engine.Snapshot()
+	snapshot := v.engine.Snapshot()
 	keys, err := v.keys(snapshot, name, value)
 	if err != nil {
 		return nil, err
@@ -191,7 +192,7 @@ func (v *view) ByIndex(name, value string) ([]any, error) {
 
 // IndexKeys implements Indexer.
 func (v *view) IndexKeys(name, value string) ([]string, error) {
-	keys, err := v.keys(v.informer.engine.Snapshot(), name, value)
+	keys, err := v.keys(v.engine.Snapshot(), name, value)
 	for n, key := range keys {
 		keys[n] = object.StoreKey(key)
 	}
@@ -200,7 +201,7 @@ func (v *view) IndexKeys(name, value string) ([]string, error) {
 
 // Index implements Indexer.
 func (v *view) Index(name string, obj any) ([]any, error) {
-	f, ok := v.GetIndexers()[name]
+	f, ok := v.indexers.named(name)
 	if !ok {
 		return nil, errNoIndex(name)
 	}
@@ -226,11 +227,11 @@ func (v *view) Index(name string, obj any) ([]any, error) {
 
 // ListIndexFuncValues implements Indexer.
 func (v *view) ListIndexFuncValues(name string) []string {
-	snapshot := v.informer.engine.Snapshot()
-	if _, ok := v.GetIndexers()[name]; !ok {
+	snapshot := v.engine.Snapshot()
+	if _, ok := v.indexers.named(name); !ok {
 		return []string{}
 	}
-	if name == v.informer.byNamespace {
+	if v.indexers.inOrder(name) {
 		var namespaces []string
 		for item := range snapshot.Items("", "") {
 			if ns := item.Value.Namespace(); len(namespaces) == 0 || namespaces[len(namespaces)-1] != ns {
