@@ -15,33 +15,48 @@ import (
 // decoder reads one Object. After a failure it is at the end of its bytes, reads zeros, and
 // every loop ends soon; finish reports the failure.
 type decoder struct {
-	buf  string // what is being read: body, or a dictionary entry
-	pos  int
-	view view
-	body string // the object without its header
-	// annex is that of the object, never nil. Positions of strings that stand elsewhere count from
-	// the start of its parts, or of the body if there are none.
-	annex *annex
+	source
+	memory
+	comparison
+	depth int
+	bad   bool
 
-	carved  unsafe.Pointer // free rest of the chunk for pointer-free values
-	carvedN uintptr        // bytes that it holds
-	carvedO uintptr        // offset of the rest from the start, for alignment
+	flags       byte
+	fingerprint byte
+}
+
+// source is what a decoder reads.
+type source struct {
+	buf  string // the bytes that are being read: body, or a dictionary entry
+	pos  int    // the next byte of buf
+	view view   // the entries of the dictionary
+	body string // the object without its header
+	// annex is the annex of the object, never nil. Positions of strings that stand elsewhere count
+	// from the start of its parts, or of the body if there are none.
+	annex *annex
+}
+
+// memory is what a decoder allocates values from. The header of an object says how much it will
+// need, so that what is small is allocated together.
+type memory struct {
+	carved  unsafe.Pointer // the chunk that pointer-free values are carved from
+	carvedN uintptr        // bytes of the chunk
+	carvedO uintptr        // bytes of the chunk that are taken
 	strs    []string       // string headers not yet handed out
-	want    uintptr        // size of that chunk when it is first needed
-	wantStr int            // number of those headers when they are first needed
+	want    uintptr        // bytes of the chunk when it is first needed
+	wantStr int            // number of string headers when they are first needed
 
 	counts string     // of slabs, from the header
 	slabs  *slabTable // nil to allocate singly
 
-	other    *decoder // of another object, see DecodeReusing
-	compared int      // up to where what is skipped was compared with that
-	apart    bool     // it is not compared, or differs
-	depth    int
-	budget   int // bytes that may still be allocated: bounds what corrupt bytes can ask for
-	bad      bool
+	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
+}
 
-	flags       byte
-	fingerprint byte
+// comparison is with another object, see DecodeReusing.
+type comparison struct {
+	other    *decoder // reads the other object
+	compared int      // where in buf the bytes that are not yet compared begin
+	apart    bool     // the values differ, or no comparison goes on
 }
 
 const (

@@ -5,7 +5,6 @@ package flat
 
 import (
 	"hash/maphash"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +15,6 @@ const (
 	defaultBytes   = 32 << 20 // 128 bytes for each of them
 	longestEntry   = 16 << 10 // managedFields of large objects fit; what is longer hardly recurs
 	chunkEntries   = 32       // what refers to one of them keeps all of them
-	firstArena     = 1 << 10  // arenas double from here,
-	lastArena      = pinLimit // to here
 	maxLocations   = 256      // time zones are few; more means a new Location for every object
 )
 
@@ -52,11 +49,9 @@ type Dictionary struct {
 	locations  atomic.Pointer[[]*time.Location] // written under mu
 	wear       wear
 
-	mu    sync.Mutex // guards all writing to chunks, index, locations, arena and bytes
-	arena []byte     // free rest of the newest arena
-	next  int        // size of the next arena
-	bytes int        // sum of the lengths of the entries
-	held  int        // bytes of all arenas
+	mu    sync.Mutex // guards all writing to chunks, index and locations, and arena and bytes
+	arena arena
+	bytes int // sum of the lengths of the entries
 }
 
 // chunk is a run of entries. An entry is written once, before it is published.
@@ -71,7 +66,7 @@ func NewDictionary(limits Limits) *Dictionary {
 		limits.Bytes = defaultBytes
 	}
 	limits.Entries = min(limits.Entries, 1<<30)
-	d := &Dictionary{seed: maphash.MakeSeed(), limits: limits, next: firstArena}
+	d := &Dictionary{seed: maphash.MakeSeed(), limits: limits, arena: arena{next: firstArena}}
 	d.annex.dict = d
 	return d
 }
@@ -90,7 +85,7 @@ func (d *Dictionary) Stats() Stats {
 	s := Stats{
 		Entries: int(d.published.Load()),
 		Bytes:   d.bytes,
-		Heap:    d.held + d.doorkeeper.size(),
+		Heap:    d.arena.held + d.doorkeeper.size(),
 	}
 	if c := d.chunks.Load(); c != nil {
 		s.Heap += cap(*c)*8 + len(*c)*chunkEntries*16
@@ -158,7 +153,7 @@ func (d *Dictionary) add(h uint64, s string) (uint32, bool) {
 		d.wear.refused.Add(1)
 		return 0, false
 	}
-	own := d.copyLocked(s)
+	own := d.arena.copy(s)
 	d.appendLocked(id, own)
 	d.published.Store(id + 1)
 	d.indexLocked(h, id)
@@ -198,23 +193,6 @@ func (d *Dictionary) indexLocked(h uint64, id uint32) {
 		grown.insert(d.hash(s), i)
 	}
 	d.index.Store(grown)
-}
-
-// copyLocked copies s into memory of the dictionary, of which a reader may keep a string for long.
-func (d *Dictionary) copyLocked(s string) string {
-	if len(s) > longString {
-		d.held += len(s)
-		return strings.Clone(s)
-	}
-	if len(s) > len(d.arena) {
-		d.arena = make([]byte, d.next)
-		d.held += d.next
-		d.next = min(2*d.next, lastArena)
-	}
-	own := d.arena[:len(s):len(s)]
-	d.arena = d.arena[len(s):]
-	copy(own, s)
-	return stringOf(own)
 }
 
 // location returns the number under which this dictionary keeps l.

@@ -36,27 +36,38 @@ const (
 // encoder writes one object at a time. It is reused, with its buffers.
 type encoder struct {
 	codec *Codec
-	dict  *Dictionary
-	owner uint32 // hash of the object's identity
-	buf   []byte
-	head  [headerSize + 2*binary.MaxVarintLen64 + 2*slabKinds + 1]byte
+	destination
+	buf  []byte
+	head [headerSize + 2*binary.MaxVarintLen64 + 2*slabKinds + 1]byte
 
 	// private counts what only this object can hold: strings that are not in the dictionary and
 	// references to them, and times, which objects hardly have in common: to look for values
 	// with times in them in the dictionary costs more than the few that are found save. A value
 	// that has none of these may enter the dictionary as a whole.
 	private int
-	noscan  uintptr // bytes that a reader will carve for pointer-free values
-	strings int     // string headers that a reader will need beside those in structs and maps
-	charged int     // bytes that a reader will account for, see decoder.charge
 	depth   int
 	err     error
-	seed    maphash.Seed
-	slabs   slabCounts
+	needs
 	inlined inlined
+	split   splitter
 	pairs   pairStack
 	scratch resource.Quantity // a map value, to have an address
-	split   splitter
+}
+
+// destination is the dictionary that an object is encoded with, and what the dictionary is told
+// of the object.
+type destination struct {
+	dict  *Dictionary // may be nil
+	seed  maphash.Seed
+	owner uint32 // hash of the object's identity
+}
+
+// needs adds up the memory that a reader of the object will need.
+type needs struct {
+	noscan  uintptr // bytes to carve pointer-free values from
+	strings int     // string headers other than those in structs and maps
+	charged int     // bytes that the reader will account for, see decoder.charge
+	slabs   slabCounts
 }
 
 // newEncoder returns an encoder for the objects of c.

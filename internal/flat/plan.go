@@ -56,9 +56,7 @@ type plan struct {
 	noscan bool
 	// shared: values of this struct type may stand in the dictionary as a whole.
 	shared bool
-	// slab is the number of the type among those that are allocated several at once, if not zero.
-	slab   uint8
-	arrays *slabArrays
+	slabPlan
 	// slicePointer is the type word of *[]T, to let reflection allocate straight into a slice
 	// header. Only set for slices.
 	slicePointer unsafe.Pointer

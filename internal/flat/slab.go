@@ -20,6 +20,12 @@ const (
 	slabLimit = 1 << 10 // bytes of a value, so that a slab stays small
 )
 
+// slabPlan says how values of a type are allocated several at once.
+type slabPlan struct {
+	slab   uint8 // the number of the type among those of its codec; 0 if they are allocated singly
+	arrays *slabArrays
+}
+
 // slabArrays holds the array types of the sizes used so far.
 type slabArrays [slabSize + 1]atomic.Pointer[reflect.Type]
 

@@ -1,0 +1,37 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import "strings"
+
+const (
+	firstArena = 1 << 10  // bytes: the blocks of an arena double from here,
+	lastArena  = pinLimit // to here
+)
+
+// arena is the memory of the strings of a dictionary: blocks that many short strings share. A
+// reader may keep a string for long, and keeps its block then, so that blocks have a bound and
+// long strings stand alone.
+type arena struct {
+	rest []byte // free bytes of the newest block
+	next int    // size of the next block
+	held int    // bytes of all blocks and of the strings that stand alone
+}
+
+// copy returns a copy of s in memory of the arena.
+func (a *arena) copy(s string) string {
+	if len(s) > longString {
+		a.held += len(s)
+		return strings.Clone(s)
+	}
+	if len(s) > len(a.rest) {
+		a.rest = make([]byte, a.next)
+		a.held += a.next
+		a.next = min(2*a.next, lastArena)
+	}
+	own := a.rest[:len(s):len(s)]
+	a.rest = a.rest[len(s):]
+	copy(own, s)
+	return stringOf(own)
+}
