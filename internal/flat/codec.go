@@ -42,23 +42,32 @@ func For(t reflect.Type) (*Codec, error) {
 	if f, ok := compiled.Load(t); ok {
 		return f.(func() (*Codec, error))()
 	}
-	f, _ := compiled.LoadOrStore(t, sync.OnceValues(func() (*Codec, error) { return compile(t) }))
+	f, _ := compiled.LoadOrStore(t, sync.OnceValues(func() (*Codec, error) { return compile(t, &goLayout) }))
 	return f.(func() (*Codec, error))()
 }
 
-// compile makes the codec of t.
-func compile(t reflect.Type) (*Codec, error) {
-	c := newCompiler(t)
+// compile makes the codec of t, if memory is as l says.
+func compile(t reflect.Type, l *layout) (*Codec, error) {
+	c := newCompiler(t, l)
+	if reason := l.broken(); reason != "" {
+		return nil, c.refuse("", "%s", reason)
+	}
 	metadata, err := compiledMetadata()
 	if err != nil {
 		return nil, err
+	}
+	if !l.knowsMetadata(metadata.fields) {
+		return nil, c.refuse("", "the first fields of ObjectMeta are not the known ones")
 	}
 	if t.Kind() != reflect.Struct || isSpecial(t) {
 		return nil, c.refuse("", "not an API object: it must be a struct")
 	}
 	codec := &Codec{typ: t, pointer: reflect.PointerTo(t), fingerprint: byte(fingerprints.Add(1))}
 	codec.encoders.New = func() any { return newEncoder(codec) }
-	if t == reflect.TypeFor[unstructured.Unstructured]() {
+	if t == typeUnstructured {
+		if !l.mirrored(t) {
+			return nil, c.refuse("", "the memory layout of %v is not the known one", t)
+		}
 		codec.flags = flagMetadata | flagContent
 		return codec, nil
 	}
@@ -136,7 +145,7 @@ var seed = sync.OnceValue(maphash.MakeSeed)
 
 // compiledMetadata makes the plan of ObjectMeta.
 var compiledMetadata = sync.OnceValues(func() (metadataPlans, error) {
-	c := newCompiler(typeObjectMeta)
+	c := newCompiler(typeObjectMeta, &goLayout)
 	fields, err := c.fields(typeObjectMeta, "")
 	if err == nil {
 		err = c.finish()

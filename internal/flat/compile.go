@@ -43,6 +43,7 @@ var metadataOrder = map[string]int{
 // by value, which cannot be recursive. What it refers to can be, and waits until that is done.
 type compiler struct {
 	root    reflect.Type
+	layout  *layout
 	plans   map[reflect.Type]*plan
 	waiting []waitingPlan
 	// pointees are the plans that pointers and slices lead to, in the order of their discovery.
@@ -55,9 +56,9 @@ type waitingPlan struct {
 	path string
 }
 
-// newCompiler returns a compiler for root.
-func newCompiler(root reflect.Type) *compiler {
-	return &compiler{root: root, plans: map[reflect.Type]*plan{}}
+// newCompiler returns a compiler for root, whose memory is to be as l says.
+func newCompiler(root reflect.Type, l *layout) *compiler {
+	return &compiler{root: root, layout: l, plans: map[reflect.Type]*plan{}}
 }
 
 // finish completes the plans that wait, and those that they refer to.
@@ -96,14 +97,29 @@ func (c *compiler) plan(t reflect.Type, path string) (*plan, error) {
 	return p, c.complete(p, path)
 }
 
-// complete fills in p unless that is done.
+// complete fills in p unless that is done, and checks that values of its type are in memory what
+// p says.
 func (c *compiler) complete(p *plan, path string) error {
 	if p.kind != kindUnknown {
 		return nil
 	}
-	t := p.typ
-	if known, err := c.special(p, t, path); known || err != nil {
+	if err := c.fill(p, path); err != nil {
 		return err
+	}
+	if reason := c.layout.misfit(p); reason != "" {
+		return c.refuse(path, "%s", reason)
+	}
+	return nil
+}
+
+// fill fills in p for the type that stands at path.
+func (c *compiler) fill(p *plan, path string) error {
+	t := p.typ
+	if _, ok := c.layout.mirrors[t]; ok && !c.layout.mirrored(t) {
+		return c.refuse(path, "the memory layout of %v is not the known one", t)
+	}
+	if c.special(p, t) {
+		return nil
 	}
 	if k, ok := scalarKind(t); ok {
 		p.kind, p.noscan = k, k != kindString
@@ -143,19 +159,13 @@ func allNoscan(fields []field) bool {
 	return true
 }
 
-// special fills in p when t is a type with a form of its own.
-func (c *compiler) special(p *plan, t reflect.Type, path string) (bool, error) {
+// special fills in p if t is a type with a form of its own, and says whether it is.
+func (c *compiler) special(p *plan, t reflect.Type) bool {
 	switch t {
 	case typeTime:
 		p.kind = kindTime
-		if !knownTimeLayout() {
-			return true, c.refuse(path, "the memory layout of time.Time is not the known one")
-		}
 	case typeQuantity:
 		p.kind = kindQuantity
-		if !knownQuantityLayout() {
-			return true, c.refuse(path, "the memory layout of resource.Quantity is not the known one")
-		}
 	case typeRawExtension:
 		p.kind = kindRawExtension
 	case typeHandle:
@@ -165,9 +175,9 @@ func (c *compiler) special(p *plan, t reflect.Type, path string) (bool, error) {
 	case typeContentMap:
 		p.kind = kindContentMap
 	default:
-		return false, nil
+		return false
 	}
-	return true, nil
+	return true
 }
 
 // scalarKind returns the kind of types that hold no other type.
@@ -220,7 +230,7 @@ func (c *compiler) slice(p *plan, t reflect.Type, path string) error {
 	if t.Elem().Size() == 0 {
 		return c.refuse(path, "elements without size cannot be counted in bytes")
 	}
-	p.slicePointer = typeWord(reflect.Zero(reflect.PointerTo(t)).Interface())
+	p.slicePointer = c.layout.boxed.typeWord(reflect.Zero(reflect.PointerTo(t)).Interface())
 	c.refer(p, kindSlice, path)
 	return nil
 }

@@ -41,6 +41,46 @@
 // DecodeReusing is for who changes nothing: it shares the memory of a similar object wherever the
 // two are the same.
 //
+// # Unsafe assumptions
+//
+// The codec reads and writes Go values through unsafe.Pointer. Of that, package unsafe documents:
+// fields stand at the offsets that reflection gives, elements of slices and arrays one size apart,
+// a type has the memory of its underlying type, and a pointer into an allocation keeps all of the
+// allocation. No address is ever kept as a number, and each pointer is stored as a pointer, so that
+// nothing is assumed of how the garbage collector works or whether it moves memory. Nothing is
+// linked by name.
+//
+// The rest is assumed, and is what [Go's compiler] does. For compares it with the running program
+// before it makes a codec, see layout.go. What does not hold refuses the type, whose objects then
+// stay decoded for the reason that the error names. The first group holds for a program or not
+// at all (broken), and refuses all types:
+//
+//   - A slice is a data pointer, a length and a capacity, whatever its elements are. A slice of no
+//     elements whose data pointer is not nil is empty and not nil. (knowsSlices)
+//   - The length of a string is its second word. (knowsStrings)
+//   - An empty interface is a type word and a data word. A pointer is the data word itself; of a
+//     string, an int64, a float64 or a json.Number, the data word is the address. Interfaces with
+//     equal type words hold values of one type. (knowsInterfaces)
+//   - A pointer, slice, map, empty interface or unique.Handle is nil, or the zero Handle, exactly
+//     if its first word is. False is the byte 0, and true the byte 1. (knowsNil)
+//   - The namespace, the name, the resourceVersion, the uid, the labels and the annotations are
+//     fields of ObjectMeta, four strings and two maps of strings. (knowsMetadata)
+//
+// The second group refuses the types that hold such a value (misfit, mirrored):
+//
+//   - Numbers have the size of their kind; pointers, maps and handles take a word.
+//   - A type that is taken for free of pointers is free of them, and is not aligned to more than
+//     a uint64: its values are carved from a chunk of these.
+//   - A pointer to a slice has the type word that it had when the codec was made. (namesPointer)
+//   - A map whose key and element types are string types, resource.Quantity or any is in memory
+//     what it would be if these types had no names of their own. (viewsMap, viewsPairs)
+//   - time.Time, resource.Quantity, runtime.RawExtension and unstructured.Unstructured have the
+//     known fields, at the known offsets, and no others. (mirrored)
+//   - The large number of a Quantity is what AsDec returns, and stays so. (knowsDecimal)
+//
+// All other types, metav1.Time, intstr.IntOrString and metav1.FieldsV1 among them, are made of
+// these, and of fields that reflection finds.
+//
 // # Form
 //
 // An Object starts with two bytes (what it is; a fingerprint of its type) and with what a reader
@@ -60,4 +100,6 @@
 // The form is for the memory of one process: it depends on the build and on random seeds.
 //
 // Bytes that no encoder wrote give an error, never a panic.
+//
+// [Go's compiler]: https://go.dev/src/cmd/compile/abi-internal#memory-layout
 package flat

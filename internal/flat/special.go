@@ -6,84 +6,21 @@ package flat
 import (
 	"math/big"
 	"reflect"
-	"sync"
 	"time"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// timeMemory mirrors time.Time. All of it is kept, a monotonic reading too.
-type timeMemory struct {
-	wall uint64
-	ext  int64
-	loc  *time.Location
-}
-
 // unixToInternal is the distance in seconds from the year 1, where time.Time counts from, to
 // the Unix epoch.
 const unixToInternal int64 = (1969*365 + 1969/4 - 1969/100 + 1969/400) * 86400
-
-// quantityMemory mirrors resource.Quantity. All of it is kept, the cached string too.
-type quantityMemory struct {
-	value  int64
-	scale  int32
-	dec    unsafe.Pointer // *inf.Dec
-	cached string
-	format string
-}
 
 // formats are the formats of quantities that are written as a number.
 var formats = [...]string{"", string(resource.DecimalSI), string(resource.BinarySI), string(resource.DecimalExponent)}
 
 // formatOther marks a format that is written out.
 const formatOther = len(formats)
-
-// knownTimeLayout says whether timeMemory mirrors time.Time.
-var knownTimeLayout = sync.OnceValue(func() bool {
-	return sameLayout(typeTime, reflect.TypeFor[timeMemory](), []string{"wall", "ext", "loc"})
-})
-
-// knownQuantityLayout says whether quantityMemory mirrors resource.Quantity.
-var knownQuantityLayout = sync.OnceValue(func() bool {
-	amount, ok := typeQuantity.FieldByName("i")
-	if !ok || typeQuantity.NumField() != 4 || typeQuantity.Size() != unsafe.Sizeof(quantityMemory{}) {
-		return false
-	}
-	number, ok := typeQuantity.FieldByName("d")
-	if !ok || number.Type.Kind() != reflect.Struct || number.Type.NumField() != 1 || number.Offset != unsafe.Offsetof(quantityMemory{}.dec) {
-		return false
-	}
-	cached, ok := typeQuantity.FieldByName("s")
-	if !ok || cached.Type.Kind() != reflect.String || cached.Offset != unsafe.Offsetof(quantityMemory{}.cached) {
-		return false
-	}
-	format, ok := typeQuantity.FieldByName("Format")
-	return ok && format.Type.Kind() == reflect.String && format.Offset == unsafe.Offsetof(quantityMemory{}.format) &&
-		number.Type.Field(0).Type.Kind() == reflect.Pointer && knownAmountLayout(amount.Type)
-})
-
-// knownAmountLayout checks the first field of a Quantity.
-func knownAmountLayout(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t.NumField() == 2 &&
-		t.Field(0).Name == "value" && t.Field(0).Type.Kind() == reflect.Int64 && t.Field(0).Offset == 0 &&
-		t.Field(1).Name == "scale" && t.Field(1).Type.Kind() == reflect.Int32 &&
-		t.Field(1).Offset == unsafe.Offsetof(quantityMemory{}.scale)
-}
-
-// sameLayout says whether two structs have the same fields, whose names are given.
-func sameLayout(a, b reflect.Type, names []string) bool {
-	if a.Size() != b.Size() || a.NumField() != len(names) || b.NumField() != len(names) {
-		return false
-	}
-	for i, name := range names {
-		f, g := a.Field(i), b.Field(i)
-		if f.Name != name || f.Type != g.Type || f.Offset != g.Offset {
-			return false
-		}
-	}
-	return true
-}
 
 // time writes a time.Time: a byte of flags (lower two bits: the location; then whether the
 // seconds fit into 32 bits without more), the time, and what the location needs.
