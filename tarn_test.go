@@ -33,8 +33,11 @@ var rooms = map[string]room{
 	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index"}, "it puts informers and readers together"},
 	"pkg/informers": {[]string{"internal/informer", "internal/listwatch", "pkg/reader", "pkg/index"}, "an entry is an informer and a reader"},
 	"pkg/reader":    {[]string{"internal/query", "internal/watchcache", "pkg/index", "internal/object"}, "it reads snapshots, and decodes what it finds"},
-	"pkg/cacher":    {[]string{"internal/query", "internal/watchcache", "pkg/index", "internal/object"}, "it is the server's half on the same engine"},
+	"pkg/cacher":    {[]string{"pkg/cacher/internal/dispatch", "pkg/cacher/internal/element", "internal/query", "internal/watchcache", "pkg/index"}, "it is the server's half on the same engine"},
 	"pkg/index":     {nil, "its functions are the users' own"},
+
+	"pkg/cacher/internal/dispatch": {[]string{"pkg/cacher/internal/element", "internal/watchcache"}, "watchers follow the history of the engine"},
+	"pkg/cacher/internal/element":  {[]string{"internal/object", "pkg/index"}, "an element is an object with its values for indexes"},
 
 	"internal/informer":   {[]string{"internal/watchcache", "internal/object", "pkg/index"}, "it keeps objects in an engine, with their index values"},
 	"internal/listwatch":  {nil, "it hands on what the API server sends"},

@@ -5,8 +5,8 @@ package cacher
 
 import (
 	"context"
+	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,8 +15,11 @@ import (
 	"k8s.io/apiserver/pkg/storage/cacher/progress"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
 // Cacher is a storage.Interface that answers reads and watches out of memory. Make one
@@ -24,21 +27,22 @@ import (
 type Cacher struct {
 	config     Config
 	features   featureSet
-	storage    storage.Interface
-	elements   *elements
-	engine     *watchcache.Engine[*element, *sharing]
+	form       *element.Form
+	engine     *dispatch.Engine
 	indexes    *indexes
 	ready      *readiness
-	progress   *progress.ConditionalProgressRequester
-	dispatcher *dispatcher
+	waiter     *waiter
+	dispatcher *dispatch.Dispatcher
+	intake     *intake
 	checker    *checker
 	metrics    *metrics
+	lifetime   lifetime
+}
 
-	expires atomic.Bool // several objects may be deleted at one revision, see revisionGroup
-
+// lifetime has the goroutines of a Cacher but those of watchers, which are the dispatcher's.
+type lifetime struct {
 	stop    context.CancelFunc
-	ended   <-chan struct{} // closed by stop
-	running sync.WaitGroup  // all goroutines
+	running sync.WaitGroup
 }
 
 var _ storage.Interface = (*Cacher)(nil)
@@ -60,56 +64,79 @@ func New(config Config) (*Cacher, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cacher{
-		config:   config,
-		features: readFeatures(),
-		storage:  config.Storage,
-		elements: newElements(config),
-		ready:    newReadiness(config.Clock),
-		progress: progress.NewConditionalProgressRequester(config.Storage.RequestWatchProgress, config.Clock, nil),
-	}
-	c.engine = newEngine(config, c.elements)
-	c.indexes = newIndexes(c.engine, config)
-	c.dispatcher = newDispatcher(c)
-	c.checker = &checker{cacher: c}
-	if c.metrics, err = newMetrics(config); err != nil {
+	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), config.Logger))
+	c, err := assemble(config, ctx.Done())
+	if err != nil {
+		stop()
 		return nil, err
 	}
+	c.lifetime.stop = stop
 	if c.features.sizes {
 		if err := config.Storage.EnableResourceSizeEstimation(c.keys); err != nil {
+			stop()
 			c.metrics.end()
 			return nil, err
 		}
 	}
-	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), config.Logger))
-	c.stop, c.ended = stop, ctx.Done()
-	c.running.Go(func() { c.run(ctx) })
-	c.running.Go(func() { c.progress.Run(ctx.Done()) })
-	c.running.Go(func() { c.dispatcher.run(ctx) })
-	c.running.Go(func() { c.dispatcher.runRounds(ctx) })
-	c.running.Go(func() { c.checker.run(ctx) })
+	c.lifetime.running.Go(func() { c.run(ctx) })
+	c.lifetime.running.Go(func() { c.waiter.progress.Run(ctx.Done()) })
+	c.lifetime.running.Go(func() { c.dispatcher.Run(ctx) })
+	c.lifetime.running.Go(func() { c.dispatcher.RunRounds(ctx) })
+	c.lifetime.running.Go(func() { c.checker.run(ctx) })
 	return c, nil
 }
 
-func newEngine(config Config, e *elements) *watchcache.Engine[*element, *sharing] {
-	return watchcache.New[*element, *sharing](watchcache.Options[*element]{
-		Values: e.values,
-		History: &watchcache.History[*element]{
+// assemble makes the parts of a Cacher, each of what it needs, and starts none. ended is closed
+// when the Cacher ends.
+func assemble(config Config, ended <-chan struct{}) (*Cacher, error) {
+	metrics, err := newMetrics(config)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cacher{
+		config: config, features: readFeatures(), metrics: metrics, ready: newReadiness(config.Clock),
+		form: element.NewForm(reflect.TypeOf(config.NewFunc()), ptr.Deref(config.Decoded, true), config.GetAttrsFunc),
+	}
+	c.engine = newEngine(config)
+	c.indexes = newIndexes(c.engine, config)
+	requester := progress.NewConditionalProgressRequester(config.Storage.RequestWatchProgress, config.Clock, nil)
+	c.waiter = &waiter{engine: c.engine, progress: requester, clock: config.Clock, metrics: metrics, ended: ended}
+	c.dispatcher = dispatch.New(dispatch.Config{
+		Engine: c.engine, Form: c.form, Versioner: config.Versioner, NewObject: config.NewFunc, Triggers: config.IndexerFuncs,
+		Admit: c.ready.isIn, Clock: config.Clock, Metrics: metrics,
+		Logger: config.Logger.WithValues("resource", config.GroupResource),
+	})
+	c.intake = newIntake(config, c.form, c.engine, requester, metrics, c.synced)
+	c.checker = &checker{config: config, form: c.form, engine: c.engine, ready: c.ready, metrics: metrics}
+	return c, nil
+}
+
+func newEngine(config Config) *dispatch.Engine {
+	return watchcache.New[*element.Element, *dispatch.Sharing](watchcache.Options[*element.Element]{
+		Values: (*element.Element).Values,
+		History: &watchcache.History[*element.Element]{
 			MinAge:    config.EventsHistoryWindow,
 			MaxEvents: config.HistoryEvents,
 			MaxBytes:  config.HistoryBytes,
-			Size:      func(of *element) int { return of.bytes },
+			Size:      (*element.Element).Bytes,
 			Clock:     config.Clock,
 		},
 	})
 }
 
+// synced lets requests in when a list has become the state.
+func (c *Cacher) synced(revision uint64) {
+	c.dispatcher.Reset()
+	c.ready.set(true, nil)
+	c.metrics.initialized(revision)
+}
+
 // run lists and watches until ctx ends, and begins anew whenever that fails.
 func (c *Cacher) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	in := &intake{Cacher: c}
+	in := c.intake
 	reflector := toolscache.NewReflectorWithOptions(
-		&listerWatcher{storage: c.storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc, streams: c.features.watchList, rewatch: in.rewatch},
+		&listerWatcher{storage: c.config.Storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc, streams: c.features.watchList, rewatch: in.rewatch},
 		c.config.NewFunc(), in, toolscache.ReflectorOptions{
 			Name:            "cacher of " + c.config.GroupResource.String(),
 			TypeDescription: c.config.GroupResource.String(),
@@ -129,13 +156,13 @@ func (c *Cacher) run(ctx context.Context) {
 			err = in.lost
 		}
 		c.ready.set(false, err)
-		c.dispatcher.terminateAll()
+		c.dispatcher.TerminateAll()
 		if err != nil {
 			logger.Error(err, "The list-watch of the cacher failed; it begins anew", "resource", c.config.GroupResource)
 			c.metrics.failed()
 		}
 	}, restartAfter)
-	c.dispatcher.terminateAll()
+	c.dispatcher.TerminateAll()
 }
 
 // Wait waits until the cache holds the state of the storage.
@@ -145,21 +172,21 @@ func (c *Cacher) Wait(ctx context.Context) error { return c.ready.wait(ctx) }
 // It may be called more than once. Requests are answered with errors afterwards.
 func (c *Cacher) Stop() {
 	c.ready.stop()
-	c.stop()
-	c.running.Wait()
-	c.dispatcher.wait()
+	c.lifetime.stop()
+	c.lifetime.running.Wait()
+	c.dispatcher.Stop()
 	c.metrics.end()
 }
 
 // Versioner implements storage.Interface.
-func (c *Cacher) Versioner() storage.Versioner { return c.storage.Versioner() }
+func (c *Cacher) Versioner() storage.Versioner { return c.config.Storage.Versioner() }
 
 // Create implements storage.Interface.
 func (c *Cacher) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	if ttl > 0 {
-		c.expires.Store(true)
+		c.intake.group.expires.Store(true)
 	}
-	return c.storage.Create(ctx, key, obj, out, ttl)
+	return c.config.Storage.Create(ctx, key, obj, out, ttl)
 }
 
 // Delete implements storage.Interface. The cached object takes the place of the caller's
@@ -168,7 +195,7 @@ func (c *Cacher) Delete(
 	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions,
 ) error {
-	return c.storage.Delete(ctx, key, out, preconditions, validate, c.suggestion(key), opts)
+	return c.config.Storage.Delete(ctx, key, out, preconditions, validate, c.suggestion(key), opts)
 }
 
 // GuaranteedUpdate implements storage.Interface. The cached object takes the place of the
@@ -177,7 +204,7 @@ func (c *Cacher) GuaranteedUpdate(
 	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object,
 ) error {
-	return c.storage.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, tryUpdate, c.suggestion(key))
+	return c.config.Storage.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, tryUpdate, c.suggestion(key))
 }
 
 // suggestion returns the cached object as the caller's own, nil if there is none.
@@ -186,7 +213,7 @@ func (c *Cacher) suggestion(key string) runtime.Object {
 	if !ok {
 		return nil
 	}
-	obj, err := c.elements.own(item.Value)
+	obj, err := c.form.Copy(item.Value)
 	if err != nil { // the storage does without
 		c.config.Logger.Error(err, "Cannot read an object out of the cache", "resource", c.config.GroupResource, "key", key)
 		return nil
@@ -195,7 +222,9 @@ func (c *Cacher) suggestion(key string) runtime.Object {
 }
 
 // Stats implements storage.Interface.
-func (c *Cacher) Stats(ctx context.Context) (storage.Stats, error) { return c.storage.Stats(ctx) }
+func (c *Cacher) Stats(ctx context.Context) (storage.Stats, error) {
+	return c.config.Storage.Stats(ctx)
+}
 
 // ReadinessCheck implements storage.Interface.
 func (c *Cacher) ReadinessCheck() error {
@@ -207,18 +236,18 @@ func (c *Cacher) ReadinessCheck() error {
 
 // RequestWatchProgress implements storage.Interface.
 func (c *Cacher) RequestWatchProgress(ctx context.Context) error {
-	return c.storage.RequestWatchProgress(ctx)
+	return c.config.Storage.RequestWatchProgress(ctx)
 }
 
 // GetCurrentResourceVersion implements storage.Interface.
 func (c *Cacher) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
-	return c.storage.GetCurrentResourceVersion(ctx)
+	return c.config.Storage.GetCurrentResourceVersion(ctx)
 }
 
 // EnableResourceSizeEstimation implements storage.Interface.
 func (c *Cacher) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
-	return c.storage.EnableResourceSizeEstimation(keys)
+	return c.config.Storage.EnableResourceSizeEstimation(keys)
 }
 
 // CompactRevision implements storage.Interface.
-func (c *Cacher) CompactRevision() int64 { return c.storage.CompactRevision() }
+func (c *Cacher) CompactRevision() int64 { return c.config.Storage.CompactRevision() }

@@ -14,30 +14,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
 // checker compares the cache with the storage.
 type checker struct {
-	cacher *Cacher
-	differ atomic.Bool
+	config  Config
+	form    *element.Form
+	engine  *dispatch.Engine
+	ready   *readiness
+	metrics *metrics
+	differ  atomic.Bool // the last comparison found a difference
 }
 
 // consistent reports that lists may be answered by the cache.
 func (k *checker) consistent() bool { return !k.differ.Load() }
 
-// run compares now and then until ctx ends.
+// run compares at each ConsistencyInterval until ctx ends.
 func (k *checker) run(ctx context.Context) {
-	c := k.cacher
-	if c.config.ConsistencyInterval == 0 {
+	if k.config.ConsistencyInterval == 0 {
 		return
 	}
-	ticker := c.config.Clock.NewTicker(c.config.ConsistencyInterval)
+	ticker := k.config.Clock.NewTicker(k.config.ConsistencyInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C():
-			if err := c.CheckConsistency(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrInconsistent) {
-				c.config.Logger.Error(err, "Cannot compare the cache with the storage", "resource", c.config.GroupResource)
+			if err := k.check(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrInconsistent) {
+				k.config.Logger.Error(err, "Cannot compare the cache with the storage", "resource", k.config.GroupResource)
 			}
 		case <-ctx.Done():
 			return
@@ -55,55 +61,57 @@ var ErrInconsistent = errors.New("the cache does not hold what the storage does"
 // them, OnInconsistency is called, and lists are answered by the storage until a later
 // comparison finds none. Other errors say why they could not be compared. It reads and encodes
 // every object.
-func (c *Cacher) CheckConsistency(ctx context.Context) error {
-	differs, err := c.compare(ctx)
+func (c *Cacher) CheckConsistency(ctx context.Context) error { return c.checker.check(ctx) }
+
+func (k *checker) check(ctx context.Context) error {
+	differs, err := k.compare(ctx)
 	switch {
 	case err != nil:
-		c.metrics.checked("error")
+		k.metrics.checked("error")
 		return err
 	case differs == nil:
-		c.metrics.checked("success")
-		c.checker.differ.Store(false)
+		k.metrics.checked("success")
+		k.differ.Store(false)
 		return nil
 	}
-	c.metrics.checked("failure")
-	c.checker.differ.Store(true)
-	if c.config.OnInconsistency != nil {
-		c.config.OnInconsistency(differs)
+	k.metrics.checked("failure")
+	k.differ.Store(true)
+	if k.config.OnInconsistency != nil {
+		k.config.OnInconsistency(differs)
 	} else {
-		c.config.Logger.Error(differs, "Lists are answered by the storage until cache and storage agree again", "resource", c.config.GroupResource)
+		k.config.Logger.Error(differs, "Lists are answered by the storage until cache and storage agree again", "resource", k.config.GroupResource)
 	}
 	return differs
 }
 
 // compare returns how the cache differs; err says why that is not known.
-func (c *Cacher) compare(ctx context.Context) (differs, err error) {
-	if _, err := c.ready.check(); err != nil {
+func (k *checker) compare(ctx context.Context) (differs, err error) {
+	if _, err := k.ready.check(); err != nil {
 		return nil, err
 	}
 	here := digests{}
-	state := c.engine.Snapshot()
+	state := k.engine.Snapshot()
 	for item := range state.Items("", "") {
-		obj, err := c.elements.own(item.Value) // codecs write the version into what they encode
+		obj, err := k.form.Copy(item.Value) // codecs write the version into what they encode
 		if err != nil {
 			return fmt.Errorf("%w: %s at resource version %d cannot be read: %w", ErrInconsistent, item.Key, state.Revision(), err), nil
 		}
-		if err := here.add(obj, c.config.Codec); err != nil {
+		if err := here.add(obj, k.config.Codec); err != nil {
 			return nil, err
 		}
 	}
-	there, err := c.storageDigests(ctx, state.Revision())
+	there, err := k.storageDigests(ctx, state.Revision())
 	if err != nil {
 		return nil, err
 	}
 	if found := here.differences(there); len(found) > 0 {
-		return fmt.Errorf("%w: %s at resource version %d: %s", ErrInconsistent, c.config.GroupResource, state.Revision(), some(found)), nil
+		return fmt.Errorf("%w: %s at resource version %d: %s", ErrInconsistent, k.config.GroupResource, state.Revision(), some(found)), nil
 	}
 	return nil, nil
 }
 
 // storageDigests reads the storage at a revision.
-func (c *Cacher) storageDigests(ctx context.Context, revision uint64) (digests, error) {
+func (k *checker) storageDigests(ctx context.Context, revision uint64) (digests, error) {
 	d := digests{}
 	opts := storage.ListOptions{
 		ResourceVersion:      strconv.FormatUint(revision, 10),
@@ -113,11 +121,11 @@ func (c *Cacher) storageDigests(ctx context.Context, revision uint64) (digests, 
 	}
 	opts.Predicate.Limit = listPageSize
 	for {
-		list := c.config.NewListFunc()
-		if err := c.storage.GetList(ctx, c.config.ResourcePrefix, opts, list); err != nil {
+		list := k.config.NewListFunc()
+		if err := k.config.Storage.GetList(ctx, k.config.ResourcePrefix, opts, list); err != nil {
 			return nil, err
 		}
-		if err := meta.EachListItem(list, func(obj runtime.Object) error { return d.add(obj, c.config.Codec) }); err != nil {
+		if err := meta.EachListItem(list, func(obj runtime.Object) error { return d.add(obj, k.config.Codec) }); err != nil {
 			return nil, err
 		}
 		m, err := meta.ListAccessor(list)

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
 // Config says what a [Cacher] caches. The fields of the first group have the names and
@@ -81,7 +83,7 @@ type Options struct {
 
 // DefaultEventsHistoryWindow is upstream's: the time between two bookmarks and some more, so
 // that a watcher which resumes from its last bookmark finds the events since then.
-const DefaultEventsHistoryWindow = bookmarkFrequency + 15*time.Second
+const DefaultEventsHistoryWindow = dispatch.BookmarkFrequency + 15*time.Second
 
 const (
 	// DefaultHistoryEvents is upstream's upper bound.

@@ -14,9 +14,10 @@ import (
 
 // families are the metrics of all Cachers of one registerer. Two of them may be of the same
 // resource: the one that takes the place of another begins before that ends. The series of a
-// resource are dropped with its last Cacher.
+// resource are dropped with its last Cacher. There are more than twelve fields because each
+// metric has one.
 type families struct {
-	events, sent, begun, errors, reads, lists, looked, given, parks, behind, checks *prometheus.CounterVec
+	events, sent, begun, errors, reads, lists, looked, given, parks, expiries, checks *prometheus.CounterVec
 
 	waits  *prometheus.HistogramVec
 	newest *prometheus.GaugeVec
@@ -46,17 +47,17 @@ func register(r prometheus.Registerer) (*families, error) {
 
 func newFamilies() *families {
 	return &families{
-		events: counter("apiserver_watch_cache_events_received_total", "Events received in the watch cache."),
-		sent:   counter("apiserver_watch_cache_events_dispatched_total", "Events dispatched in the watch cache."),
-		begun:  counter("apiserver_watch_cache_initializations_total", "Initializations of the watch cache."),
-		errors: counter("apiserver_watch_cache_initialization_errors_total", "List-watches of the watch cache that failed."),
-		reads:  counter("apiserver_watch_cache_consistent_read_total", "Consistent reads from the cache.", "success", "fallback"),
-		lists:  counter("apiserver_cache_list_total", "LIST requests served from the watch cache.", "index"),
-		looked: counter("apiserver_cache_list_fetched_objects_total", "Objects looked at for LIST requests.", "index"),
-		given:  counter("apiserver_cache_list_returned_objects_total", "Objects returned for LIST requests."),
-		parks:  counter("tarn_cacher_watchers_parked_total", "How often a watcher could not take an event at once and was left to read the history by itself."),
-		behind: counter("apiserver_terminated_watchers_total", "Watchers that the history left behind."),
-		checks: counter("apiserver_storage_consistency_checks_total", "Comparisons of the cache with the storage.", "status"),
+		events:   counter("apiserver_watch_cache_events_received_total", "Events received in the watch cache."),
+		sent:     counter("apiserver_watch_cache_events_dispatched_total", "Events dispatched in the watch cache."),
+		begun:    counter("apiserver_watch_cache_initializations_total", "Initializations of the watch cache."),
+		errors:   counter("apiserver_watch_cache_initialization_errors_total", "List-watches of the watch cache that failed."),
+		reads:    counter("apiserver_watch_cache_consistent_read_total", "Consistent reads from the cache.", "success", "fallback"),
+		lists:    counter("apiserver_cache_list_total", "LIST requests served from the watch cache.", "index"),
+		looked:   counter("apiserver_cache_list_fetched_objects_total", "Objects looked at for LIST requests.", "index"),
+		given:    counter("apiserver_cache_list_returned_objects_total", "Objects returned for LIST requests."),
+		parks:    counter("tarn_cacher_watchers_parked_total", "How often a watcher could not take an event at once and was left to read the history by itself."),
+		expiries: counter("apiserver_terminated_watchers_total", "Watchers that the history left behind."),
+		checks:   counter("apiserver_storage_consistency_checks_total", "Comparisons of the cache with the storage.", "status"),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_watch_cache_read_wait_seconds", Help: "Time spent waiting for the watch cache to become fresh.",
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3},
@@ -86,7 +87,7 @@ type vector interface {
 
 func (f *families) all() []vector {
 	return []vector{
-		f.events, f.sent, f.begun, f.errors, f.reads, f.lists, f.looked, f.given, f.parks, f.behind, f.checks, f.waits, f.newest,
+		f.events, f.sent, f.begun, f.errors, f.reads, f.lists, f.looked, f.given, f.parks, f.expiries, f.checks, f.waits, f.newest,
 	}
 }
 

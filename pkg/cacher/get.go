@@ -16,10 +16,10 @@ import (
 // otherwise it waits until the cache is not older than that.
 func (c *Cacher) Get(ctx context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
 	if opts.ResourceVersion == "" {
-		return c.storage.Get(ctx, key, opts, into)
+		return c.config.Storage.Get(ctx, key, opts, into)
 	}
 	if _, err := c.ready.check(); err != nil {
-		return c.storage.Get(ctx, key, opts, into)
+		return c.config.Storage.Get(ctx, key, opts, into)
 	}
 	revision, err := c.config.Versioner.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Cacher) Get(ctx context.Context, key string, opts storage.GetOptions, i
 	if key, err = storage.PrepareKey(c.config.ResourcePrefix, key, false); err != nil {
 		return err
 	}
-	if err := c.waitUntilFresh(ctx, revision); err != nil {
+	if err := c.waiter.untilFresh(ctx, revision); err != nil {
 		return err
 	}
 	value, err := conversion.EnforcePtr(into)
@@ -38,7 +38,7 @@ func (c *Cacher) Get(ctx context.Context, key string, opts storage.GetOptions, i
 	snapshot := c.engine.Snapshot() // the object and the revision are of one moment
 	item, ok := snapshot.Get(key)
 	if ok {
-		return c.elements.fill(item.Value, value)
+		return c.form.Fill(item.Value, value)
 	}
 	value.Set(reflect.Zero(value.Type()))
 	if opts.IgnoreNotFound {
@@ -50,11 +50,11 @@ func (c *Cacher) Get(ctx context.Context, key string, opts storage.GetOptions, i
 // keys returns the keys of all objects, not older than now. The storage estimates the size
 // of the resource by them.
 func (c *Cacher) keys(ctx context.Context) ([]string, error) {
-	revision, err := c.storage.GetCurrentResourceVersion(ctx)
+	revision, err := c.config.Storage.GetCurrentResourceVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.waitUntilFresh(ctx, revision); err != nil {
+	if err := c.waiter.untilFresh(ctx, revision); err != nil {
 		return nil, err
 	}
 	snapshot := c.engine.Snapshot()

@@ -8,29 +8,25 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tarn-dev/tarn/internal/query"
-	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // indexes answer lists by label and field. Those of the configuration are there from the
 // start, others are made when a list asks for them.
 type indexes struct {
-	planner *query.Planner[*element]
+	planner *query.Planner[*element.Element]
 	all     string // the prefix of all keys
 	// configured are the names by which the configuration calls those of it.
 	configured map[string]string
 }
 
-// labelPrefix and fieldPrefix begin the names of indexes.
-var (
-	labelPrefix = index.LabelName("")
-	fieldPrefix = index.Name("")
-)
-
-func newIndexes(engine *watchcache.Engine[*element, *sharing], config Config) *indexes {
+func newIndexes(engine *dispatch.Engine, config Config) *indexes {
 	configured := map[string]string{}
 	if config.Indexers != nil {
 		for name := range *config.Indexers {
@@ -54,7 +50,23 @@ func newIndexes(engine *watchcache.Engine[*element, *sharing], config Config) *i
 }
 
 // byKey reports that the order of the keys answers for a field: it needs no index.
-func byKey(field string) bool { return field == namespaceField || field == nameField }
+func byKey(field string) bool { return field == element.NamespaceField || field == element.NameField }
+
+// query returns the query for what a filter wants.
+func (x *indexes) query(f *element.Filter) *query.Query[*element.Element] {
+	q := &query.Query[*element.Element]{Prefix: x.prefix(f.Prefix)}
+	if f.Selects() {
+		q.Labels, q.Fields = f.Predicate.Label, index.SelectExact(f.Predicate.Field)
+		q.Selects = func(item dispatch.Item) bool { return f.MatchesAttributes(item.Value) }
+	}
+	if f.Sharded() {
+		q.Accepts = func(item dispatch.Item) (bool, error) {
+			var object runtime.Object
+			return f.MatchesShard(item.Value, &object)
+		}
+	}
+	return q
+}
 
 // prefix returns the prefix of a query for the keys that begin with key.
 func (x *indexes) prefix(key string) string {
@@ -73,7 +85,7 @@ func (x *indexes) nameOf(name string) string {
 	switch {
 	case name == "":
 		return ""
-	case strings.HasPrefix(name, labelPrefix):
+	case strings.HasPrefix(name, index.LabelName("")):
 		return "label"
 	}
 	return "field"

@@ -11,12 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
-// intake is what the Reflector writes into. It belongs to the goroutine of the list-watch.
+// intake is what the Reflector writes into. It makes changes of the engine of what comes. It
+// belongs to the goroutine of the list-watch.
 type intake struct {
-	*Cacher
+	config  Config
+	form    *element.Form
+	engine  *dispatch.Engine
+	metrics *metrics
+	synced  func(revision uint64) // is called when a list has become the state
+
 	abort context.CancelCauseFunc // ends the list-watch
 	lost  error                   // why an event of this list-watch could not be kept
 	group revisionGroup
@@ -27,11 +34,18 @@ var (
 	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
 )
 
-// begin begins a list-watch, which abort ends. What the one before left in the group is in
-// the list.
+// newIntake returns what writes into engine. It calls synced whenever a list has become the state.
+func newIntake(
+	config Config, form *element.Form, engine *dispatch.Engine, progress progressRequester, m *metrics, synced func(revision uint64),
+) *intake {
+	in := &intake{config: config, form: form, engine: engine, metrics: m, synced: synced}
+	in.group.write, in.group.progress = in.write, progress
+	return in
+}
+
+// begin begins a list-watch, which abort ends. What the one before held back is in the list.
 func (in *intake) begin(abort context.CancelCauseFunc) {
-	in.group.take(in.progress.Remove)
-	in.group = revisionGroup{}
+	in.group.begin()
 	in.abort, in.lost = abort, nil
 }
 
@@ -41,7 +55,7 @@ var errRevisionInterrupted = errors.New("the watch of the storage ended between 
 // a revision does not come then, so that the list-watch has to begin anew.
 func (in *intake) rewatch() error {
 	return in.take(func() error {
-		if len(in.group.changes) > 0 {
+		if in.group.open() {
 			return errRevisionInterrupted
 		}
 		return nil
@@ -49,7 +63,7 @@ func (in *intake) rewatch() error {
 }
 
 // take takes an event. When one cannot be kept the list-watch has to begin anew, and nothing
-// that comes behind it is taken: a Reflector logs the error and goes on, and who watches
+// that comes behind it is taken: a Reflector logs the error and goes on, and a watcher
 // would never know that there was an event.
 func (in *intake) take(event func() error) error {
 	if in.lost == nil {
@@ -61,7 +75,7 @@ func (in *intake) take(event func() error) error {
 }
 
 // item returns what the engine gets of an object.
-func (in *intake) item(raw any) (item watchcache.Item[*element], obj runtime.Object, err error) {
+func (in *intake) item(raw any) (item dispatch.Item, obj runtime.Object, err error) {
 	obj, ok := raw.(runtime.Object)
 	if !ok {
 		return item, nil, fmt.Errorf("the storage of %s gave a %T, which is no runtime.Object", in.config.GroupResource, raw)
@@ -88,10 +102,10 @@ func (in *intake) update(raw any) error {
 	if err != nil {
 		return err
 	}
-	if item.Value, err = in.elements.keep(obj); err != nil {
+	if item.Value, err = in.form.Keep(obj); err != nil {
 		return err
 	}
-	in.apply(watchcache.Change[*element, *sharing]{Item: item, Attached: &sharing{}})
+	in.group.apply(dispatch.Change{Item: item, Attached: &dispatch.Sharing{}})
 	return nil
 }
 
@@ -105,8 +119,15 @@ func (in *intake) delete(raw any) error {
 	if err != nil {
 		return err
 	}
-	in.apply(watchcache.Change[*element, *sharing]{Item: item, Deleted: true, Attached: &sharing{}})
+	in.group.apply(dispatch.Change{Item: item, Deleted: true, Attached: &dispatch.Sharing{}})
 	return nil
+}
+
+// write writes all changes of a revision in one step.
+func (in *intake) write(changes ...dispatch.Change) {
+	in.engine.Apply(changes...)
+	in.metrics.received.Add(float64(len(changes)))
+	in.metrics.reached(changes[0].Item.Revision)
 }
 
 // Replace implements ReflectorStore.
@@ -115,22 +136,20 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
-	items := make([]watchcache.Item[*element], 0, len(list))
+	items := make([]dispatch.Item, 0, len(list))
 	for n, raw := range list {
 		list[n] = nil // one that is kept flat can be collected at once
 		item, obj, err := in.item(raw)
 		if err != nil {
 			return err
 		}
-		if item.Value, err = in.elements.keep(obj); err != nil {
+		if item.Value, err = in.form.Keep(obj); err != nil {
 			return err
 		}
 		items = append(items, item)
 	}
 	in.engine.Replace(items, revision)
-	in.dispatcher.reset()
-	in.ready.set(true, nil)
-	in.metrics.initialized(revision)
+	in.synced(revision)
 	return nil
 }
 
@@ -144,7 +163,7 @@ func (in *intake) reached(resourceVersion string) error {
 	if err != nil {
 		return err
 	}
-	in.writeGroup()
+	in.group.flush()
 	in.engine.Bookmark(revision)
 	in.metrics.reached(revision)
 	return nil

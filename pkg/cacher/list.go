@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 
 	"github.com/tarn-dev/tarn/internal/query"
-	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
 // GetList implements storage.Interface. It answers with the state that the resource version
@@ -34,12 +34,12 @@ func (c *Cacher) GetList(ctx context.Context, key string, opts storage.ListOptio
 		return err
 	}
 	if delegated.ShouldDelegate || !c.checker.consistent() || r.limited() && !c.ready.isReady() {
-		return c.storage.GetList(ctx, key, opts, into)
+		return c.config.Storage.GetList(ctx, key, opts, into)
 	}
 	err = c.list(ctx, r, into)
 	switch {
 	case apierrors.IsResourceExpired(err) && c.features.snapshots:
-		return c.storage.GetList(ctx, key, opts, into)
+		return c.config.Storage.GetList(ctx, key, opts, into)
 	case delegated.ConsistentRead:
 		return c.consistentRead(ctx, err, r, into)
 	}
@@ -52,7 +52,7 @@ func (c *Cacher) holds(revision uint64) bool {
 	if revision > c.engine.Revision() {
 		return delegator.ConsistentReadSupported()
 	}
-	return revision >= c.engine.Oldest() && revision >= uint64(max(0, c.storage.CompactRevision()))
+	return revision >= c.engine.Oldest() && revision >= uint64(max(0, c.config.Storage.CompactRevision()))
 }
 
 // consistentRead counts a consistent read that ended with err. One for which the cache was
@@ -65,7 +65,7 @@ func (c *Cacher) consistentRead(ctx context.Context, err error, r *listRequest, 
 			err = apierrors.NewTooManyRequests(err.Error(), retryFresh)
 		} else {
 			fallback = "true"
-			err = c.storage.GetList(ctx, r.key, r.opts, into)
+			err = c.config.Storage.GetList(ctx, r.key, r.opts, into)
 		}
 	}
 	c.metrics.consistentRead(err == nil, fallback)
@@ -94,7 +94,7 @@ func (c *Cacher) list(ctx context.Context, r *listRequest, into runtime.Object) 
 	values.Set(reflect.MakeSlice(values.Type(), len(answer.Items), len(answer.Items)))
 	last := ""
 	for i, item := range answer.Items {
-		if err := c.elements.fill(item.Value, values.Index(i)); err != nil {
+		if err := c.form.Fill(item.Value, values.Index(i)); err != nil {
 			return err
 		}
 		last = item.Key
@@ -132,15 +132,15 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 
 // state returns the state that a list reads. The error is a 410 if the history does not
 // reach back to it.
-func (c *Cacher) state(ctx context.Context, r *listRequest) (*watchcache.Snapshot[*element], error) {
+func (c *Cacher) state(ctx context.Context, r *listRequest) (*dispatch.Snapshot, error) {
 	if r.consistent {
-		now, err := c.storage.GetCurrentResourceVersion(ctx)
+		now, err := c.config.Storage.GetCurrentResourceVersion(ctx)
 		if err != nil {
 			return nil, err
 		}
 		r.revision = now
 	}
-	if err := c.waitUntilFresh(ctx, r.revision); err != nil {
+	if err := c.waiter.untilFresh(ctx, r.revision); err != nil {
 		return nil, err
 	}
 	if !r.exact {

@@ -4,13 +4,11 @@
 package cacher
 
 import (
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 
 	"github.com/tarn-dev/tarn/internal/query"
-	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
 // listRequest is a list with all that its options say, parsed once.
@@ -18,7 +16,7 @@ type listRequest struct {
 	key    string // as it was asked for
 	opts   storage.ListOptions
 	below  string // the key of the one object, or what begins the keys of all
-	filter *filter
+	filter *element.Filter
 
 	// revision is the one of the state, or the oldest that is new enough. Before a consistent
 	// list has asked the storage it is zero, as it is if any state will do.
@@ -42,7 +40,7 @@ func (c *Cacher) parseList(key string, opts storage.ListOptions) (*listRequest, 
 	}
 	r := &listRequest{
 		key: key, opts: opts, below: below, from: from,
-		filter:   newFilter(below, opts.Predicate, c.elements, c.features.shards),
+		filter:   element.NewFilter(below, opts.Predicate, c.form, c.features.shards),
 		revision: parsing.revision,
 	}
 	switch {
@@ -70,7 +68,7 @@ func (v *parsingVersioner) ParseResourceVersion(resourceVersion string) (revisio
 
 // limited reports that the storage answers the list while the cache is not ready: it has a
 // limit, and nothing has to be filtered.
-func (r *listRequest) limited() bool { return r.opts.Predicate.Limit > 0 && !r.filter.selects() }
+func (r *listRequest) limited() bool { return r.opts.Predicate.Limit > 0 && !r.filter.Selects() }
 
 // limit returns how many objects the list may have; zero is no limit. A list that takes
 // whatever the cache has gets all of it, as with upstream.
@@ -82,27 +80,11 @@ func (r *listRequest) limit() int {
 }
 
 // query returns what the list asks of a state.
-func (r *listRequest) query(x *indexes) *query.Query[*element] {
-	q := r.filter.query(x)
+func (r *listRequest) query(x *indexes) *query.Query[*element.Element] {
+	q := x.query(r.filter)
 	q.From, q.Limit, q.MayBeMore = r.from, r.limit(), true
 	if !r.opts.Recursive {
 		q.Key = r.below
-	}
-	return q
-}
-
-// query returns the query for what the filter lets pass.
-func (f *filter) query(x *indexes) *query.Query[*element] {
-	q := &query.Query[*element]{Prefix: x.prefix(f.prefix)}
-	if f.selects() {
-		q.Labels, q.Fields = f.predicate.Label, index.SelectExact(f.predicate.Field)
-		q.Selects = func(item watchcache.Item[*element]) bool { return f.matchesAttributes(item.Value) }
-	}
-	if f.sharded {
-		q.Accepts = func(item watchcache.Item[*element]) (bool, error) {
-			var object runtime.Object
-			return f.matchesShard(item.Value, &object)
-		}
 	}
 	return q
 }

@@ -157,7 +157,7 @@ func TestHistoryBytes(t *testing.T) {
 				config.NewFunc = func() runtime.Object { return test.create(0).DeepCopyObject() }
 				config.Decoded, config.HistoryBytes = ptr.To(!test.flat), bound
 			})
-			in := &intake{Cacher: c}
+			in := c.intake
 			before := heap()
 			for n := range test.writes {
 				obj := test.create(n)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
 // metrics are those of one Cacher. Where upstream's Cacher has a metric the name is the same.
@@ -19,11 +21,13 @@ type metrics struct {
 	end    func() // is called when the Cacher ends
 
 	// Resolved once: they are written with every event or list.
-	received, dispatched, parked, leftBehind func()
-	revision                                 prometheus.Gauge
-	given                                    prometheus.Counter
-	byIndex                                  sync.Map // name to *indexMetrics
+	received, dispatched, parked, expired prometheus.Counter
+	revision                              prometheus.Gauge
+	given                                 prometheus.Counter
+	byIndex                               sync.Map // name to *indexMetrics
 }
+
+var _ dispatch.Metrics = (*metrics)(nil)
 
 // indexMetrics are those of lists by one index.
 type indexMetrics struct{ lists, looked prometheus.Counter }
@@ -38,8 +42,8 @@ func newMetrics(config Config) (*metrics, error) {
 	resource := config.GroupResource
 	f.enter(resource)
 	m := &metrics{families: f, labels: labelsOf(resource), end: sync.OnceFunc(func() { f.leave(resource) })}
-	m.received, m.dispatched = m.events.With(m.labels).Inc, m.sent.With(m.labels).Inc
-	m.parked, m.leftBehind = m.parks.With(m.labels).Inc, m.behind.With(m.labels).Inc
+	m.received, m.dispatched = m.events.With(m.labels), m.sent.With(m.labels)
+	m.parked, m.expired = m.parks.With(m.labels), m.expiries.With(m.labels)
 	m.revision, m.given = m.newest.With(m.labels), m.families.given.With(m.labels)
 	return m, nil
 }
@@ -50,6 +54,15 @@ func (m *metrics) with(more prometheus.Labels) prometheus.Labels {
 	}
 	return more
 }
+
+// Dispatched implements dispatch.Metrics.
+func (m *metrics) Dispatched() { m.dispatched.Inc() }
+
+// Parked implements dispatch.Metrics.
+func (m *metrics) Parked() { m.parked.Inc() }
+
+// Expired implements dispatch.Metrics.
+func (m *metrics) Expired() { m.expired.Inc() }
 
 // reached notes the revision of the cache.
 func (m *metrics) reached(revision uint64) {

@@ -77,6 +77,12 @@ func (r *readiness) check() (generation int, err error) {
 // isReady reports whether the cache holds the state of the storage.
 func (r *readiness) isReady() bool { _, err := r.check(); return err == nil }
 
+// isIn reports whether the cache is ready and in a generation: it has not begun anew since then.
+func (r *readiness) isIn(generation int) bool {
+	now, err := r.check()
+	return err == nil && now == generation
+}
+
 func (r *readiness) errLocked() error {
 	switch {
 	case r.ready:

@@ -4,9 +4,11 @@
 package cacher
 
 import (
+	"sync/atomic"
+
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 
-	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
 // revisionGroup holds back the events of one revision until all of them are there.
@@ -19,54 +21,64 @@ import (
 // storage's report of its progress, which is asked for meanwhile. Upstream's Cacher writes them
 // one by one.
 //
-// A group belongs to the goroutine of the list-watch.
+// A group belongs to the goroutine of the list-watch, but for expires.
 type revisionGroup struct {
-	changes []watchcache.Change[*element, *sharing] // of one revision; empty if there is none
-	newest  uint64                                  // the revision of the event before
+	write    func(changes ...dispatch.Change) // writes all changes of a revision in one step
+	progress progressRequester
+	expires  atomic.Bool // several objects may be deleted at one revision
+
+	changes []dispatch.Change // of one revision; empty if none is held back
+	newest  uint64            // the revision of the event before
 }
 
-// take empties the group. released is called if it was not empty.
-func (g *revisionGroup) take(released func()) []watchcache.Change[*element, *sharing] {
-	changes := g.changes
-	if g.changes = nil; len(changes) > 0 {
-		released()
-	}
-	return changes
+// progressRequester has the storage report its progress as long as somebody needs that.
+type progressRequester interface {
+	Add()
+	Remove()
 }
 
 // apply writes a change, or holds it back until all of its revision are there.
-func (in *intake) apply(change watchcache.Change[*element, *sharing]) {
-	g, revision := &in.group, change.Item.Revision
-	if len(g.changes) > 0 && g.newest != revision {
-		in.writeGroup()
+func (g *revisionGroup) apply(change dispatch.Change) {
+	revision := change.Item.Revision
+	if g.open() && g.newest != revision {
+		g.flush()
 	}
 	if g.newest == revision {
-		in.expires.Store(true) // or somebody else writes several objects at once
+		g.expires.Store(true) // or somebody else writes several objects at once
 	}
 	g.newest = revision
 	switch {
-	case len(g.changes) > 0:
+	case g.open():
 		g.changes = append(g.changes, change)
-	case change.Deleted && in.expires.Load() && delegator.ConsistentReadSupported():
+	case change.Deleted && g.expires.Load() && delegator.ConsistentReadSupported():
 		g.changes = append(g.changes, change)
-		in.progress.Add()
+		g.progress.Add()
 	default:
-		in.write(change)
+		g.write(change)
 	}
 }
 
-// writeGroup writes what was held back.
-func (in *intake) writeGroup() {
-	if changes := in.group.take(in.progress.Remove); len(changes) > 0 {
-		in.write(changes...)
+// open reports that changes are held back.
+func (g *revisionGroup) open() bool { return len(g.changes) > 0 }
+
+// flush writes what was held back.
+func (g *revisionGroup) flush() {
+	if changes := g.take(); len(changes) > 0 {
+		g.write(changes...)
 	}
 }
 
-// write writes all changes of a revision in one step.
-func (in *intake) write(changes ...watchcache.Change[*element, *sharing]) {
-	in.engine.Apply(changes...)
-	for range changes {
-		in.metrics.received()
+// begin forgets what was held back: a new list has it.
+func (g *revisionGroup) begin() {
+	g.take()
+	g.newest = 0
+}
+
+// take empties the group.
+func (g *revisionGroup) take() []dispatch.Change {
+	changes := g.changes
+	if g.changes = nil; len(changes) > 0 {
+		g.progress.Remove()
 	}
-	in.metrics.reached(changes[0].Item.Revision)
+	return changes
 }

@@ -7,18 +7,18 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
 // progressing is an etcd that reports its progress.
@@ -35,13 +35,14 @@ func expiring(t *testing.T) (*Cacher, *intake) {
 	etcdfeature.DefaultFeatureSupportChecker.CheckClient(context.Background(), progressing{}, storage.RequestWatchProgress)
 	NewWithT(t).Eventually(delegator.ConsistentReadSupported).Should(BeTrue())
 	c := idle(t)
-	in := &intake{Cacher: c, abort: func(error) {}}
+	in := c.intake
+	in.begin(func(error) {})
 	for n := range 4 {
 		if err := in.Update(podAt(n+1, 101+n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.expires.Store(true)
+	in.group.expires.Store(true)
 	return c, in
 }
 
@@ -72,7 +73,7 @@ func TestDeletionsOfOneRevisionAreOneStep(t *testing.T) {
 			g.Expect(state.Len()).To(Equal(1))
 			position, ok := c.engine.Position(104)
 			g.Expect(ok).To(BeTrue())
-			events := make([]watchcache.Event[*element, *sharing], 8)
+			events := make([]watchcache.Event[*element.Element, *dispatch.Sharing], 8)
 			n, _, _ := c.engine.Events(position, events)
 			g.Expect(n).To(BeNumerically(">=", 3), "a watch from 104 gets all of 105")
 			for i := range 3 {
@@ -99,11 +100,11 @@ func TestAWriteAmongDeletionsIsInTheStep(t *testing.T) {
 func TestDeletionsOfOneObjectAreNotHeldBack(t *testing.T) {
 	g := NewWithT(t)
 	c, in := expiring(t)
-	c.expires.Store(false)
+	in.group.expires.Store(false)
 	g.Expect(in.Delete(podAt(1, 105))).To(Succeed())
 	g.Expect(c.engine.Revision()).To(BeEquivalentTo(105))
 	g.Expect(in.Delete(podAt(2, 105))).To(Succeed(), "so there are such revisions here")
-	g.Expect(c.expires.Load()).To(BeTrue())
+	g.Expect(in.group.expires.Load()).To(BeTrue())
 	g.Expect(c.engine.Snapshot().Len()).To(Equal(3), "the second one is held back")
 	g.Expect(in.Bookmark("105")).To(Succeed())
 	g.Expect(c.engine.Snapshot().Len()).To(Equal(2))
@@ -119,40 +120,4 @@ func TestAnInterruptedRevisionBeginsAnew(t *testing.T) {
 	g.Expect(in.rewatch()).To(MatchError(errRevisionInterrupted))
 	in.begin(func(error) {})
 	g.Expect(in.rewatch()).To(Succeed())
-}
-
-// TestNoBookmarkWithinARevision sends bookmarks between the events of a revision.
-func TestNoBookmarkWithinARevision(t *testing.T) {
-	g := NewWithT(t)
-	c, in := expiring(t)
-	d := c.dispatcher
-	for n := range 2 {
-		g.Expect(in.Delete(podAt(n+1, 105))).To(Succeed())
-	}
-	g.Expect(in.Bookmark("105")).To(Succeed())
-	position, _ := c.engine.Position(104)
-	d.position, d.revision = position, 104
-	generation, err := c.ready.check()
-	g.Expect(err).NotTo(HaveOccurred())
-	w := c.newWatcher(t.Context(), "/pods/", storage.ListOptions{Predicate: storage.SelectionPredicate{AllowWatchBookmarks: true}})
-	w.since = 105 // it hears of bookmarks alone
-	g.Expect(d.start(t.Context(), w, &beginning{position: position, revision: 104}, generation)).To(BeTrue())
-	d.parked.Wait()
-	w.since = 0
-	events := make([]watchcache.Event[*element, *sharing], 2)
-	n, _, ok := c.engine.Events(position, events)
-	g.Expect(ok && n == 2).To(BeTrue())
-	due := time.Now()
-	for i := range events {
-		d.dispatch(position+uint64(i), &events[i], i == 1)
-		due = due.Add(bookmarkFrequency + time.Second)
-		d.sendBookmarks(due)
-	}
-	w.Stop()
-	var got []watch.EventType
-	for event := range w.ResultChan() {
-		got = append(got, event.Type)
-	}
-	g.Expect(got[:len(got)-1]).NotTo(ContainElement(watch.Bookmark), "between the two")
-	g.Expect(got[len(got)-1]).To(Equal(watch.Bookmark))
 }

@@ -1,13 +1,11 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cacher
+package dispatch
 
 import (
 	"context"
-	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
@@ -20,39 +18,30 @@ import (
 // reads out of the history again, or out of the state that it began with. A reader that never
 // reads is ended when the history has passed the next event.
 
-// beginning is where a watch begins.
-type beginning struct {
-	state    *watchcache.Snapshot[*element] // to look at first; nil for none, and when it was let go
-	key      string                         // of the objects in it
-	opts     storage.ListOptions            // for these
-	position uint64                         // of the first event to look at
-	revision uint64                         // events up to it are not for the watcher
-}
-
 // run sends the initial state and then catches up.
-func (w *watcher) run(ctx context.Context, begin *beginning) {
-	if begin.state != nil && !(w.sendState(begin) && w.sendEndOfState(begin)) {
+func (w *watcher) run(ctx context.Context, begin *Beginning) {
+	if begin.State != nil && !(w.sendState(begin) && w.sendEndOfState(begin)) {
 		w.end()
 		return
 	}
 	utilflowcontrol.WatchInitialized(ctx)
-	w.catchUp(begin.position)
+	w.catchUp(begin.Position)
 }
 
 // sendState sends the objects of the state. It returns false if the watch has ended.
-func (w *watcher) sendState(begin *beginning) bool {
+func (w *watcher) sendState(begin *Beginning) bool {
 	from := ""
 	for {
 		waiting, key, ok := w.sendStateFrom(begin, from)
-		begin.state = nil // what is changed while the reader does not come back must not be held by it
+		begin.State = nil // what is changed while the reader does not come back must not be held by it
 		if waiting.Object == nil || !ok {
 			return ok
 		}
-		if !w.await(waiting, begin.position, nil) {
+		if !w.await(waiting, begin.Position, nil) {
 			return false
 		}
-		if begin.state, ok = w.dispatcher.cacher.engine.At(begin.revision); !ok {
-			w.leaveBehind(begin.position)
+		if begin.State, ok = w.dispatcher.config.Engine.At(begin.Revision); !ok {
+			w.expire(begin.Position)
 			return false
 		}
 		from = watchcache.After(key)
@@ -61,15 +50,15 @@ func (w *watcher) sendState(begin *beginning) bool {
 
 // sendStateFrom sends the objects of the state from a key on. An event for which the reader
 // lets the watcher wait for long is returned, with its key. ok is false if the watch has ended.
-func (w *watcher) sendStateFrom(begin *beginning, from string) (waiting watch.Event, key string, ok bool) {
+func (w *watcher) sendStateFrom(begin *Beginning, from string) (waiting watch.Event, key string, ok bool) {
 	patience := make(chan struct{}, 1)
-	for item := range w.dispatcher.cacher.initial(begin, from) {
-		seen, ok, err := w.see(&watchcache.Event[*element, *sharing]{Type: watchcache.Added, Item: item})
+	for item := range begin.Objects(begin.State, from) {
+		seen, ok, err := w.see(&event{Type: watchcache.Added, Item: item})
 		switch {
 		case err != nil:
-			w.fail(err, begin.position)
+			w.fail(err, begin.Position)
 			return watch.Event{}, "", false
-		case !ok || w.offer(seen) || w.await(seen, begin.position, patience):
+		case !ok || w.offer(seen) || w.await(seen, begin.Position, patience):
 		case w.hasEnded():
 			return watch.Event{}, "", false
 		default:
@@ -81,29 +70,29 @@ func (w *watcher) sendStateFrom(begin *beginning, from string) (waiting watch.Ev
 
 // sendEndOfState sends the bookmark behind the state, if the watch stands for a list. It returns
 // false if the watch has ended.
-func (w *watcher) sendEndOfState(begin *beginning) bool {
-	if !streamsList(begin.opts) {
+func (w *watcher) sendEndOfState(begin *Beginning) bool {
+	if !begin.StreamsList {
 		return true
 	}
-	bookmark, err := w.dispatcher.cacher.bookmark(begin.revision)
+	bookmark, err := w.dispatcher.bookmark(begin.Revision)
 	if err == nil {
 		err = storage.AnnotateInitialEventsEndBookmark(bookmark.Object)
 	}
 	if err != nil {
-		w.fail(err, begin.position)
+		w.fail(err, begin.Position)
 		return false
 	}
-	return w.offer(bookmark) || w.await(bookmark, begin.position, nil)
+	return w.offer(bookmark) || w.await(bookmark, begin.Position, nil)
 }
 
 // catchUp sends events from position on, and ends when the watcher follows or has ended.
 func (w *watcher) catchUp(position uint64) {
 	reached := w.since
-	events := make([]watchcache.Event[*element, *sharing], resultSize)
+	events := make([]event, resultSize)
 	for {
-		n, _, ok := w.dispatcher.cacher.engine.Events(position, events)
+		n, _, ok := w.dispatcher.config.Engine.Events(position, events)
 		if !ok {
-			w.leaveBehind(position)
+			w.expire(position)
 			w.end()
 			return
 		}
@@ -120,7 +109,7 @@ func (w *watcher) catchUp(position uint64) {
 // sendSome sends events, of which the first is at position, until it had to wait for its reader.
 // It returns the position that comes next and the highest revision up to there; ok is false if
 // the watch has ended.
-func (w *watcher) sendSome(events []watchcache.Event[*element, *sharing], position, reached uint64) (next, highest uint64, ok bool) {
+func (w *watcher) sendSome(events []event, position, reached uint64) (next, highest uint64, ok bool) {
 	defer clear(events)
 	for i := range events {
 		position, reached = position+1, max(reached, events[i].Item.Revision)
@@ -141,8 +130,8 @@ func (w *watcher) sendSome(events []watchcache.Event[*element, *sharing], positi
 }
 
 // see returns what the watcher sees of an event; ok is false if that is nothing.
-func (w *watcher) see(event *watchcache.Event[*element, *sharing]) (seen watch.Event, ok bool, err error) {
-	return w.dispatcher.cacher.occurrence(event).seenBy(w.filter)
+func (w *watcher) see(e *event) (seen watch.Event, ok bool, err error) {
+	return w.dispatcher.watchEvent(e).seenBy(w.filter)
 }
 
 // offer sends an event if there is room for it.
@@ -185,21 +174,12 @@ func (w *watcher) fail(err error, position uint64) {
 	w.Stop()
 }
 
-var errLeftBehind = apierrors.NewResourceExpired("the watcher was too slow: the events that come next are not kept any more")
-
-// leaveBehind tells the reader that the event at position is not kept any more.
-func (w *watcher) leaveBehind(position uint64) {
+// expire tells the reader that the event at position is not kept any more.
+func (w *watcher) expire(position uint64) {
 	w.dispatcher.mu.Lock()
-	w.leaveBehindLocked()
+	w.expireLocked()
 	w.dispatcher.mu.Unlock()
-	w.fail(errLeftBehind, position)
-}
-
-func (w *watcher) leaveBehindLocked() {
-	if !w.behind {
-		w.behind = true
-		w.dispatcher.cacher.metrics.leftBehind()
-	}
+	w.fail(errExpired, position)
 }
 
 // end closes the channel of a watch that has ended. One that was left behind while the channel
@@ -207,58 +187,10 @@ func (w *watcher) leaveBehindLocked() {
 // comes back.
 func (w *watcher) end() {
 	w.dispatcher.mu.Lock()
-	behind := w.behind
+	expired := w.expired
 	w.dispatcher.mu.Unlock()
-	if behind && !w.told {
-		w.offer(errorEvent(errLeftBehind))
+	if expired && !w.told {
+		w.offer(errorEvent(errExpired))
 	}
 	close(w.result)
-}
-
-// blockedWatchers are the watchers that wait for their readers.
-type blockedWatchers struct {
-	mu       sync.Mutex // guards what follows; comes after that of the dispatcher
-	watchers map[*watcher]blockedWatcher
-}
-
-type blockedWatcher struct {
-	position uint64        // of the event that the watcher needs next
-	patience chan struct{} // is written to when the watcher has waited for long; nil if it does not care
-	rounds   int           // how often it was found waiting
-}
-
-func (b *blockedWatchers) add(w *watcher, position uint64, patience chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.watchers == nil {
-		b.watchers = map[*watcher]blockedWatcher{}
-	}
-	b.watchers[w] = blockedWatcher{position: position, patience: patience}
-}
-
-func (b *blockedWatchers) remove(w *watcher) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.watchers, w)
-}
-
-// lookAtBlocked ends the watchers that wait for their readers though the history has passed the
-// event that they need next, and tells those that have waited since the round before.
-func (d *dispatcher) lookAtBlocked() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.blocked.mu.Lock()
-	defer d.blocked.mu.Unlock()
-	for w, b := range d.blocked.watchers {
-		if _, _, kept := d.cacher.engine.Events(b.position, nil); !kept && !w.stopped {
-			w.leaveBehindLocked()
-			w.stopLocked()
-			continue
-		}
-		if b.rounds++; b.rounds > 1 && b.patience != nil {
-			b.patience <- struct{}{} // there is room for one
-			b.patience = nil
-		}
-		d.blocked.watchers[w] = b
-	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cacher
+package dispatch
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 )
 
-func sharedPod(t *testing.T) (*example.Pod, *sharedObject) {
+func sharedPod(t *testing.T) (*example.Pod, *cachingObject) {
 	t.Helper()
 	pod := &example.Pod{
 		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
@@ -135,8 +135,8 @@ func TestSettersLeaveTheCacheAlone(t *testing.T) {
 	}
 }
 
-// TestKindOfSharedObject shows that the kind can be set without touching the cached object.
-func TestKindOfSharedObject(t *testing.T) {
+// TestKindOfCachingObject shows that the kind can be set without touching the cached object.
+func TestKindOfCachingObject(t *testing.T) {
 	g := NewWithT(t)
 	pod, shared := sharedPod(t)
 	other := schema.GroupVersionKind{Group: "g", Version: "v", Kind: "k"}
@@ -167,7 +167,7 @@ func TestObjectsAreTheCallersOwn(t *testing.T) {
 	before := pod.DeepCopy()
 	own := shared.GetObject().(*example.Pod)
 	own.Labels["a"], own.Name = "changed", "changed"
-	copied := shared.DeepCopyObject().(*sharedObject)
+	copied := shared.DeepCopyObject().(*cachingObject)
 	copied.SetName("changed")
 	copied.GetLabels()["a"] = "changed"
 	g.Expect(pod).To(Equal(before))
@@ -175,8 +175,8 @@ func TestObjectsAreTheCallersOwn(t *testing.T) {
 	g.Expect(shared.GetName()).To(Equal("one"))
 }
 
-// TestSharedObjectIsSafe has readers and writers at once, for the race detector.
-func TestSharedObjectIsSafe(t *testing.T) {
+// TestCachingObjectIsSafe has readers and writers at once, for the race detector.
+func TestCachingObjectIsSafe(t *testing.T) {
 	pod, shared := sharedPod(t)
 	before := pod.DeepCopy()
 	var all sync.WaitGroup

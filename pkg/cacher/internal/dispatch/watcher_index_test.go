@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cacher
+package dispatch
 
 import (
 	"testing"
@@ -9,19 +9,19 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestInterest shows that every watcher whom an event may concern is found exactly once.
-func TestInterest(t *testing.T) {
+// TestWatcherIndex shows that every watcher that an event may concern is found exactly once.
+func TestWatcherIndex(t *testing.T) {
 	watchers := map[string]*watcher{
 		"all":       {},
-		"namespace": {scope: scope{namespace: "a"}},
-		"name":      {scope: scope{name: "x"}},
-		"both":      {scope: scope{namespace: "a", name: "x"}},
-		"other":     {scope: scope{namespace: "b", name: "x"}},
-		"one":       {trigger: "one", triggered: true, scope: scope{namespace: "b"}},
-		"two":       {trigger: "two", triggered: true},
-		"empty":     {triggered: true},
+		"namespace": {address: address{scope: Scope{Namespace: "a"}}},
+		"name":      {address: address{scope: Scope{Name: "x"}}},
+		"both":      {address: address{scope: Scope{Namespace: "a", Name: "x"}}},
+		"other":     {address: address{scope: Scope{Namespace: "b", Name: "x"}}},
+		"one":       {address: address{trigger: "one", triggered: true, scope: Scope{Namespace: "b"}}},
+		"two":       {address: address{trigger: "two", triggered: true}},
+		"empty":     {address: address{triggered: true}},
 	}
-	i := newInterest()
+	i := newWatcherIndex()
 	for _, w := range watchers {
 		i.add(w)
 	}
@@ -42,7 +42,7 @@ func TestInterest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var found []string
-			i.each(test.namespace, test.name, test.triggers, func(w *watcher) {
+			i.each(Scope{test.namespace, test.name}, test.triggers, func(w *watcher) {
 				for name, other := range watchers {
 					if w == other {
 						found = append(found, name)
@@ -54,17 +54,17 @@ func TestInterest(t *testing.T) {
 	}
 }
 
-// TestInterestIsLeft lets watchers leave while they are walked.
-func TestInterestIsLeft(t *testing.T) {
+// TestWatcherIndexIsLeft lets watchers leave while they are walked.
+func TestWatcherIndexIsLeft(t *testing.T) {
 	g := NewWithT(t)
-	i, leaving := newInterest(), map[*watcher]bool{}
+	i, leaving := newWatcherIndex(), map[*watcher]bool{}
 	for n := range 10 {
-		w := &watcher{triggered: n%2 == 0, trigger: "one"}
+		w := &watcher{address: address{triggered: n%2 == 0, trigger: "one"}}
 		i.add(w)
 		leaving[w] = n%3 == 0
 	}
 	walk := func() (seen []*watcher) {
-		i.each("a", "x", []string{"one"}, func(w *watcher) {
+		i.each(Scope{"a", "x"}, []string{"one"}, func(w *watcher) {
 			seen = append(seen, w)
 			if leaving[w] {
 				i.remove(w)

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cacher
+package dispatch
 
 import (
 	"fmt"
@@ -14,44 +14,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
-	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/utils/ptr"
-
-	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// put writes a Pod and returns what tells whether it is still in memory.
-func (c *Cacher) put(t *testing.T, name string, revision int) weak.Pointer[example.Pod] {
-	t.Helper()
-	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, ResourceVersion: fmt.Sprint(revision)}}
-	if err := (&intake{Cacher: c}).Update(pod); err != nil {
-		t.Fatal(err)
-	}
-	return weak.Make(pod)
-}
-
 // open opens a watch of everything, which ends with the test.
-func (c *Cacher) open(t *testing.T, opts storage.ListOptions) (*watcher, *beginning) {
+func (s *stage) open(t *testing.T, begin *Beginning) *watcher {
 	t.Helper()
-	opts.Recursive, opts.Predicate.AllowWatchBookmarks = true, true
-	revision, err := c.config.Versioner.ParseResourceVersion(opts.ResourceVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, err := c.beginning(t.Context(), "/pods/", revision, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := c.newWatcher(t.Context(), "/pods/", opts)
-	w.since = begin.revision
-	generation, err := c.ready.check()
-	if err != nil || !c.dispatcher.start(t.Context(), w, begin, generation) {
-		t.Fatal("the cache is not ready:", err)
-	}
-	t.Cleanup(c.dispatcher.parked.Wait)
+	w := s.watch(t.Context(), t, begin)
+	t.Cleanup(s.parked.Wait)
 	t.Cleanup(w.Stop)
 	synctest.Wait()
-	return w, begin
+	return w
 }
 
 // alive counts the objects that are in memory.
@@ -71,32 +43,35 @@ func TestBlockedWatcherHoldsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		const kept = 40
-		c := idle(t, func(config *Config) { config.HistoryEvents = kept })
+		s := newStage(t, kept)
+		from := s.position
 		var objects []weak.Pointer[example.Pod]
 		for n := range kept {
-			objects = append(objects, c.put(t, "one", 101+n))
+			objects = append(objects, s.put(t, "one", 101+n))
 		}
-		w, _ := c.open(t, storage.ListOptions{ResourceVersion: "100"})
+		w := s.open(t, &Beginning{Position: from, Revision: 100})
 		for n := range kept {
-			c.put(t, "one", 101+kept+n)
+			s.put(t, "one", 101+kept+n)
 		}
 		g.Expect(alive(objects[:resultSize+1])).To(Equal(resultSize+1), "what is in the channel, and the next one")
 		// The oldest event that is kept has the last of them as the object before it.
 		g.Expect(alive(objects[resultSize+1 : kept-1])).To(BeZero())
-		c.dispatcher.lookAtBlocked()
+		s.checkBlocked()
 		synctest.Wait()
 		g.Expect(alive(objects[resultSize : kept-1])).To(BeZero())
 		goruntime.KeepAlive(w)
 	})
 }
 
-// begin fills a cache and opens a watch that begins with the state.
-func initial(t *testing.T, c *Cacher, there int) (w *watcher, begin *beginning, objects []weak.Pointer[example.Pod]) {
+// openInitial fills a cache and opens a watch that begins with the state and stands for a list.
+func (s *stage) openInitial(t *testing.T, there int) (w *watcher, begin *Beginning, objects []weak.Pointer[example.Pod]) {
+	t.Helper()
 	for n := range there {
-		objects = append(objects, c.put(t, fmt.Sprintf("pod-%03d", n), 101+n))
+		objects = append(objects, s.put(t, fmt.Sprintf("pod-%03d", n), 101+n))
 	}
-	w, begin = c.open(t, storage.ListOptions{ResourceVersion: "0", SendInitialEvents: ptr.To(true)})
-	return w, begin, objects
+	state := s.engine.Snapshot()
+	begin = &Beginning{State: state, Objects: walk, StreamsList: true, Position: state.Position(), Revision: state.Revision()}
+	return s.open(t, begin), begin, objects
 }
 
 // TestBlockedWatcherLetsGoOfItsInitialState blocks a watcher in the middle of its initial state:
@@ -106,18 +81,18 @@ func TestBlockedWatcherLetsGoOfItsInitialState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		const there = 100
-		c := idle(t)
-		w, begin, _ := initial(t, c, there)
-		state := weak.Make(begin.state)
+		s := newStage(t, 0)
+		w, begin, _ := s.openInitial(t, there)
+		state := weak.Make(begin.State)
 		for n := range there {
-			c.put(t, fmt.Sprintf("pod-%03d", n), 101+there+n)
+			s.put(t, fmt.Sprintf("pod-%03d", n), 101+there+n)
 		}
-		c.dispatcher.lookAtBlocked()
+		s.checkBlocked()
 		synctest.Wait()
-		g.Expect(alive([]weak.Pointer[watchcache.Snapshot[*element]]{state})).To(Equal(1), "it may be read at any moment")
-		c.dispatcher.lookAtBlocked()
+		g.Expect(alive([]weak.Pointer[Snapshot]{state})).To(Equal(1), "it may be read at any moment")
+		s.checkBlocked()
 		synctest.Wait()
-		g.Expect(alive([]weak.Pointer[watchcache.Snapshot[*element]]{state})).To(BeZero())
+		g.Expect(alive([]weak.Pointer[Snapshot]{state})).To(BeZero())
 		for n := range 2*there + 1 {
 			event := <-w.ResultChan()
 			m := event.Object.(metav1.Object)
@@ -142,12 +117,12 @@ func TestWatcherInItsInitialStateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		const there, kept = 100, 50
-		c := idle(t, func(config *Config) { config.HistoryEvents = kept })
-		w, _, objects := initial(t, c, there)
+		s := newStage(t, kept)
+		w, _, objects := s.openInitial(t, there)
 		for n := range there + kept {
-			c.put(t, fmt.Sprintf("pod-%03d", n%there), 101+there+n)
+			s.put(t, fmt.Sprintf("pod-%03d", n%there), 101+there+n)
 		}
-		c.dispatcher.lookAtBlocked()
+		s.checkBlocked()
 		synctest.Wait()
 		g.Expect(alive(objects)).To(Equal(resultSize))
 		events := 0

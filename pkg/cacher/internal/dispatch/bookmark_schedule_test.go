@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cacher
+package dispatch
 
 import (
 	"testing"
@@ -13,23 +13,23 @@ import (
 // dueAfter returns the seconds after which a watcher is due, again and again, when somebody
 // looks once a second.
 func dueAfter(deadline, until time.Duration) (due []int) {
-	var table timetable
+	var schedule bookmarkSchedule
 	begin := time.Unix(1000, 700_000_000)
 	w := &watcher{}
 	if deadline > 0 {
-		w.deadline = begin.Add(deadline)
+		w.bookmark.deadline = begin.Add(deadline)
 	}
-	table.add(w, begin)
+	schedule.add(w, begin)
 	for after := time.Second; after <= until; after += time.Second {
-		for _, w := range table.due(begin.Add(after)) {
+		for _, w := range schedule.due(begin.Add(after)) {
 			due = append(due, int(after/time.Second))
-			table.add(w, begin.Add(after))
+			schedule.add(w, begin.Add(after))
 		}
 	}
 	return due
 }
 
-func TestTimetable(t *testing.T) {
+func TestBookmarkSchedule(t *testing.T) {
 	for name, test := range map[string]struct {
 		deadline time.Duration
 		due      []int
@@ -47,19 +47,19 @@ func TestTimetable(t *testing.T) {
 	}
 }
 
-// TestTimetableCatchesUp looks for the first time after an hour.
-func TestTimetableCatchesUp(t *testing.T) {
+// TestBookmarkScheduleCatchesUp looks for the first time after an hour.
+func TestBookmarkScheduleCatchesUp(t *testing.T) {
 	g := NewWithT(t)
-	var table timetable
+	var schedule bookmarkSchedule
 	begin := time.Unix(1000, 0)
-	g.Expect(table.due(begin)).To(BeEmpty())
+	g.Expect(schedule.due(begin)).To(BeEmpty())
 	one, two := &watcher{}, &watcher{}
-	table.add(one, begin)
-	table.add(two, begin.Add(10*time.Second))
-	g.Expect(table.due(begin.Add(time.Hour))).To(HaveExactElements(one, two))
-	g.Expect(table.due(begin.Add(time.Hour))).To(BeEmpty())
-	table.add(one, begin.Add(time.Hour))
-	g.Expect(table.due(begin.Add(time.Hour + 59*time.Second))).To(BeEmpty())
-	g.Expect(table.due(begin.Add(time.Hour + 60*time.Second))).To(HaveExactElements(one))
-	g.Expect(table.slots).To(BeEmpty(), "it keeps nothing that is past")
+	schedule.add(one, begin)
+	schedule.add(two, begin.Add(10*time.Second))
+	g.Expect(schedule.due(begin.Add(time.Hour))).To(HaveExactElements(one, two))
+	g.Expect(schedule.due(begin.Add(time.Hour))).To(BeEmpty())
+	schedule.add(one, begin.Add(time.Hour))
+	g.Expect(schedule.due(begin.Add(time.Hour + 59*time.Second))).To(BeEmpty())
+	g.Expect(schedule.due(begin.Add(time.Hour + 60*time.Second))).To(HaveExactElements(one))
+	g.Expect(schedule.slots).To(BeEmpty(), "it keeps nothing that is past")
 }

@@ -1,0 +1,58 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import "time"
+
+const (
+	// BookmarkFrequency is the time after which a watcher gets a bookmark, at the latest.
+	BookmarkFrequency = time.Minute
+	// beforeDeadline is the time before its end at which a watcher gets its last bookmark.
+	beforeDeadline = 2 * time.Second
+)
+
+// bookmarkPlan is what the schedule needs to know of a watcher.
+type bookmarkPlan struct {
+	wanted   bool
+	deadline time.Time // of the watcher; zero for none
+	last     bool      // the bookmark before the deadline is in the schedule, or was
+}
+
+// bookmarkSchedule says when watchers get their next bookmark. Times are rounded to seconds. It
+// keeps watchers that have ended until their time comes.
+type bookmarkSchedule struct {
+	begin  time.Time
+	passed int64 // seconds since begin that were looked at
+	slots  map[int64][]*watcher
+}
+
+// add enters w for its next bookmark after now, unless its deadline is too near, or it had the
+// last one.
+func (s *bookmarkSchedule) add(w *watcher, now time.Time) {
+	plan, next := &w.bookmark, now.Add(BookmarkFrequency)
+	if last := plan.deadline.Add(-beforeDeadline); !plan.deadline.IsZero() && last.Before(next) {
+		if last.Before(now) || plan.last {
+			return
+		}
+		next, plan.last = last, true
+	}
+	if s.slots == nil {
+		s.begin, s.slots = now, map[int64][]*watcher{}
+	}
+	second := max(s.passed+1, int64(next.Sub(s.begin)/time.Second))
+	s.slots[second] = append(s.slots[second], w)
+}
+
+// due returns the watchers whose time has come, and takes them out of the schedule.
+func (s *bookmarkSchedule) due(now time.Time) (watchers []*watcher) {
+	if s.slots == nil {
+		return nil
+	}
+	for until := int64(now.Sub(s.begin) / time.Second); s.passed < until; {
+		s.passed++
+		watchers = append(watchers, s.slots[s.passed]...)
+		delete(s.slots, s.passed)
+	}
+	return watchers
+}

@@ -1,0 +1,93 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestBookmarkWhileEventsAreDispatched sends a bookmark between two events of a batch: it must
+// not be of an older revision than the first of them.
+func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
+	g := NewWithT(t)
+	s := newStage(t, 0)
+	w := s.watch(t.Context(), t, &Beginning{Position: s.position, Revision: 100})
+	s.parked.Wait() // it follows
+	s.put(t, "one", 101)
+	s.put(t, "one", 102)
+	position := s.position
+	events := s.next(t, position, 2)
+	s.dispatch(position, &events[0], true)
+	s.sendBookmarks(time.Now().Add(BookmarkFrequency + time.Second))
+	s.dispatch(position+1, &events[1], true)
+	w.Stop()
+	var got []string
+	for event := range w.ResultChan() {
+		m := event.Object.(metav1.Object)
+		got = append(got, fmt.Sprint(event.Type, " ", m.GetResourceVersion()))
+	}
+	g.Expect(got).To(HaveExactElements(
+		fmt.Sprint(watch.Added, " 101"), fmt.Sprint(watch.Bookmark, " 101"), fmt.Sprint(watch.Modified, " 102")))
+}
+
+// TestWatcherAheadOfTheDispatcher lets a watcher read events before they are dispatched: it must
+// not get them again.
+func TestWatcherAheadOfTheDispatcher(t *testing.T) {
+	g := NewWithT(t)
+	s := newStage(t, 0)
+	position := s.position
+	s.put(t, "one", 101)
+	s.put(t, "one", 102)
+	w := s.watch(t.Context(), t, &Beginning{Position: position, Revision: 100})
+	s.parked.Wait() // it has read both, and follows
+	s.sendBookmarks(time.Now().Add(BookmarkFrequency + time.Second))
+	s.put(t, "one", 103)
+	events := s.next(t, position, 3)
+	for i := range events {
+		s.dispatch(position+uint64(i), &events[i], true)
+	}
+	w.Stop()
+	var got []string
+	for event := range w.ResultChan() {
+		got = append(got, fmt.Sprint(event.Type, " ", event.Object.(metav1.Object).GetResourceVersion()))
+	}
+	g.Expect(got).To(HaveExactElements(
+		fmt.Sprint(watch.Added, " 101"), fmt.Sprint(watch.Modified, " 102"), fmt.Sprint(watch.Modified, " 103")),
+		"and no bookmark while the dispatcher is behind")
+}
+
+// TestNoBookmarkWithinARevision sends bookmarks between the events of a revision.
+func TestNoBookmarkWithinARevision(t *testing.T) {
+	g := NewWithT(t)
+	s := newStage(t, 0)
+	for n := range 4 {
+		s.put(t, fmt.Sprint("pod", n+1), 101+n)
+	}
+	s.Reset()
+	position := s.position
+	s.engine.Apply(deletion("pod1", 105), deletion("pod2", 105))
+	w := s.watch(t.Context(), t, &Beginning{Position: position, Revision: 105}) // it hears of bookmarks alone
+	s.parked.Wait()
+	w.since = 0
+	events := s.next(t, position, 2)
+	due := time.Now()
+	for i := range events {
+		s.dispatch(position+uint64(i), &events[i], i == 1)
+		due = due.Add(BookmarkFrequency + time.Second)
+		s.sendBookmarks(due)
+	}
+	w.Stop()
+	var got []watch.EventType
+	for event := range w.ResultChan() {
+		got = append(got, event.Type)
+	}
+	g.Expect(got[:len(got)-1]).NotTo(ContainElement(watch.Bookmark), "between the two")
+	g.Expect(got[len(got)-1]).To(Equal(watch.Bookmark))
+}

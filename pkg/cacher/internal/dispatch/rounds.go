@@ -1,0 +1,88 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// roundEvery is the time between two rounds, in which the dispatcher looks for bookmarks that
+// are due and for readers that do not read.
+const roundEvery = time.Second
+
+// RunRounds looks after the watchers once a second until ctx ends: it sends the bookmarks that
+// are due, and ends watchers that the history has passed.
+func (d *Dispatcher) RunRounds(ctx context.Context) {
+	ticker := d.config.Clock.NewTicker(roundEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C():
+			d.sendBookmarks(d.config.Clock.Now())
+			d.checkBlocked()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendBookmarks sends the bookmarks that are due. A parked watcher gets none: it has events to
+// read.
+func (d *Dispatcher) sendBookmarks(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.within { // in the next round
+		return
+	}
+	var bookmark *watch.Event
+	for _, w := range d.bookmarks.due(now) {
+		if w.state == ended {
+			continue
+		}
+		d.bookmarks.add(w, now)
+		if w.state != following || d.revision < w.reached || d.revision <= w.since { // it knows, or has more to read
+			continue
+		}
+		if bookmark == nil {
+			made, err := d.bookmark(d.revision)
+			if err != nil {
+				d.config.Logger.Error(err, "Cannot make a bookmark")
+				continue
+			}
+			bookmark = &made
+		}
+		w.offerBookmarkLocked(*bookmark)
+	}
+}
+
+// bookmark returns the event that says that everything up to revision was sent.
+func (d *Dispatcher) bookmark(revision uint64) (watch.Event, error) {
+	obj := d.config.NewObject()
+	err := d.config.Versioner.UpdateObject(obj, revision)
+	return watch.Event{Type: watch.Bookmark, Object: obj}, err
+}
+
+// checkBlocked ends the watchers that wait for their readers though the history has passed the
+// event that they need next, and tells those that have waited since the round before.
+func (d *Dispatcher) checkBlocked() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.blocked.mu.Lock()
+	defer d.blocked.mu.Unlock()
+	for w, b := range d.blocked.watchers {
+		if _, _, kept := d.config.Engine.Events(b.position, nil); !kept && w.state != ended {
+			w.expireLocked()
+			w.stopLocked()
+			continue
+		}
+		if b.rounds++; b.rounds > 1 && b.patience != nil {
+			b.patience <- struct{}{} // there is room for one
+			b.patience = nil
+		}
+		d.blocked.watchers[w] = b
+	}
+}

@@ -1,0 +1,206 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"context"
+	"iter"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
+)
+
+// Watch is what is asked of a dispatcher: which events, from where on.
+type Watch struct {
+	// Filter wants the objects that the watch is about.
+	Filter *element.Filter
+	// Scope is what the filter is known to want at most.
+	Scope Scope
+	// Begin is where the watch begins.
+	Begin *Beginning
+	// Generation is that of the cache in which Begin was found.
+	Generation int
+}
+
+// Beginning is where a watch begins. It belongs to the watcher.
+type Beginning struct {
+	// State is what the watcher looks at first; nil if it is sent events alone. The watcher
+	// lets it go when its reader does not read, and takes it from the history again.
+	State *Snapshot
+	// Objects walks the objects of a state, from a key on, among which are all that the filter
+	// wants.
+	Objects func(state *Snapshot, from string) iter.Seq[Item]
+	// StreamsList says that the watch stands for a list: a bookmark says where the state ends.
+	StreamsList bool
+	// Position is that of the first event to look at.
+	Position uint64
+	// Revision is that of the state. Events up to it are not for the watcher.
+	Revision uint64
+}
+
+// watcher is one watch. It begins parked: a goroutine of its own sends the initial state and
+// the events since then. When it has caught up it follows: the dispatcher puts events into
+// its channel, until that is full, which parks it again.
+type watcher struct {
+	dispatcher *Dispatcher
+	filter     *element.Filter
+
+	result chan watch.Event
+	done   chan struct{} // closed when it is to end
+	since  uint64        // events up to this revision are not for it
+	forget func() bool   // stops to watch the context of the request
+	told   bool          // why it ended; the goroutine of a parked watcher has it
+
+	// Guarded by the lock of the dispatcher.
+	address  address
+	bookmark bookmarkPlan
+	state    watcherState
+	expired  bool // the events that come next are not kept any more
+	handover      // where it began to follow
+}
+
+// watcherState says who sends to the reader of a watcher.
+type watcherState int8
+
+const (
+	parked    watcherState = iota // its own goroutine does
+	following                     // the dispatcher does
+	ended                         // nobody does any more
+)
+
+// handover is where a watcher began to follow.
+type handover struct {
+	from    uint64 // events before this position were sent
+	reached uint64 // the highest revision that was sent then
+}
+
+var _ watch.Interface = (*watcher)(nil)
+
+// resultSize lets a watcher that is scheduled late keep what comes meanwhile.
+const resultSize = 16
+
+// Start takes a watcher in and begins to send. It ends with ctx, by its Stop, by TerminateAll and
+// when the history has passed it. ok is false if the cache is not in the generation of the watch
+// any more.
+func (d *Dispatcher) Start(ctx context.Context, asked Watch) (started watch.Interface, ok bool) {
+	w := d.newWatcher(ctx, asked)
+	return w, d.start(ctx, w, asked)
+}
+
+func (d *Dispatcher) newWatcher(ctx context.Context, asked Watch) *watcher {
+	p := &asked.Filter.Predicate
+	w := &watcher{
+		dispatcher: d,
+		filter:     asked.Filter,
+		result:     make(chan watch.Event, resultSize),
+		done:       make(chan struct{}),
+		since:      asked.Begin.Revision,
+		address:    address{scope: asked.Scope},
+		bookmark:   bookmarkPlan{wanted: p.AllowWatchBookmarks},
+	}
+	w.bookmark.deadline, _ = ctx.Deadline()
+	if d.trigger != nil && p.Field != nil {
+		for _, field := range p.IndexFields {
+			if value, ok := p.Field.RequiresExactMatch(field); ok && field == d.trigger.field {
+				w.address.trigger, w.address.triggered = value, true
+			}
+		}
+	}
+	return w
+}
+
+func (d *Dispatcher) start(ctx context.Context, w *watcher, asked Watch) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped || !d.config.Admit(asked.Generation) {
+		return false
+	}
+	d.watchers[w] = struct{}{}
+	if w.bookmark.wanted {
+		d.bookmarks.add(w, d.config.Clock.Now())
+	}
+	w.forget = context.AfterFunc(ctx, w.Stop)
+	d.parked.Go(func() { w.run(ctx, asked.Begin) })
+	return true
+}
+
+// ResultChan implements watch.Interface. It is closed when the watch has ended.
+func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
+
+// Stop implements watch.Interface.
+func (w *watcher) Stop() {
+	w.dispatcher.mu.Lock()
+	defer w.dispatcher.mu.Unlock()
+	w.stopLocked()
+}
+
+// stopLocked ends the watch. The channel is closed by whoever sends into it: by the watcher's
+// own goroutine if it is parked.
+func (w *watcher) stopLocked() {
+	if w.state == ended {
+		return
+	}
+	follows := w.state == following
+	if follows {
+		w.leaveLocked()
+	}
+	w.state = ended
+	close(w.done)
+	w.forget()
+	delete(w.dispatcher.watchers, w)
+	if follows {
+		close(w.result)
+	}
+}
+
+// leaveLocked lets the dispatcher give it no more events.
+func (w *watcher) leaveLocked() {
+	w.state = parked
+	w.dispatcher.following.remove(w)
+}
+
+// offerLocked gives an event to a watcher that follows. If it cannot take it, it is parked.
+func (w *watcher) offerLocked(shared *watchEvent, position uint64) {
+	if shared.revision() <= w.since {
+		return
+	}
+	event, ok, err := shared.seenBy(w.filter)
+	switch {
+	case err != nil:
+		w.parkLocked(position) // to be told: that may take time
+		return
+	case !ok:
+		return
+	}
+	select {
+	case w.result <- event:
+	default:
+		w.parkLocked(position)
+	}
+}
+
+// offerBookmarkLocked gives a bookmark to a watcher that follows, if it can take it at once.
+func (w *watcher) offerBookmarkLocked(bookmark watch.Event) {
+	bookmark.Object = bookmark.Object.DeepCopyObject()
+	select {
+	case w.result <- bookmark:
+	default:
+	}
+}
+
+// parkLocked lets the watcher read the history from position on.
+func (w *watcher) parkLocked(position uint64) {
+	w.leaveLocked()
+	w.dispatcher.config.Metrics.Parked()
+	w.dispatcher.parked.Go(func() { w.catchUp(position) })
+}
+
+// expireLocked notes that the history has passed the watcher.
+func (w *watcher) expireLocked() {
+	if !w.expired {
+		w.expired = true
+		w.dispatcher.config.Metrics.Expired()
+	}
+}
