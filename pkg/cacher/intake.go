@@ -24,9 +24,10 @@ type intake struct {
 	metrics *metrics
 	synced  func(revision uint64) // is called when a list has become the state
 
-	abort context.CancelCauseFunc // ends the list-watch
-	lost  error                   // why an event of this list-watch could not be kept
-	group revisionGroup
+	abort  context.CancelCauseFunc // ends the list-watch
+	lost   error                   // why an event of this list-watch could not be kept
+	group  revisionGroup
+	writes int // since the dictionary of flat objects was looked at
 }
 
 var (
@@ -128,6 +129,23 @@ func (in *intake) write(changes ...dispatch.Change) {
 	in.engine.Apply(changes...)
 	in.metrics.received.Add(float64(len(changes)))
 	in.metrics.reached(changes[0].Item.Revision)
+	in.renew(len(changes))
+}
+
+// renewCheck is how many writes there are between two looks at what flat objects have in common.
+const renewCheck = 1000
+
+// renew moves the objects to a new dictionary when most of the old one serves objects that are
+// gone. The values of events stay in the old one, which goes with the last of them.
+func (in *intake) renew(writes int) {
+	if in.writes += writes; in.writes < renewCheck {
+		return
+	}
+	in.writes = 0
+	if in.form.Stale(in.engine.Len()) {
+		move := in.form.Renew()
+		in.engine.Rewrite(func(i dispatch.Item) *element.Element { return move(i.Value) })
+	}
 }
 
 // Replace implements ReflectorStore.
@@ -150,6 +168,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 	}
 	in.engine.Replace(items, revision)
 	in.synced(revision)
+	in.renew(renewCheck) // a list may have changed everything
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"unsafe"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -36,15 +37,31 @@ func (f *Form) Keep(obj runtime.Object) (*Element, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &Element{kept: f.objects.Keep(obj), fields: newFieldValues(fieldSet)}
-	if made.kept.IsFlat() {
+	return newElement(f.objects.Keep(obj), labelSet, newFieldValues(fieldSet)), nil
+}
+
+func newElement(kept object.Object, labelSet labels.Set, values fieldValues) *Element {
+	made := &Element{kept: kept, fields: values}
+	if kept.IsFlat() {
 		// The values of fields are what is left of the decoded object.
-		made.bytes = made.fields.textBytes()
+		made.bytes = values.textBytes()
 	} else {
 		made.labels = labelSet
 	}
-	made.bytes += made.kept.Bytes() + int(unsafe.Sizeof(*made)) + cap(made.fields.pairs)*int(unsafe.Sizeof(fieldValue{}))
-	return made, nil
+	made.bytes += kept.Bytes() + int(unsafe.Sizeof(*made)) + cap(values.pairs)*int(unsafe.Sizeof(fieldValue{}))
+	return made
+}
+
+// Stale reports that most of what flat elements have in common serves elements that are gone,
+// so that Renew pays. live is how many elements are kept.
+func (f *Form) Stale(live int) bool { return f.objects.Stale(live) }
+
+// Renew begins anew with what flat elements have in common, and returns a function that moves an
+// element there. Elements that are not moved stay readable, and hold the old. Renew must not be
+// called by two goroutines at once.
+func (f *Form) Renew() (move func(*Element) *Element) {
+	moveObject := f.objects.Renew()
+	return func(e *Element) *Element { return newElement(moveObject(e.kept), e.labels, e.fields) }
 }
 
 // Object returns the object of an element. It must not be changed: it may be the one that is
