@@ -207,7 +207,7 @@ func (c *Cacher) GuaranteedUpdate(
 	return c.config.Storage.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, tryUpdate, c.suggestion(key))
 }
 
-// suggestion returns the cached object as the caller's own, nil if there is none.
+// suggestion returns a copy of the cached object; nil if there is none.
 func (c *Cacher) suggestion(key string) runtime.Object {
 	item, ok := c.engine.Get(key)
 	if !ok {

@@ -20,10 +20,11 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
-// Config says what a [Cacher] caches. The fields of the first group have the names and
-// meanings of upstream's k8s.io/apiserver/pkg/storage/cacher.Config.
+// Config says what a [Cacher] caches. All fields but Options have the names and meanings of
+// upstream's k8s.io/apiserver/pkg/storage/cacher.Config, which is why there are more than twelve.
 type Config struct {
-	// Storage is what the Cacher stands in front of; it stays the caller's to close.
+	// Storage is the storage that the Cacher stands in front of. The caller closes it, after
+	// Stop.
 	Storage storage.Interface
 	// Versioner reads and writes resource versions. The zero value means
 	// storage.APIObjectVersioner.
@@ -32,21 +33,24 @@ type Config struct {
 	GroupResource schema.GroupResource
 	// ResourcePrefix begins the keys of all objects, e.g. "/pods/".
 	ResourcePrefix string
-	// KeyFunc returns the key of an object, GetAttrsFunc its labels and selectable fields.
+	// KeyFunc returns the key of an object. GetAttrsFunc returns its labels and selectable
+	// fields.
 	KeyFunc      func(runtime.Object) (string, error)
 	GetAttrsFunc storage.AttrFunc
-	// IndexerFuncs has at most one trigger: a field by whose value watchers are found.
+	// IndexerFuncs has at most one entry, the trigger: a field by whose value watchers are
+	// found.
 	IndexerFuncs storage.IndexerFuncs
-	// Indexers name the fields and labels that lists are answered by from the start, by
-	// the names of storage.FieldIndex and storage.LabelIndex. Of others that lists ask
-	// for indexes are made when that pays.
+	// Indexers name the fields and labels that have an index from the start, by the names of
+	// storage.FieldIndex and storage.LabelIndex. Their functions are not called. Other indexes
+	// are made when lists ask for them and they pay.
 	Indexers *toolscache.Indexers
 	// NewFunc and NewListFunc make an empty object and an empty list of them.
 	NewFunc     func() runtime.Object
 	NewListFunc func() runtime.Object
-	// Codec is that of the storage; it must know the type of NewFunc.
+	// Codec is the codec of the storage. It must know the type of NewFunc. CheckConsistency
+	// compares what objects contain with it; without one, their metadata alone.
 	Codec runtime.Codec
-	// EventsHistoryWindow is for how long events are kept at least. The zero value means
+	// EventsHistoryWindow is the time for which events are kept at least. The zero value means
 	// DefaultEventsHistoryWindow, less is refused.
 	EventsHistoryWindow time.Duration
 	// Clock is the system's if it is nil.
@@ -69,24 +73,24 @@ type Options struct {
 	// more. The zero values mean DefaultHistoryEvents and DefaultHistoryBytes.
 	HistoryEvents int
 	HistoryBytes  int
-	// ConsistencyInterval is how often the objects of the cache are compared, by digests, with
-	// those of the storage; zero is never. CheckConsistency does it on request.
+	// ConsistencyInterval is the time between two comparisons of the objects in the cache with
+	// those in the storage, by digests; zero means none. CheckConsistency compares on request.
 	ConsistencyInterval time.Duration
 	// OnInconsistency is called when they differ; nil logs an error. Lists are answered
 	// by the storage then until they agree again.
 	OnInconsistency func(error)
-	// Registerer is where the metrics are registered; nil is nowhere.
+	// Registerer registers the metrics, maybe of several Cachers; nil registers none.
 	Registerer prometheus.Registerer
 	// Logger is silent if it is the zero value.
 	Logger logr.Logger
 }
 
-// DefaultEventsHistoryWindow is upstream's: the time between two bookmarks and some more, so
-// that a watcher which resumes from its last bookmark finds the events since then.
+// DefaultEventsHistoryWindow is 75 seconds, as upstream's: the time between two bookmarks and
+// some more, so that a watcher which resumes from its last bookmark finds the events since then.
 const DefaultEventsHistoryWindow = dispatch.BookmarkFrequency + 15*time.Second
 
 const (
-	// DefaultHistoryEvents is upstream's upper bound.
+	// DefaultHistoryEvents is the upper bound of upstream's Cacher.
 	DefaultHistoryEvents = 100 * 1024
 	// DefaultHistoryBytes lets the history of one resource take as much memory as some
 	// ten thousand Pods that are kept decoded.

@@ -56,7 +56,7 @@ func newFamilies() *families {
 		looked:   counter("apiserver_cache_list_fetched_objects_total", "Objects looked at for LIST requests.", "index"),
 		given:    counter("apiserver_cache_list_returned_objects_total", "Objects returned for LIST requests."),
 		parks:    counter("tarn_cacher_watchers_parked_total", "How often a watcher could not take an event at once and was left to read the history by itself."),
-		expiries: counter("apiserver_terminated_watchers_total", "Watchers that the history left behind."),
+		expiries: counter("apiserver_terminated_watchers_total", "Watchers that the history has passed."),
 		checks:   counter("apiserver_storage_consistency_checks_total", "Comparisons of the cache with the storage.", "status"),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_watch_cache_read_wait_seconds", Help: "Time spent waiting for the watch cache to become fresh.",

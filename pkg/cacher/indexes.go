@@ -22,7 +22,7 @@ import (
 type indexes struct {
 	planner *query.Planner[*element.Element]
 	all     string // the prefix of all keys
-	// configured are the names by which the configuration calls those of it.
+	// configured maps the name of an index of the configuration to the one that is used there.
 	configured map[string]string
 }
 
@@ -76,8 +76,8 @@ func (x *indexes) prefix(key string) string {
 	return key
 }
 
-// nameOf returns what metrics call an index: by the name of the configuration, otherwise by
-// its kind, because clients choose what they select by, and could make ever more names.
+// nameOf returns the name of an index in metrics: its name in the configuration, or its kind,
+// "label" or "field". Other names are chosen by clients, which could make ever more of them.
 func (x *indexes) nameOf(name string) string {
 	if configured, ok := x.configured[name]; ok {
 		return configured

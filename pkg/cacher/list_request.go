@@ -18,8 +18,8 @@ type listRequest struct {
 	below  string // the key of the one object, or what begins the keys of all
 	filter *element.Filter
 
-	// revision is the one of the state, or the oldest that is new enough. Before a consistent
-	// list has asked the storage it is zero, as it is if any state will do.
+	// revision is that of the state to read, or the lowest that is new enough. It is zero if
+	// any state will do, and until a consistent list has asked the storage.
 	revision   uint64
 	exact      bool   // the state must be that of revision
 	consistent bool   // the state must be no older than the request

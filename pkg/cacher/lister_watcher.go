@@ -31,9 +31,9 @@ var _ toolscache.ListerWatcherWithContext = (*listerWatcher)(nil)
 // ListWithContext implements ListerWatcherWithContext.
 func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list := l.newList()
-	version := "" // of lists, the newest; a Reflector would be content with any
+	version := "" // the newest list, though a Reflector would take any
 	if options.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
-		version = options.ResourceVersion // of who compares what a Reflector was sent
+		version = options.ResourceVersion // client-go's detector compares this list with what a watch has sent
 	}
 	err := l.storage.GetList(ctx, l.prefix, storage.ListOptions{
 		ResourceVersion:      version,

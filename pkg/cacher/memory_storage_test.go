@@ -26,7 +26,8 @@ import (
 
 // memoryStorage is a storage of Pods in memory that never forgets: what was at any revision
 // can be looked up, and so it is the model that a Cacher is compared with. Its lists and
-// watches can be made to fail, and to wait.
+// watches can be made to fail, and to wait: beyond twelve fields, each is for one such fault or
+// counts what was asked.
 type memoryStorage struct {
 	storage.Interface // nil: what is not implemented is not called
 	versioner         storage.APIObjectVersioner

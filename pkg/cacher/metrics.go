@@ -14,11 +14,11 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
-// metrics are those of one Cacher. Where upstream's Cacher has a metric the name is the same.
+// metrics are the metrics of one Cacher. Those that upstream's Cacher has too have its names.
 type metrics struct {
 	*families
 	labels prometheus.Labels
-	end    func() // is called when the Cacher ends
+	end    func() // must be called when the Cacher ends; drops the series if they are the last of the resource
 
 	// Resolved once: they are written with every event or list.
 	received, dispatched, parked, expired prometheus.Counter

@@ -33,7 +33,7 @@ func (w *watcher) sendState(begin *Beginning) bool {
 	from := ""
 	for {
 		waiting, key, ok := w.sendStateFrom(begin, from)
-		begin.State = nil // what is changed while the reader does not come back must not be held by it
+		begin.State = nil // it would hold the old versions of what is changed until the reader comes back
 		if waiting.Object == nil || !ok {
 			return ok
 		}
@@ -145,7 +145,7 @@ func (w *watcher) offer(event watch.Event) bool {
 }
 
 // await sends an event when there is room for it. It returns false if the watch has ended,
-// maybe because the history has passed position, or if there was something in patience first.
+// maybe because the history has passed position, or if something came from patience first.
 func (w *watcher) await(event watch.Event, position uint64, patience chan struct{}) bool {
 	w.dispatcher.blocked.add(w, position, patience)
 	defer w.dispatcher.blocked.remove(w)
@@ -182,9 +182,8 @@ func (w *watcher) expire(position uint64) {
 	w.fail(errExpired, position)
 }
 
-// end closes the channel of a watch that has ended. One that was left behind while the channel
-// was full cannot be told so, and finds it closed behind what is in it; it is told 410 when it
-// comes back.
+// end closes the channel of a watch that has ended. A reader whose watcher expired while the
+// channel was full finds it closed behind what is in it, and is told 410 when it comes back.
 func (w *watcher) end() {
 	w.dispatcher.mu.Lock()
 	expired := w.expired

@@ -16,8 +16,8 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
-// watchEvent is an event on its way to watchers, who share what is made for them. It belongs
-// to one goroutine.
+// watchEvent is an event of the engine on its way to watchers, which share the objects that are
+// made for it. It belongs to one goroutine.
 type watchEvent struct {
 	form      *element.Form
 	versioner storage.Versioner
@@ -27,19 +27,19 @@ type watchEvent struct {
 	written, gone *cachingObject // made for the first watcher that wants them
 }
 
-// Sharing is attached to an event: it finds what was made of it for watchers, as long as one
-// of them has it, for those who come to the event by themselves. After a burst these can be
-// all watchers.
+// Sharing is attached to an event of the engine. It has the objects that were made of the event
+// for some watcher, as long as one of them is in use, for watchers that come to the event by
+// themselves. After a burst all watchers may do so.
 type Sharing struct {
 	mu            sync.Mutex // guards what follows
 	written, gone weak.Pointer[cachingObject]
 }
 
-// revision is that of the change.
+// revision returns the revision of the change.
 func (e *watchEvent) revision() uint64 { return e.event.Item.Revision }
 
-// seenBy returns the event as one sees it who sees only what matches: an object that begins
-// to match is added, one that ceases to is deleted. ok is false if there is nothing to see.
+// seenBy returns the event as a watcher with a filter sees it: an object that begins to match is
+// added, an object that ceases to match is deleted. ok is false if the watcher sees nothing.
 func (e *watchEvent) seenBy(f *element.Filter) (event watch.Event, ok bool, err error) {
 	key := e.event.Item.Key
 	if !pathkey.HasPathPrefix(key, f.Prefix) {
@@ -108,8 +108,8 @@ func (e *watchEvent) makeGone() (*cachingObject, error) {
 	return share(obj)
 }
 
-// shared returns what others were given of the event, or makes it. Meanwhile they wait, as
-// it would be the same.
+// shared returns the object that other watchers were given, or makes it. Others that want it
+// wait meanwhile, since they would make the same.
 func (e *watchEvent) shared(
 	among func(*Sharing) *weak.Pointer[cachingObject], create func() (*cachingObject, error),
 ) (made *cachingObject, err error) {
