@@ -106,6 +106,8 @@ type Options struct {
 	Window int
 	// Lagged, if set, is called each time that a handler has fallen out of the window.
 	Lagged func()
+	// Listed, if set, is called each time that a list is in the engine.
+	Listed func()
 	// Identifier is the name under which client-go publishes the version of the store.
 	Identifier toolscache.InformerNameAndResource
 }
@@ -115,6 +117,9 @@ func New(source Source, o Options) (*Informer, error) {
 	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
 	if o.Lagged == nil {
 		o.Lagged = func() {}
+	}
+	if o.Listed == nil {
+		o.Listed = func() {}
 	}
 	if o.Description == "" {
 		o.Description = fmt.Sprintf("%T", o.Example)
@@ -129,10 +134,14 @@ func New(source Source, o Options) (*Informer, error) {
 		onWatchError: toolscache.DefaultWatchErrorHandler,
 		handlers:     map[*registration]struct{}{},
 	}
+	synced := sync.OnceFunc(func() { close(i.synced) })
 	i.intake = &intake{
 		engine: i.engine, form: form, description: o.Description,
 		published: newPublished(o.Identifier),
-		synced:    sync.OnceFunc(func() { close(i.synced) }),
+		listed: func() {
+			o.Listed()
+			synced()
+		},
 	}
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
 	i.lw = source(i.intake.arrive)

@@ -27,7 +27,7 @@ type intake struct {
 	description string                   // of the kind, in errors
 	transform   toolscache.TransformFunc // set before the informer starts
 	published   toolscache.Store         // of client-go's, which publishes the version as a metric
-	synced      func()                   // called when a list is in the engine, each time
+	listed      func()                   // called each time that a list is in the engine
 
 	// mu is held from the last look at the declared fields to the write: so each object in
 	// the engine has the values of all of them. It comes after indexers.mu and before the
@@ -207,7 +207,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 	}
 	in.replace(items, resourceVersion)
 	in.published.Bookmark(resourceVersion)
-	in.synced()
+	in.listed()
 	return nil
 }
 

@@ -35,9 +35,13 @@ func (f *Failures) Last() error {
 	return nil
 }
 
-// Misfit reports that a list arrived and did not fit the Go types of the kind. One object is
-// enough for that, and as long as it is there another list is no help.
+// Misfit reports that a list arrived and did not fit the Go types of the kind, and that no other
+// list was complete since. One object is enough for that, and as long as it is there another list
+// is no help.
 func (f *Failures) Misfit() bool { return f.misfit.Load() }
+
+// Listed says that a list is complete and all its objects fit.
+func (f *Failures) Listed() { f.misfit.Store(false) }
 
 func (f *Failures) note(err error) { f.last.Store(&err) }
 
@@ -74,7 +78,7 @@ func (f *Failures) Client(c *http.Client) *http.Client {
 // server answers with.
 func (f *Failures) Source(s Source) Source { return &observedSource{Source: s, failures: f} }
 
-// misfitError is the error for a list that does not fit the Go types of its kind.
+// misfitError is the error for a list with an object that does not fit the Go type of its kind.
 type misfitError struct{ err error }
 
 func (e *misfitError) Error() string { return e.err.Error() }

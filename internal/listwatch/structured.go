@@ -4,6 +4,7 @@
 package listwatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -77,26 +78,46 @@ func (s *structured) List(ctx context.Context, opts metav1.ListOptions) (runtime
 		return nil, err
 	}
 	if err := result.Into(into); err != nil {
-		return nil, &misfitError{s.nameMisfit(result, err)}
+		return nil, s.misfit(result, err)
 	}
 	return into, nil
 }
 
-// nameMisfit says which object of a list does not fit the Go type, if it is in JSON: err is
-// of the list, and an error of the decoder names nothing but the field.
-func (s *structured) nameMisfit(result rest.Result, err error) error {
-	var list struct{ Items []json.RawMessage }
-	if body, bodyErr := result.Raw(); bodyErr != nil || json.Unmarshal(body, &list) != nil {
+// misfit returns a misfitError in place of err if the answer is a list of the kind, and one of its
+// objects does not fit the Go type. It names the object if the list is in JSON: an error of the
+// decoder names the field alone. Any other answer, such as a page of a proxy, does not tell
+// whether the objects fit, and err stays as it is.
+func (s *structured) misfit(result rest.Result, err error) error {
+	body, bodyErr := result.Raw()
+	if bodyErr != nil {
+		return err
+	}
+	if s.isProtobufList(body) {
+		return &misfitError{err}
+	}
+	var list struct {
+		metav1.TypeMeta
+		Items []json.RawMessage
+	}
+	if json.Unmarshal(body, &list) != nil || list.GroupVersionKind() != listKind(s.gvk) {
 		return err
 	}
 	for _, item := range list.Items {
 		object, named := s.object.DeepCopyObject(), metav1.PartialObjectMetadata{}
 		misfit := (&undecoded{json: item}).decodeInto(object)
 		if misfit != nil && json.Unmarshal(item, &named) == nil {
-			return fmt.Errorf("%s does not fit %T: %w", client.ObjectKeyFromObject(&named), object, misfit)
+			return &misfitError{fmt.Errorf("%s does not fit %T: %w", client.ObjectKeyFromObject(&named), object, misfit)}
 		}
 	}
 	return err
+}
+
+// isProtobufList reports whether body is a list of the kind in the protobuf of API servers, which
+// has the kind in an envelope.
+func (s *structured) isProtobufList(body []byte) bool {
+	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
+	unknown := runtime.Unknown{}
+	return ok && unknown.Unmarshal(envelope) == nil && unknown.GroupVersionKind() == listKind(s.gvk)
 }
 
 func (s *structured) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {

@@ -125,11 +125,11 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if err != nil {
 		return fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)
 	}
-	readers, err := c.readers(ctx, informers.KeyOf(gvk, obj), m)
+	serving, err := c.serving(ctx, informers.KeyOf(gvk, obj), []*informers.Map{m})
 	if err != nil {
 		return err
 	}
-	return readers[0].Get(ctx, key, obj, opts...)
+	return serving[0].Reader.Get(ctx, key, obj, opts...)
 }
 
 // List implements client.Reader.
@@ -169,13 +169,24 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 
 // readers returns the readers of key in the given maps, all synced.
 func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...*informers.Map) ([]*reader.CacheReader, error) {
-	key = c.view(key, from)
-	for _, m := range from {
-		if _, ok := m.Peek(key); !ok && c.failOnMissing {
-			return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
-		}
+	serving, err := c.serving(ctx, key, from)
+	if err != nil {
+		return nil, err
 	}
-	entries, started, err := entries(ctx, key, from, true)
+	readers := make([]*reader.CacheReader, len(serving))
+	for i, entry := range serving {
+		readers[i] = entry.Reader
+	}
+	return readers, nil
+}
+
+// serving returns the entries that a read of key is served from in the given maps, all synced.
+func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*informers.Map) ([]*informers.MapEntry, error) {
+	key, found := c.view(key, from)
+	if c.failOnMissing && slices.Contains(found, nil) {
+		return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
+	}
+	started, err := complete(ctx, key, from, found, true)
 	if err != nil {
 		return nil, err
 	}
@@ -186,64 +197,76 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 		})
 		return nil, &ErrCacheNotStarted{}
 	}
-	readers := make([]*reader.CacheReader, len(entries))
-	for i, entry := range entries {
-		readers[i] = entry.Reader
-	}
-	return readers, nil
+	return found, nil
 }
 
-// view returns the key of the informers that a read of key is served from. That is key, unless
-// only metadata are asked for, have no informers yet, and informers of all of the objects can
-// serve them at once. Informers of the metadata serve them from the first, also while they sync:
-// they may have indexes of their own, and what is read must not become older from one read to the
-// next. A read waits for an informer of the objects only if nothing else may be started: it may
-// never sync, because of an object that does not fit the Go type, where one of the metadata does.
-func (c *informerCache) view(key informers.Key, from []*informers.Map) informers.Key {
-	if key.Representation != informers.Metadata || ptr.Deref(c.tuning(key.GroupVersionKind).SeparateViews, false) || all(from, key, there) {
-		return key
+// view returns the key of the informers that a read of key is served from, and their entries as
+// far as there are any. The key is the one that was asked for, unless the read is of metadata
+// alone, there are no informers of metadata yet, and informers of the whole objects can serve the
+// read at once.
+//
+// Informers of metadata serve such reads as soon as they are there, also while they sync, and
+// as long as they are there: they may have indexes of their own, and what is read must not become
+// older from one read to the next. So a kind that did not fit its Go type once keeps its informer
+// of metadata, until that is removed. A read waits for an informer of the whole objects only if
+// nothing else may be started: because of an object that does not fit the Go type that informer
+// may never sync, and one of metadata does.
+func (c *informerCache) view(key informers.Key, from []*informers.Map) (informers.Key, []*informers.MapEntry) {
+	found := peek(key, from)
+	if key.Representation != informers.Metadata || ptr.Deref(c.tuning(key.GroupVersionKind).SeparateViews, false) || !slices.Contains(found, nil) {
+		return key, found
 	}
 	wait := c.failOnMissing || slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
 	for _, full := range []informers.Representation{informers.Structured, informers.Unstructured} {
 		other := informers.Key{GroupVersionKind: key.GroupVersionKind, Representation: full}
-		if all(from, other, (*informers.MapEntry).Up) || wait && all(from, other, there) {
-			return other
+		serving := peek(other, from)
+		if slices.Contains(serving, nil) {
+			continue
+		}
+		if wait || !slices.ContainsFunc(serving, func(e *informers.MapEntry) bool { return !e.Up() }) {
+			return other, serving
 		}
 	}
-	return key
+	return key, found
 }
 
-// all reports whether all maps have an informer for key for which is holds.
-func all(maps []*informers.Map, key informers.Key, is func(*informers.MapEntry) bool) bool {
-	for _, m := range maps {
-		if entry, ok := m.Peek(key); !ok || !is(entry) {
-			return false
-		}
+// peek returns the entry for key in each of the maps, and nil where there is none.
+func peek(key informers.Key, from []*informers.Map) []*informers.MapEntry {
+	entries := make([]*informers.MapEntry, len(from))
+	for i, m := range from {
+		entries[i], _ = m.Peek(key)
 	}
-	return true
+	return entries
 }
-
-func there(*informers.MapEntry) bool { return true }
 
 // entries returns the entries for key in the given maps, and whether these are
 // started. If they are, the informers run, and if wait is set they have synced.
 func entries(ctx context.Context, key informers.Key, from []*informers.Map, wait bool) (_ []*informers.MapEntry, started bool, err error) {
 	entries := make([]*informers.MapEntry, len(from))
+	started, err = complete(ctx, key, from, entries, wait)
+	return entries, started, err
+}
+
+// complete is entries for a list in which some entries were found; it fills in the others.
+func complete(ctx context.Context, key informers.Key, from []*informers.Map, found []*informers.MapEntry, wait bool) (started bool, err error) {
 	for i, m := range from {
-		if entries[i], err = m.Get(ctx, key); err != nil {
-			return nil, false, err
+		if found[i] != nil {
+			continue
+		}
+		if found[i], err = m.Get(ctx, key); err != nil {
+			return false, err
 		}
 	}
 	started = !slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
 	if !started || !wait {
-		return entries, started, nil
+		return started, nil
 	}
-	for _, entry := range entries {
+	for _, entry := range found {
 		if err := entry.WaitForSync(ctx); err != nil {
-			return nil, true, err
+			return true, err
 		}
 	}
-	return entries, true, nil
+	return true, nil
 }
 
 // GetInformer implements Informers.

@@ -99,6 +99,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		Verify:     o.VerifyFlat,
 		Window:     tuning.Window,
 		Lagged:     func() { e.lagged() },
+		Listed:     e.failures.Listed,
 		Identifier: identifier,
 	})
 	if err != nil {
@@ -188,8 +189,10 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Up reports whether the informer has synced, and no list since it was made had an object
-// that does not fit the Go type of the kind: such an object stops it from seeing any other.
+// Up reports whether the informer has synced, and follows the API server as far as is known. An
+// object that does not fit the Go type of the kind stops it from seeing any other, until a list
+// without such an object is complete. An informer that the user has made does not tell of that
+// list, so one misfit counts for its whole life.
 func (e *MapEntry) Up() bool { return e.Informer.HasSynced() && !e.failures.Misfit() }
 
 func (e *MapEntry) waitingFor() string {
