@@ -60,7 +60,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		lw := listwatch.New(src, listwatch.Options{Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks})
 		indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
 		e.Informer = o.NewInformer(lw, src.Example(), jitter(o.ResyncPeriod), indexers)
-		store = reader.NewIndexer(e.Informer.GetIndexer(), e.fields)
+		store = reader.NewIndexerStore(e.Informer.GetIndexer(), e.fields)
 	} else if store, err = e.newInformer(o, mapping, src); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		o.Logger.Info("The objects of a kind are kept decoded, which takes more memory", "kind", e.key.String(), "reason", reason.Error())
 	}
 	e.Informer = made
-	store := reader.NewEngine(made.Engine(), made.Form())
+	store := reader.NewEngineStore(made.Engine(), made.Form())
 	var end func()
 	e.lagged, end = o.Metrics.follow(o.Name, e, store)
 	release := e.release

@@ -56,7 +56,7 @@ func register[C prometheus.Collector](to prometheus.Registerer, c C) (C, error) 
 
 // follow begins to count for the informer of an entry. It returns what to call when
 // one of its handlers has lagged, and what ends the counting.
-func (m *Metrics) follow(cache string, e *MapEntry, store *reader.Engine) (lagged, end func()) {
+func (m *Metrics) follow(cache string, e *MapEntry, store *reader.EngineStore) (lagged, end func()) {
 	if m == nil {
 		return func() {}, func() {}
 	}
@@ -78,7 +78,7 @@ type storeMetrics struct {
 
 type observedStore struct {
 	labels []string
-	store  *reader.Engine
+	store  *reader.EngineStore
 }
 
 func newStoreMetrics() *storeMetrics {

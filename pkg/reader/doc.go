@@ -19,8 +19,8 @@
 //
 // # Stores
 //
-// An [Engine] is the store of our own informer. It answers selectors from posting
+// An [EngineStore] is the store of our own informer. It answers selectors from posting
 // lists, see package index, and builds those of a label when a list asks for it. An
-// [Indexer] is the store of an informer that the user supplies, and gives the same
+// [IndexerStore] is the store of an informer that the user supplies, and gives the same
 // answers.
 package reader

@@ -45,7 +45,7 @@ var stores = map[string]func(g *WithT, example client.Object, fields *index.Fiel
 		s := indexerStore{WithT: g, Indexer: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
 		})}
-		s.reader = reader.NewIndexer(s.Indexer, fields)
+		s.reader = reader.NewIndexerStore(s.Indexer, fields)
 		return s
 	},
 	"flat engine": func(g *WithT, example client.Object, _ *index.Fields) store {
@@ -78,7 +78,7 @@ type engineStore struct {
 	*WithT
 	form   *object.Form
 	engine *watchcache.Engine[object.Object, struct{}]
-	reader *reader.Engine
+	reader *reader.EngineStore
 }
 
 func newEngineStore(g *WithT, example client.Object, decoded bool) engineStore {
@@ -87,7 +87,7 @@ func newEngineStore(g *WithT, example client.Object, decoded bool) engineStore {
 	s.engine = watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{
 		Window: 16, Values: informer.Values(s.form),
 	})
-	s.reader = reader.NewEngine(s.engine, s.form)
+	s.reader = reader.NewEngineStore(s.engine, s.form)
 	return s
 }
 

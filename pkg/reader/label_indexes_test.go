@@ -31,8 +31,8 @@ import (
 // labelled is a store of Pods with many labels, and a clock that the test moves.
 type labelled struct {
 	*WithT
-	*Engine
-	engine *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
+	*EngineStore
+	engine *watchcache.Engine[object.Object, struct{}] // the one that EngineStore reads
 	clock  *testclock.FakePassiveClock
 	reader *CacheReader
 	t      *testing.T
@@ -42,9 +42,9 @@ func newLabelled(t *testing.T, pods int) *labelled {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
 	l := &labelled{WithT: NewWithT(t), clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0)), t: t}
-	l.Engine, l.engine = newEngine(engine, form, l.clock), engine
+	l.EngineStore, l.engine = newEngineStore(engine, form, l.clock), engine
 	l.reader = New(Options{
-		Store: l.Engine, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
+		Store: l.EngineStore, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
 		Fields: index.NewFields(corev1.SchemeGroupVersion.WithKind("Pod"), logr.Discard()),
 	})
 	items := make([]watchcache.Item[object.Object], pods)
@@ -204,7 +204,7 @@ func TestAStateIsKeptIfThereArePagesToCome(t *testing.T) {
 	l := newLabelled(t, 200)
 	list := &corev1.PodList{}
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(200))).To(Succeed())
-	l.Expect(l.pages.states).To(BeEmpty(), "there are no pages to come")
+	l.Expect(l.kept.states).To(BeEmpty(), "there are no pages to come")
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(199))).To(Succeed())
-	l.Expect(l.pages.states).To(HaveLen(1))
+	l.Expect(l.kept.states).To(HaveLen(1))
 }

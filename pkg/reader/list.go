@@ -54,7 +54,7 @@ func List(_ context.Context, out client.ObjectList, opts *client.ListOptions, re
 	out.SetContinue("")
 	out.SetRemainingItemCount(nil)
 	if selected.rest > 0 {
-		out.SetContinue(selected.next(readers))
+		out.SetContinue(selected.next())
 		if unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) { // as the API server does
 			rest := selected.rest // who keeps the metadata must not keep what was read
 			out.SetRemainingItemCount(&rest)
@@ -74,7 +74,7 @@ type selected struct {
 	rest    int64    // how many follow; without a count, more than none if any do
 	version string   // that all readers have reached
 	at      token    // with which the caller came
-	states  []any    // what each reader has read
+	states  []state  // what each reader has read
 }
 
 // selectItems finds what matches opts in all readers.
@@ -82,7 +82,7 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 	if opts.Continue == continueNotSupported {
 		return nil, errContinue
 	}
-	s := &selected{at: token{States: make([]uint64, len(readers))}, states: make([]any, len(readers))}
+	s := &selected{at: token{States: make([]uint64, len(readers))}, states: make([]state, len(readers))}
 	if opts.Continue != "" {
 		var err error
 		if s.at, err = decodeToken(opts.Continue, len(readers)); err != nil {
@@ -120,11 +120,11 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 
 // next returns the token for the page after this one, and keeps what the readers have
 // read if this is the first page.
-func (s *selected) next(readers []*CacheReader) string {
+func (s *selected) next() string {
 	s.at.After = s.items[len(s.items)-1].Key
-	for i, r := range readers {
+	for i := range s.states {
 		if s.at.States[i] == 0 {
-			s.at.States[i] = r.store.keep(s.states[i])
+			s.at.States[i] = s.states[i].keep()
 		}
 	}
 	return s.at.encode()
@@ -134,7 +134,7 @@ func (s *selected) next(readers []*CacheReader) string {
 func (s *selected) finish(readers []*CacheReader) {
 	for i, r := range readers {
 		if s.at.States[i] != 0 {
-			r.store.states().end(s.at.States[i])
+			r.store.keeper().end(s.at.States[i])
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (s *selected) finish(readers []*CacheReader) {
 // drop says that the list cannot go on: a state of it is not kept any more.
 func (s *selected) drop(readers []*CacheReader) {
 	for i, r := range readers {
-		r.store.states().drop(s.at.States[i])
+		r.store.keeper().drop(s.at.States[i])
 	}
 }
 
@@ -171,13 +171,13 @@ func older(a, b string) bool {
 }
 
 // find returns the objects that match opts.
-func (r *CacheReader) find(opts *client.ListOptions, at page) (found, error) {
+func (r *CacheReader) find(opts *client.ListOptions, at page) (answer, error) {
 	if r.scope == meta.RESTScopeNameRoot && opts.Namespace != "" {
-		return found{}, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
+		return answer{}, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
 	}
 	selection, err := r.fields.Select(opts.FieldSelector)
 	if err != nil {
-		return found{}, err
+		return answer{}, err
 	}
 	namespace := opts.Namespace
 	if namespace == "" {

@@ -27,9 +27,9 @@ import (
 
 // pinned is a store whose pages a test counts itself.
 type pinned struct {
-	*Engine
+	*EngineStore
 	*rand.Rand
-	engine   *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
+	engine   *watchcache.Engine[object.Object, struct{}] // the one that EngineStore reads
 	revision uint64
 }
 
@@ -38,7 +38,7 @@ func newPinned(t *testing.T, decoded bool) *pinned {
 	t.Logf("seed %d", seed)
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Decoded: decoded})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-	return &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
+	return &pinned{EngineStore: NewEngineStore(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // made returns the next version of a Pod.
@@ -70,7 +70,7 @@ func (s *pinned) relist(n int) {
 }
 
 // unlimited lets pages hold everything.
-func (s *pinned) unlimited() { s.pages.allow(budget{idle: 1 << 40, all: 1 << 40}) }
+func (s *pinned) unlimited() { s.kept.allow(budget{idle: 1 << 40, all: 1 << 40}) }
 
 // TestPinsCountEachVersionOnce has pages come and go between writes, and compares what is
 // counted with a look at all states that are kept.
@@ -87,8 +87,8 @@ func TestPinsCountEachVersionOnce(t *testing.T) {
 						s.unlimited()
 					}
 				case 3, 4:
-					if n := len(s.kept()); n > 0 {
-						s.pages.drop(s.kept()[s.IntN(n)].name)
+					if n := len(s.states()); n > 0 {
+						s.kept.drop(s.states()[s.IntN(n)].name)
 					}
 				case 5:
 					if s.IntN(10) == 0 {
@@ -106,32 +106,32 @@ func TestPinsCountEachVersionOnce(t *testing.T) {
 }
 
 // kept returns the states that are kept.
-func (s *pinned) kept() []*pageState {
-	s.pages.mu.Lock()
-	defer s.pages.mu.Unlock()
-	return slices.Clone(s.pages.states)
+func (s *pinned) states() []*keptState[*watchcache.Snapshot[object.Object]] {
+	s.kept.mu.Lock()
+	defer s.kept.mu.Unlock()
+	return slices.Clone(s.kept.states)
 }
 
 // counted returns the bytes of versions that are counted, those of all, and the sum that is
 // kept of these.
 func (s *pinned) counted() (versions, all, held int) {
-	s.pages.mu.Lock()
-	defer s.pages.mu.Unlock()
-	for _, p := range s.pages.pins.list {
+	s.kept.mu.Lock()
+	defer s.kept.mu.Unlock()
+	for _, p := range s.kept.pins.list {
 		all += p.held()
 		for _, span := range p.versions {
 			versions += span.bytes
 		}
 	}
-	return versions, all, s.pages.pins.held
+	return versions, all, s.kept.pins.held
 }
 
 // lookedUp returns the bytes of all versions that are in a state that is kept, and not in
 // that of now.
 func (s *pinned) lookedUp() (bytes int) {
 	held := map[object.Object]int{}
-	for _, state := range s.kept() {
-		for it := range state.state.(*watchcache.Snapshot[object.Object]).Items("", "") {
+	for _, state := range s.states() {
+		for it := range state.state.Items("", "") {
 			held[it.Value] = len(it.Key) + it.Value.Bytes()
 		}
 	}
@@ -170,7 +170,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 			}
 			_, counted, _ := s.counted()
 			before := inUse()
-			s.pages.clear()
+			s.kept.clear()
 			held := before - inUse()
 			t.Logf("%d KB counted, %d KB held, of a store of %d KB", counted>>10, held>>10, bytesOf(s.engine.Snapshot())>>10)
 			g.Expect(float64(counted) / float64(held)).To(And(BeNumerically(">", 0.6), BeNumerically("<", 2)))
@@ -201,17 +201,17 @@ func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
 		}
 		stores = append(stores, s)
 		readers = append(readers, New(Options{
-			Store: s.Engine, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
+			Store: s.EngineStore, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
 			Fields: index.NewFields(corev1.SchemeGroupVersion.WithKind("Pod"), logr.Discard()),
 		}))
 	}
 	list := &corev1.PodList{}
 	g.Expect(List(t.Context(), list, &client.ListOptions{Limit: 3}, readers...)).To(Succeed())
-	g.Expect(stores[1].kept()).To(HaveLen(1))
-	stores[0].pages.clear()
+	g.Expect(stores[1].states()).To(HaveLen(1))
+	stores[0].kept.clear()
 	err := List(t.Context(), list, &client.ListOptions{Limit: 3, Continue: list.Continue}, readers...)
 	g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
-	g.Expect(stores[1].kept()).To(BeEmpty())
+	g.Expect(stores[1].states()).To(BeEmpty())
 }
 
 // BenchmarkKeep measures what a list of 100,000 objects does for the pages to come: the first
@@ -219,7 +219,7 @@ func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
 func BenchmarkKeep(b *testing.B) {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-	s := &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
+	s := &pinned{EngineStore: NewEngineStore(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 	for n := range 100_000 {
 		s.write(n, false)
 	}
@@ -242,7 +242,7 @@ func BenchmarkWriteBesidePages(b *testing.B) {
 		b.Run(fmt.Sprint(pages, " pages"), func(b *testing.B) {
 			form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 			engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-			s := &pinned{Engine: NewEngine(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
+			s := &pinned{EngineStore: NewEngineStore(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 			for n := range 20_000 {
 				s.write(n, false)
 			}

@@ -93,7 +93,7 @@ func (r *CacheReader) notFound(key client.ObjectKey) error {
 
 // DropPages lets go of what lists with pages to come have read: the store is not used any
 // more. Their tokens are answered with 410 from then on.
-func (r *CacheReader) DropPages() { r.store.states().clear() }
+func (r *CacheReader) DropPages() { r.store.keeper().clear() }
 
 // List is [List] on this reader alone.
 func (r *CacheReader) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {

@@ -12,17 +12,28 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// Store is what a reader reads: an [Engine] or an [Indexer].
+// Store is what a reader reads: an [EngineStore] or an [IndexerStore].
 type Store interface {
 	// form gives back what the objects of the store were made from.
 	form() *object.Form
 	get(key client.ObjectKey) (object.Object, bool, error)
 	// find returns the objects that match, in the order of their keys.
-	find(*request) (found, error)
-	// keep keeps what a list with pages to come has read, and returns its name.
-	keep(state any) uint64
-	// states is where that is kept.
-	states() *pages
+	find(*request) (answer, error)
+	// keeper keeps the states of lists with pages to come.
+	keeper() keeper
+}
+
+// state is what a list has read of a store.
+type state interface {
+	// keep keeps the state for the pages to come, and returns its name.
+	keep() uint64
+}
+
+// keeper is what a list needs of the keptStates of a store.
+type keeper interface {
+	end(name uint64)
+	drop(name uint64)
+	clear()
 }
 
 // request says which objects are wanted.
@@ -40,12 +51,12 @@ func (q *request) counted() bool { return unrestricted(q.labels) && q.fields.Eve
 
 func unrestricted(selector labels.Selector) bool { return selector == nil || selector.Empty() }
 
-// found is the answer to a query.
-type found struct {
+// answer is the answer to a request.
+type answer struct {
 	items    []item
 	rest     int64  // objects that match, behind the items; counted only if the request is
 	revision string // up to which the answer is complete
-	state    any    // what was read, for Store.keep
+	state    state  // what was read; it may be nil if the request has no limit
 }
 
 // item is an object of a store and its key, see [object.Key].

@@ -17,30 +17,30 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// Indexer is the store of an informer of client-go's kind.
-type Indexer struct {
+// IndexerStore is the store of an informer of client-go's kind.
+type IndexerStore struct {
 	indexer toolscache.Indexer
 	fields  *index.Fields
 	decoded *object.Form
-	pages   *pages
+	kept    *keptStates[*indexerState]
 }
 
-var _ Store = (*Indexer)(nil)
+var _ Store = (*IndexerStore)(nil)
 
-// NewIndexer returns the store for an Indexer with a namespace index
+// NewIndexerStore returns the store for an Indexer with a namespace index
 // (toolscache.NamespaceIndex) and the declared fields.
-func NewIndexer(indexer toolscache.Indexer, fields *index.Fields) *Indexer {
-	s := &Indexer{
+func NewIndexerStore(indexer toolscache.Indexer, fields *index.Fields) *IndexerStore {
+	s := &IndexerStore{
 		indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true}),
-		pages: newPages(),
+		kept: newKeptStates[*indexerState](),
 	}
-	s.pages.look = s.look
+	s.kept.look = s.look
 	return s
 }
 
-func (s *Indexer) form() *object.Form { return s.decoded }
+func (s *IndexerStore) form() *object.Form { return s.decoded }
 
-func (s *Indexer) get(key client.ObjectKey) (object.Object, bool, error) {
+func (s *IndexerStore) get(key client.ObjectKey) (object.Object, bool, error) {
 	raw, ok, err := s.indexer.GetByKey(object.StoreKey(object.Key(key.Namespace, key.Name)))
 	if err != nil || !ok {
 		return object.Object{}, false, err
@@ -61,13 +61,11 @@ func checked(raw any) (client.Object, error) {
 	return obj, nil
 }
 
-func (s *Indexer) states() *pages { return s.pages }
-
-func (s *Indexer) keep(state any) uint64 { return s.pages.add(state, pin{}) }
+func (s *IndexerStore) keeper() keeper { return s.kept }
 
 // look compares states with the objects of now: an Indexer does not tell of writes. What
 // several states hold is counted for each of them.
-func (s *Indexer) look(states []any) (held []int, budget budget) {
+func (s *IndexerStore) look(states []*indexerState) (held []int, budget budget) {
 	objects := s.indexer.List()
 	every, bytes := 1+len(objects)/maxLooked, 0
 	there := make(map[unsafe.Pointer]struct{}, len(objects))
@@ -79,7 +77,7 @@ func (s *Indexer) look(states []any) (held []int, budget budget) {
 	}
 	budget, held = budgetOf(bytes), make([]int, len(states))
 	for i, state := range states {
-		for _, it := range state.(*indexerState).items {
+		for _, it := range state.items {
 			held[i] += int(unsafe.Sizeof(it)) + len(it.Key)
 			obj, err := s.decoded.Materialize(it.Value)
 			if _, ok := there[address(obj)]; err == nil && !ok {
@@ -104,45 +102,44 @@ func address(obj any) unsafe.Pointer {
 // indexerState is what a list with pages to come has read of an Indexer: all matches,
 // sorted. There are no snapshots of an Indexer, but its objects do not change.
 type indexerState struct {
+	store    *IndexerStore
 	revision string
 	items    []item
 }
 
-func (s *Indexer) find(q *request) (found, error) {
+func (read *indexerState) keep() uint64 { return read.store.kept.add(read, pin{}) }
+
+func (s *IndexerStore) find(q *request) (answer, error) {
 	state, err := s.state(q)
 	if err != nil {
-		return found{}, err
+		return answer{}, err
 	}
-	answer := found{revision: state.revision, state: state}
+	a := answer{revision: state.revision, state: state}
 	begin, _ := slices.BinarySearchFunc(state.items, q.page.from, func(it item, key string) int { return strings.Compare(it.Key, key) })
 	for _, it := range state.items[begin:] {
 		if q.page.state != 0 && !s.matches(it, q) {
 			continue
 		}
-		if q.page.limit > 0 && int64(len(answer.items)) == q.page.limit {
-			answer.rest++
+		if q.page.limit > 0 && int64(len(a.items)) == q.page.limit {
+			a.rest++
 			if !q.counted() {
 				break
 			}
 			continue
 		}
-		answer.items = append(answer.items, it)
+		a.items = append(a.items, it)
 	}
-	return answer, nil
+	return a, nil
 }
 
 // state returns what matches q now, or what the page before was read from.
-func (s *Indexer) state(q *request) (*indexerState, error) {
+func (s *IndexerStore) state(q *request) (*indexerState, error) {
 	if q.page.state != 0 {
-		state, err := s.pages.find(q.page.state)
-		if err != nil {
-			return nil, err
-		}
-		return state.(*indexerState), nil
+		return s.kept.find(q.page.state)
 	}
 	// The version is read before the objects, so that it never promises what they
 	// do not hold.
-	state := &indexerState{revision: s.indexer.LastStoreSyncResourceVersion()}
+	state := &indexerState{store: s, revision: s.indexer.LastStoreSyncResourceVersion()}
 	candidates, err := s.candidates(q)
 	if err != nil {
 		return nil, err
@@ -161,7 +158,7 @@ func (s *Indexer) state(q *request) (*indexerState, error) {
 	return state, nil
 }
 
-func (s *Indexer) matches(it item, q *request) bool {
+func (s *IndexerStore) matches(it item, q *request) bool {
 	obj, err := s.decoded.Materialize(it.Value)
 	return err == nil && (q.namespace == "" || it.Value.Namespace() == q.namespace) &&
 		(unrestricted(q.labels) || q.labels.Matches(it.Value.Labels())) &&
@@ -169,7 +166,7 @@ func (s *Indexer) matches(it item, q *request) bool {
 }
 
 // candidates returns a small set of objects that includes all matches.
-func (s *Indexer) candidates(q *request) ([]any, error) {
+func (s *IndexerStore) candidates(q *request) ([]any, error) {
 	if q.fields.Nothing() {
 		return nil, nil
 	}

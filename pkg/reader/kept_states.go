@@ -21,50 +21,51 @@ const (
 	// pagesFor is how long a state is kept from one page to the next: as long as an
 	// API server keeps its own, which etcd compacts every five minutes.
 	pagesFor = 5 * time.Minute
-	// endedFor is how long it is kept behind the last page, for who asks for that again
-	// because the answer was lost.
+	// endedFor is how long a state is kept behind the last page: a caller whose answer was lost
+	// asks for that page again.
 	endedFor = 30 * time.Second
 )
 
-// pages keeps the states of lists that have pages to come. What it keeps is dropped
-// when nobody asked for the next page for pagesFor, or for the last one again for
-// endedFor; and when there are too many or they hold too much, of lists that nobody reads
-// on before those that are being read: many callers read one page and never ask for more,
-// and must not make those fail that do.
+// keptStates keeps the states of lists that have pages to come. It drops a state when nobody has
+// asked for the next page for pagesFor, or for the last one again for endedFor. If there are too
+// many states, or they hold too much, it drops some: first those of lists that nobody reads on,
+// because many callers read one page and never ask for more, and must not make callers fail that
+// do.
 //
-// The lock of an engine, whose writes call wrote, comes before that of pages.
-type pages struct {
+// The lock of an engine, whose writes call wrote, comes before that of keptStates.
+type keptStates[S any] struct {
 	keeping atomic.Bool // there are states; without a lock for writes, of which most find none
-	// look says of each state how many bytes it holds, and how many all may hold: of a store
-	// that does not tell of its writes. Otherwise it is nil.
-	look func(states []any) (held []int, budget budget)
+	// look returns how many bytes each state holds, and how many all may hold. It is nil of a
+	// store that tells of its writes.
+	look func(states []S) (held []int, budget budget)
 
 	mu     sync.Mutex // guards what follows
 	newest uint64
-	states []*pageState // in the order of their names
-	pins   pins         // of the states
-	budget budget       // of what they hold beside the state of now
-	swept  bool         // a timer will call sweep
-	looked time.Time    // when look was called
+	states []*keptState[S] // in the order of their names
+	pins   pins            // of the states
+	budget budget          // of what they hold beside the state of now
+	swept  bool            // a timer will call sweep
+	looked time.Time       // when look was called
 }
 
-type pageState struct {
+// keptState is a state, and the name that it has in tokens.
+type keptState[S any] struct {
 	name  uint64
-	state any
+	state S
 	until time.Time // when it is dropped
 	pin   pin
 }
 
-// newPages returns an empty set. The names of its states begin anywhere, so that a
+// newKeptStates returns an empty set. The names of its states begin anywhere, so that a
 // token of another store, or of another process, does not name a state of this one.
-func newPages() *pages {
-	return &pages{newest: rand.Uint64() >> 1}
+func newKeptStates[S any]() *keptStates[S] {
+	return &keptStates[S]{newest: rand.Uint64() >> 1}
 }
 
 // add keeps the state of a list that has begun, and returns its name, never 0. What was
 // written while the list was answered is not counted; but a state of before a Replace, which
 // has nothing in common with the state of now, is not kept.
-func (p *pages) add(state any, made pin) uint64 {
+func (p *keptStates[S]) add(state S, made pin) uint64 {
 	p.measure()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,15 +82,15 @@ func (p *pages) add(state any, made pin) uint64 {
 		p.swept = true
 		p.sweepLater()
 	}
-	added := &pageState{name: p.newest, state: state, until: time.Now().Add(pagesFor), pin: made}
+	added := &keptState[S]{name: p.newest, state: state, until: time.Now().Add(pagesFor), pin: made}
 	p.states = append(p.states, added)
 	p.pins.insert(&added.pin)
 	p.keeping.Store(true)
 	return p.newest
 }
 
-// allow says how many bytes the states may hold from now on.
-func (p *pages) allow(budget budget) {
+// allow sets how many bytes the states may hold from now on.
+func (p *keptStates[S]) allow(budget budget) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget = budget
@@ -97,7 +98,7 @@ func (p *pages) allow(budget budget) {
 
 // find returns the state called name. One that is not kept any more is a
 // ResourceExpired API error, as it is from an API server.
-func (p *pages) find(name uint64) (any, error) {
+func (p *keptStates[S]) find(name uint64) (found S, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expireLocked()
@@ -105,11 +106,11 @@ func (p *pages) find(name uint64) (any, error) {
 		s.until, s.pin.reading = time.Now().Add(pagesFor), true
 		return s.state, nil
 	}
-	return nil, apierrors.NewResourceExpired("the provided continue parameter is too old to display a consistent list result: begin the list again without it")
+	return found, apierrors.NewResourceExpired("the provided continue parameter is too old to display a consistent list result: begin the list again without it")
 }
 
-// end says that the last page was read of the state called name.
-func (p *pages) end(name uint64) {
+// end notes that the last page was read of the state called name.
+func (p *keptStates[S]) end(name uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.namedLocked(name); s != nil {
@@ -119,7 +120,7 @@ func (p *pages) end(name uint64) {
 
 // wrote counts what the states hold of an object that was written or deleted; zero for a
 // new one. Those that hold too much go.
-func (p *pages) wrote(was item, reindexed bool) {
+func (p *keptStates[S]) wrote(was item, reindexed bool) {
 	if !p.keeping.Load() {
 		return
 	}
@@ -132,8 +133,8 @@ func (p *pages) wrote(was item, reindexed bool) {
 	p.fitLocked()
 }
 
-// replaced says that nothing of what there is now is in a state before position.
-func (p *pages) replaced(position uint64) {
+// replaced notes that no state before position has anything that is there now.
+func (p *keptStates[S]) replaced(position uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pins.since = position
@@ -144,7 +145,7 @@ func (p *pages) replaced(position uint64) {
 const lookAgain = time.Second
 
 // measure calls look, and drops the states that hold too much.
-func (p *pages) measure() {
+func (p *keptStates[S]) measure() {
 	p.mu.Lock()
 	now := time.Now()
 	if p.look == nil || now.Sub(p.looked) < lookAgain {
@@ -152,7 +153,7 @@ func (p *pages) measure() {
 		return
 	}
 	p.looked = now
-	kept, states := slices.Clone(p.states), make([]any, len(p.states))
+	kept, states := slices.Clone(p.states), make([]S, len(p.states))
 	for i, s := range kept {
 		states[i] = s.state
 	}
@@ -169,7 +170,7 @@ func (p *pages) measure() {
 }
 
 // fitLocked drops states until those that are left do not hold too much.
-func (p *pages) fitLocked() {
+func (p *keptStates[S]) fitLocked() {
 	for p.pins.held > p.budget.idle {
 		if p.pins.idle() <= p.budget.idle && (p.pins.held <= p.budget.all || len(p.states) == 1) {
 			return
@@ -179,7 +180,7 @@ func (p *pages) fitLocked() {
 }
 
 // drop drops the state called name.
-func (p *pages) drop(name uint64) {
+func (p *keptStates[S]) drop(name uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.namedLocked(name); s != nil {
@@ -189,33 +190,33 @@ func (p *pages) drop(name uint64) {
 
 // clear drops all states: after a change of the form of all objects they have nothing in
 // common with the state of now.
-func (p *pages) clear() {
+func (p *keptStates[S]) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.states, p.pins.list, p.pins.held = nil, nil, 0
 	p.keeping.Store(false)
 }
 
-func (p *pages) namedLocked(name uint64) *pageState {
-	if i := slices.IndexFunc(p.states, func(s *pageState) bool { return s.name == name }); i >= 0 {
+func (p *keptStates[S]) namedLocked(name uint64) *keptState[S] {
+	if i := slices.IndexFunc(p.states, func(s *keptState[S]) bool { return s.name == name }); i >= 0 {
 		return p.states[i]
 	}
 	return nil
 }
 
 // leastWantedLocked returns the oldest state of a list that nobody reads, or else the oldest.
-func (p *pages) leastWantedLocked() *pageState {
-	return p.states[max(0, slices.IndexFunc(p.states, func(s *pageState) bool { return !s.pin.reading }))]
+func (p *keptStates[S]) leastWantedLocked() *keptState[S] {
+	return p.states[max(0, slices.IndexFunc(p.states, func(s *keptState[S]) bool { return !s.pin.reading }))]
 }
 
-func (p *pages) dropLocked(s *pageState) {
+func (p *keptStates[S]) dropLocked(s *keptState[S]) {
 	p.pins.remove(&s.pin)
-	p.states = slices.DeleteFunc(p.states, func(other *pageState) bool { return other == s })
+	p.states = slices.DeleteFunc(p.states, func(other *keptState[S]) bool { return other == s })
 	p.keeping.Store(len(p.states) > 0)
 }
 
 // sweepLater has sweep called. The timer does not hold p, which goes with its store.
-func (p *pages) sweepLater() {
+func (p *keptStates[S]) sweepLater() {
 	kept := weak.Make(p)
 	time.AfterFunc(endedFor, func() {
 		if p := kept.Value(); p != nil {
@@ -225,7 +226,7 @@ func (p *pages) sweepLater() {
 }
 
 // sweep forgets what nobody has asked for in time, as long as there is anything.
-func (p *pages) sweep() {
+func (p *keptStates[S]) sweep() {
 	p.measure()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,7 +236,7 @@ func (p *pages) sweep() {
 	}
 }
 
-func (p *pages) expireLocked() {
+func (p *keptStates[S]) expireLocked() {
 	now := time.Now()
 	for i := 0; i < len(p.states); {
 		if s := p.states[i]; now.Before(s.until) {

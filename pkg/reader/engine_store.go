@@ -1,0 +1,151 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// Source is the engine that an [EngineStore] reads: a watchcache.Engine, whatever is attached to
+// its events.
+type Source interface {
+	index.Keeper
+	Get(key string) (watchcache.Item[object.Object], bool)
+	Len() int
+	Snapshot() *watchcache.Snapshot[object.Object]
+	Observe(watchcache.Observer[object.Object])
+}
+
+// EngineStore is the store of our own informer. Lists are read from snapshots.
+type EngineStore struct {
+	engine  Source
+	objects *object.Form
+	planner *query.Planner[object.Object]
+	kept    *keptStates[*watchcache.Snapshot[object.Object]]
+	size    size
+}
+
+var _ Store = (*EngineStore)(nil)
+
+// NewEngineStore returns the store for an engine whose index values are those of
+// informer.Values. The store is the observer of the engine, which can have but one.
+func NewEngineStore(engine Source, form *object.Form) *EngineStore {
+	return newEngineStore(engine, form, clock.RealClock{})
+}
+
+func newEngineStore(engine Source, form *object.Form, clock clock.PassiveClock) *EngineStore {
+	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
+	s := &EngineStore{engine: engine, objects: form, planner: planner, kept: newKeptStates[*watchcache.Snapshot[object.Object]]()}
+	engine.Observe(watchcache.Observer[object.Object]{Written: s.kept.wrote, Replaced: s.kept.replaced, Rewritten: s.kept.clear})
+	return s
+}
+
+func (s *EngineStore) form() *object.Form { return s.objects }
+
+func (s *EngineStore) get(key client.ObjectKey) (object.Object, bool, error) {
+	item, ok := s.engine.Get(object.Key(key.Namespace, key.Name))
+	return item.Value, ok, nil
+}
+
+// Len returns the number of objects.
+func (s *EngineStore) Len() int { return s.engine.Len() }
+
+func (s *EngineStore) keeper() keeper { return s.kept }
+
+// engineState is a snapshot that a list has read.
+type engineState struct {
+	store    *EngineStore
+	snapshot *watchcache.Snapshot[object.Object]
+}
+
+func (read engineState) keep() uint64 { return read.store.keep(read.snapshot) }
+
+func (s *EngineStore) keep(snapshot *watchcache.Snapshot[object.Object]) uint64 {
+	objects, indexes := snapshot.Trees()
+	made := pin{
+		position: snapshot.Position(), revision: snapshot.Revision(),
+		objects: tree{bytes: objects, items: snapshot.Len()}, indexes: tree{bytes: indexes, items: snapshot.Len()},
+	}
+	s.kept.allow(s.size.budget(snapshot))
+	return s.kept.add(snapshot, made)
+}
+
+func (s *EngineStore) find(r *request) (answer, error) {
+	q := s.query(r)
+	snapshot, err := s.snapshot(r, q)
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := query.Find(snapshot, q)
+	a := answer{items: found.Items, rest: int64(found.Rest), revision: version(snapshot.Revision())}
+	if found.More {
+		a.rest = max(a.rest, 1)
+	}
+	if r.page.limit > 0 { // otherwise no page follows
+		a.state = engineState{s, snapshot}
+	}
+	return a, err
+}
+
+// query returns what a request asks of a state.
+func (s *EngineStore) query(r *request) *query.Query[object.Object] {
+	q := &query.Query[object.Object]{
+		Prefix: object.KeyPrefix(r.namespace), Key: r.key, From: r.page.from, Limit: int(r.page.limit),
+		Labels: r.labels, Fields: r.fields,
+	}
+	byLabel, byField := !unrestricted(r.labels), !r.fields.Everything()
+	if byLabel || byField {
+		q.Selects = func(it item) bool {
+			return (!byLabel || r.labels.Matches(labels.Labels(it.Value.Labels()))) &&
+				(!byField || r.fields.Matches(engineObject{it, s.objects}))
+		}
+	}
+	return q
+}
+
+func version(revision uint64) string {
+	if revision == 0 {
+		return ""
+	}
+	return strconv.FormatUint(revision, 10)
+}
+
+// snapshot returns the state to read: the one that the page is of, or that of now, with
+// the indexes that the query can use.
+func (s *EngineStore) snapshot(r *request, q *query.Query[object.Object]) (*watchcache.Snapshot[object.Object], error) {
+	if r.page.state != 0 {
+		return s.kept.find(r.page.state)
+	}
+	s.planner.Prepare(q)
+	return s.engine.Snapshot(), nil
+}
+
+// LabelIndexes returns what the indexes of labels take now.
+func (s *EngineStore) LabelIndexes() query.OnDemandIndexes { return s.planner.Indexes() }
+
+// engineObject is an object of the engine as field selectors see it.
+type engineObject struct {
+	item item
+	form *object.Form
+}
+
+func (k engineObject) GetName() string { _, name := object.SplitKey(k.item.Key); return name }
+func (k engineObject) GetNamespace() string {
+	namespace, _ := object.SplitKey(k.item.Key)
+	return namespace
+}
+
+func (k engineObject) HasFieldValue(field, value string) (has bool) {
+	k.form.Values(k.item.Value, index.Name(field), func(v string) { has = has || v == value })
+	return has
+}
