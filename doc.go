@@ -38,6 +38,7 @@
 //   - internal/object is what the cache keeps of an object: flat, or decoded.
 //   - internal/flat keeps an object as bytes that are cheap to copy out.
 //   - envtest runs an API server with its etcd in the test process.
+//   - envtest/kubebuilder lets a suite of controller-runtime's envtest run on it.
 //   - envtest/cmd/apiserver runs such a server as a process of its own.
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
 //     module proxy.

@@ -5,7 +5,6 @@ package controller
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -13,14 +12,13 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	tarn "github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/envtest/kubebuilder"
 	webv1 "github.com/tarn-dev/tarn/examples/kubebuilder/api/v1"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
@@ -48,10 +46,7 @@ var _ = BeforeSuite(func() {
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
 	}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" { // else the real binaries run, as before
-		testEnv.UseExistingCluster = ptr.To(true)
-		testEnv.Config = tarn.Start(GinkgoTB()).Config()
-	}
+	kubebuilder.Use(GinkgoTB(), testEnv) // or the binaries, if KUBEBUILDER_ASSETS is set
 	var err error
 	cfg, err = testEnv.Start()
 	Expect(err).NotTo(HaveOccurred())

@@ -6,7 +6,6 @@ package v1
 import (
 	"context"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -22,7 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	tarn "github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/envtest/kubebuilder"
 	webv1 "github.com/tarn-dev/tarn/examples/kubebuilder/api/v1"
 )
 
@@ -52,10 +50,7 @@ var _ = BeforeSuite(func() {
 			Paths: []string{filepath.Join("..", "..", "..", "config", "webhook")},
 		},
 	}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" { // else the real binaries run, as before
-		testEnv.UseExistingCluster = ptr.To(true)
-		testEnv.Config = tarn.Start(GinkgoTB()).Config()
-	}
+	kubebuilder.Use(GinkgoTB(), testEnv) // or the binaries, if KUBEBUILDER_ASSETS is set
 	var err error
 	cfg, err = testEnv.Start()
 	Expect(err).NotTo(HaveOccurred())
