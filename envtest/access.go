@@ -5,6 +5,7 @@ package envtest
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/group"
@@ -13,17 +14,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
 )
 
 // access makes the credentials of one server's users, and tells from a request who sent it. It is safe for concurrent use.
 type access struct {
-	address   string // host and port of the server
-	servingCA []byte // PEM
-	clients   *authority
-	clientCA  dynamiccertificates.CAContentProvider // who signs certificates of users
+	address   string                                // host and port of the server
+	servingCA []byte                                // PEM
+	clients   *authority                            // makes certificates of users; nil if others make them
+	self      *rest.Config                          // of the server's own user; nil if issue makes it
+	first     []authenticator.Request               // are asked before all others
+	clientCA  dynamiccertificates.CAContentProvider // who signs certificates of users; nil if nobody does
 	tokens    *tokens
+	static    authenticator.Token // knows further tokens; may be nil
+	anonymous bool                // who has no credential may ask
 }
 
 // newAccess makes an authority for users of the server at the address, whose clients trust servingCA.
@@ -36,7 +42,17 @@ func newAccess(address string, servingCA []byte) (*access, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the authority of users: %w", err)
 	}
-	return &access{address: address, servingCA: servingCA, clients: clients, clientCA: clientCA, tokens: newTokens()}, nil
+	return &access{
+		address: address, servingCA: servingCA, clients: clients, clientCA: clientCA, tokens: newTokens(), anonymous: true,
+	}, nil
+}
+
+// loopback is the configuration with which the server asks itself.
+func (a *access) loopback() *rest.Config {
+	if a.self != nil {
+		return a.self
+	}
+	return a.byToken(serverUser, adminGroup)
 }
 
 // byToken is a client configuration for a user, with a new token.
@@ -63,10 +79,18 @@ func (a *access) issue(name string, groups ...string) (*rest.Config, error) {
 // authenticator is put together as in kube-apiserver: a certificate counts before a token, who has either is in the group
 // of the authenticated, and who has none is anonymous. A credential that is not known is refused.
 func (a *access) authenticator() authenticator.Request {
-	known := union.New(
-		x509.NewDynamic(a.clientCA.VerifyOptions, x509.CommonNameUserConversion),
-		bearertoken.New(a.tokens),
-		websocket.NewProtocolAuthenticator(a.tokens),
-	)
-	return union.NewFailOnError(group.NewAuthenticatedGroupAdder(known), anonymous.NewAuthenticator(nil))
+	known := slices.Clone(a.first)
+	if a.clientCA != nil {
+		known = append(known, x509.NewDynamic(a.clientCA.VerifyOptions, x509.CommonNameUserConversion))
+	}
+	var tokens authenticator.Token = a.tokens
+	if a.static != nil {
+		tokens = tokenunion.New(a.static, a.tokens)
+	}
+	known = append(known, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
+	all := group.NewAuthenticatedGroupAdder(union.New(known...))
+	if !a.anonymous {
+		return all
+	}
+	return union.NewFailOnError(all, anonymous.NewAuthenticator(nil))
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
@@ -19,11 +20,14 @@ import (
 	webhookinit "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	apiserverinstall "k8s.io/apiserver/pkg/apis/apiserver/install"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/component-base/tracing"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 )
 
 // mapperReset is how often policies learn of new kinds, as in kube-apiserver.
@@ -41,24 +45,35 @@ var (
 // setAdmission gives config its admission chain, with the plugins of the built-in kinds. What the plugins run ends when ctx
 // does.
 func setAdmission(
-	ctx context.Context, config *genericapiserver.Config, clients *loopback, resolver webhook.ServiceResolver, kinds []admission.Interface,
+	ctx context.Context, config *genericapiserver.Config, clients *loopback, opts Options, kinds []admission.Interface,
 ) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.kube.Discovery()))
 	initializers := admission.PluginInitializers{
 		initializer.New(clients.kube, clients.dynamic, clients.informers, config.Authorization.Authorizer,
 			config.FeatureGate, config.EffectiveVersion, ctx.Done(), mapper),
-		webhookinit.NewPluginInitializer(webhookAuthentication(config), resolver),
+		webhookinit.NewPluginInitializer(webhookAuthentication(config), opts.serviceResolver()),
 	}
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
-	first, err := initPlugins(plugins, firstPlugins, initializers)
+	settings, err := opts.admissionSettings(plugins.Registered())
 	if err != nil {
 		return err
 	}
-	last, err := initPlugins(plugins, lastPlugins, initializers)
+	make := func(names []string) ([]admission.Interface, error) {
+		names = slices.DeleteFunc(slices.Clone(names), opts.pluginOff)
+		return initPlugins(plugins, names, settings, initializers)
+	}
+	first, err := make(firstPlugins)
 	if err != nil {
 		return err
 	}
+	last, err := make(lastPlugins)
+	if err != nil {
+		return err
+	}
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(plugin admission.Interface) bool {
+		return opts.pluginOff(builtin.PluginName(plugin))
+	})
 	config.AdmissionControl = reinvoker{admission.NewChainHandler(slices.Concat(first, kinds, last)...)}
 	return config.AddPostStartHook("tarn-admission-kinds", func(hook genericapiserver.PostStartHookContext) error {
 		go wait.UntilWithContext(hook, func(context.Context) { mapper.Reset() }, mapperReset)
@@ -66,11 +81,32 @@ func setAdmission(
 	})
 }
 
+// admissionSettings reads the file that configures plugins, if there is one.
+func (o Options) admissionSettings(names []string) (admission.ConfigProvider, error) {
+	var file string
+	if o.process != nil {
+		file = o.process.flags.Plugins.ConfigFile
+	}
+	known := runtime.NewScheme()
+	apiserverinstall.Install(known)
+	settings, err := admission.ReadAdmissionConfiguration(names, file, known)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read plugin config: %w", err)
+	}
+	return settings, nil
+}
+
 // initPlugins makes the named plugins.
-func initPlugins(plugins *admission.Plugins, names []string, initializers admission.PluginInitializer) ([]admission.Interface, error) {
+func initPlugins(
+	plugins *admission.Plugins, names []string, settings admission.ConfigProvider, initializers admission.PluginInitializer,
+) ([]admission.Interface, error) {
 	var made []admission.Interface
 	for _, name := range names {
-		plugin, err := plugins.InitPlugin(name, nil, initializers)
+		config, err := settings.ConfigFor(name)
+		if err != nil {
+			return nil, fmt.Errorf("configure admission plugin %s: %w", name, err)
+		}
+		plugin, err := plugins.InitPlugin(name, config, initializers)
 		if err != nil {
 			return nil, fmt.Errorf("set up admission plugin %s: %w", name, err)
 		}

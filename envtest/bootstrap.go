@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -31,30 +32,33 @@ func bootstrap(ctx context.Context, loopback *loopback) error {
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
 	} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); missing(err) {
 			return fmt.Errorf("create namespace %s: %w", name, err)
 		}
 	}
-	if _, err := client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, apiService(), metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, apiService(), metav1.CreateOptions{}); missing(err) {
 		return fmt.Errorf("create Service kubernetes: %w", err)
 	}
 	for _, class := range builtin.SystemPriorityClasses() {
-		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); missing(err) {
 			return fmt.Errorf("create PriorityClass %s: %w", class.Name, err)
 		}
 	}
 	for _, role := range clusterRoles() {
-		if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); missing(err) {
 			return fmt.Errorf("create ClusterRole %s: %w", role.Name, err)
 		}
 	}
 	for _, binding := range clusterRoleBindings() {
-		if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); missing(err) {
 			return fmt.Errorf("create ClusterRoleBinding %s: %w", binding.Name, err)
 		}
 	}
 	return waitForRoles(ctx, loopback.informers.Rbac().V1())
 }
+
+// missing says whether an object was not created and is not there either, as in an etcd that a server has used before.
+func missing(err error) bool { return err != nil && !apierrors.IsAlreadyExists(err) }
 
 // waitForRoles returns when the informers from which the authorizer reads have the default roles and bindings: a user who
 // asked earlier would be refused.

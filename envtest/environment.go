@@ -43,7 +43,7 @@ const (
 
 // running are the parts of a started environment.
 type running struct {
-	etcd    *etcd.Server
+	etcd    backing
 	serving *serving
 	access  *access
 	server  *server
@@ -116,6 +116,9 @@ func (e *Environment) started(r running, err error) error {
 
 // run starts the parts one after the other. What it returns has to be stopped even if there is an error.
 func (e *Environment) run(ctx context.Context) (r running, err error) {
+	if e.opts.process != nil {
+		return e.runProcess(ctx)
+	}
 	if r.serving, err = listen(); err != nil {
 		return r, err
 	}
@@ -123,7 +126,7 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.etcd, err = etcd.Start(e.opts.DataDirectory); err != nil {
+	if r.etcd, err = startEtcd(e.opts.DataDirectory); err != nil {
 		return r, err
 	}
 	if ctx.Err() != nil { // the next step takes a while, and depends on nothing
@@ -140,6 +143,43 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	}
 	r.admin, err = r.access.issue(adminName, adminGroup)
 	return r, err
+}
+
+// startEtcd starts one in this process.
+func startEtcd(folder string) (backing, error) {
+	server, err := etcd.Start(folder)
+	if err != nil {
+		return nil, err
+	}
+	return server, nil
+}
+
+// runProcess is run for a command line. Nobody has a configuration of its administrator: whoever started the process makes
+// certificates.
+func (e *Environment) runProcess(ctx context.Context) (r running, err error) {
+	p := e.opts.process
+	if r.serving, r.access, err = p.open(); err != nil {
+		return r, err
+	}
+	if p.etcd, err = dial(ctx, p.flags.Etcd.StorageConfig); err != nil {
+		return r, err
+	}
+	r.etcd = p.etcd
+	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.access); err != nil {
+		return r, err
+	}
+	secured, err := p.secure(r.server.run)
+	if err != nil {
+		return r, err
+	}
+	if err = r.server.start(ctx, secured); err != nil {
+		return r, err
+	}
+	if err = bootstrap(ctx, r.server.loopback); err != nil {
+		return r, err
+	}
+	close(r.server.ready)
+	return r, nil
 }
 
 // secure makes the keys: those of the server, which it returns, and what makes and checks the credentials of users.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/tarn-dev/tarn/envtest/internal/flags"
 )
 
 // Options configure an Environment. The zero value works.
@@ -42,6 +44,8 @@ type Options struct {
 	// StopGracePeriod lets requests end by themselves when the environment stops, before connections are closed. It is
 	// used up whenever a watch is open. The default is zero.
 	StopGracePeriod time.Duration
+
+	process *process // what APIServerCommand sets; nil otherwise
 }
 
 // validate reports every field that Start cannot work with.
@@ -85,4 +89,17 @@ func (o Options) serviceResolver() ServiceResolver {
 		return unresolved
 	}
 	return o.ServiceResolver
+}
+
+// modes are those of the authorizer.
+func (o Options) modes() []string {
+	if o.process == nil {
+		return []string{flags.ModeRBAC}
+	}
+	return o.process.flags.Access.Modes
+}
+
+// pluginOff says whether an admission plugin is switched off.
+func (o Options) pluginOff(name string) bool {
+	return o.process != nil && o.process.flags.Plugins.Off(name)
 }

@@ -20,10 +20,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/client-go/informers"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
+
+	"github.com/tarn-dev/tarn/envtest/internal/flags"
 )
 
-// newAuthorizer allows administrators everything and others what the server's RBAC objects grant them.
-func newAuthorizer(factory informers.SharedInformerFactory) (authorizer.Authorizer, error) {
+// newAuthorizer allows administrators everything, and others what the modes say, one after the other: with RBAC what the
+// server's objects grant them.
+func newAuthorizer(factory informers.SharedInformerFactory, modes []string) (authorizer.Authorizer, error) {
 	kinds := factory.Rbac().V1()
 	rules := rbac{
 		roles:               kinds.Roles().Lister(),
@@ -31,13 +34,20 @@ func newAuthorizer(factory informers.SharedInformerFactory) (authorizer.Authoriz
 		clusterRoles:        kinds.ClusterRoles().Lister(),
 		clusterRoleBindings: kinds.ClusterRoleBindings().Lister(),
 	}
-	a, err := union.New(
-		union.NamedAuthorizer{
-			AuthorizerName: "masters",
-			Authorizer:     authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup),
-		},
-		union.NamedAuthorizer{AuthorizerName: "RBAC", Authorizer: authorizer.AuthorizerFunc(rules.authorize)},
-	)
+	chain := []union.NamedAuthorizer{{
+		AuthorizerName: "masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup),
+	}}
+	for _, mode := range modes {
+		switch mode {
+		case flags.ModeRBAC:
+			chain = append(chain, union.NamedAuthorizer{AuthorizerName: mode, Authorizer: authorizer.AuthorizerFunc(rules.authorize)})
+		case flags.ModeAlwaysAllow:
+			chain = append(chain, union.NamedAuthorizer{AuthorizerName: mode, Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()})
+		case flags.ModeAlwaysDeny:
+			chain = append(chain, union.NamedAuthorizer{AuthorizerName: mode, Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer()})
+		}
+	}
+	a, err := union.New(chain...)
 	if err != nil {
 		return nil, fmt.Errorf("combine the authorizers: %w", err)
 	}

@@ -26,7 +26,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
-	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
 const (
@@ -50,6 +49,7 @@ type server struct {
 	custom   customStores
 	checks   *consistency
 	prepared chan struct{} // closed when the OpenAPI documents are served
+	ready    chan struct{} // closed when requests of others are answered; nil if nobody can know of the server before
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	run      context.Context
 	cancel   context.CancelFunc // ends run
@@ -58,24 +58,26 @@ type server struct {
 }
 
 // newServer puts the parts together; start runs them.
-func newServer(opts Options, storage *etcd.Server, listener *serving, users *access) (_ *server, err error) {
+func newServer(opts Options, storage backing, listener *serving, users *access) (_ *server, err error) {
 	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{}), patience: hookPatience}
+	if opts.process != nil {
+		s.ready = make(chan struct{})
+	}
 	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer func() {
 		if err != nil {
 			s.abandon()
 		}
 	}()
-	s.loopback, err = newLoopback(users.byToken(serverUser, adminGroup))
+	s.loopback, err = newLoopback(users.loopback())
 	if err != nil {
 		return nil, err
 	}
 	learnProgress(s.run)
-	decorate, err := opts.storageDecorator()
+	stores, err := newStores(opts, storage, s.checks)
 	if err != nil {
 		return nil, err
 	}
-	stores := &stores{etcd: storage, decorate: decorate, checks: s.checks}
 	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
 	// only if they ran.
 	kinds, err := builtin.New(builtinOptions{stores})
@@ -123,13 +125,18 @@ func (s *server) config(
 	config.AggregatedDiscoveryGroupManager = catalogSource{s.catalog, aggregated.BuiltinSource}
 	setOpenAPI(&config.Config)
 
-	authorizer, err := newAuthorizer(s.loopback.informers)
+	authorizer, err := newAuthorizer(s.loopback.informers, opts.modes())
 	if err != nil {
 		return nil, err
 	}
 	config.Authentication.Authenticator = users.authenticator()
 	config.Authorization.Authorizer = authorizer
-	if err := setAdmission(s.run, &config.Config, s.loopback, opts.serviceResolver(), kinds.Admission); err != nil {
+	if opts.process != nil {
+		if err := opts.process.apply(config, kinds); err != nil {
+			return nil, err
+		}
+	}
+	if err := setAdmission(s.run, &config.Config, s.loopback, opts, kinds.Admission); err != nil {
 		return nil, err
 	}
 	return config, nil
@@ -149,6 +156,24 @@ func (s *server) awaitOpenAPI(next http.Handler) http.Handler {
 		if strings.HasPrefix(req.URL.Path, "/openapi/") {
 			select {
 			case <-s.prepared:
+			case <-s.run.Done():
+			case <-req.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// awaitReady holds requests back until the server is ready, except its own: a client that asks whether it is would ask again
+// a while later. It does so where others may know the address before, as that of a command line.
+func (s *server) awaitReady(next http.Handler) http.Handler {
+	if s.ready == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.TLS == nil || req.TLS.ServerName != genericapiserver.LoopbackClientServerNameOverride {
+			select {
+			case <-s.ready:
 			case <-s.run.Done():
 			case <-req.Context().Done():
 			}
@@ -215,7 +240,12 @@ func (s *server) start(ctx context.Context, secured *tls.Config) error {
 		return context.Cause(ctx)
 	}
 	generic := s.crds.GenericAPIServer
-	s.serving.serve(generic.Handler, secured)
+	s.serving.serve(s.awaitReady(generic.Handler), secured)
+	if generic.AuditBackend != nil {
+		if err := generic.AuditBackend.Run(s.run.Done()); err != nil {
+			return fmt.Errorf("failed to run the audit backend: %w", err)
+		}
+	}
 
 	// The informers list while the OpenAPI documents are built.
 	s.crds.Informers.Start(s.run.Done())
@@ -256,6 +286,9 @@ func (s *server) stop(grace time.Duration) error {
 	s.loopback.close()
 	err := s.serving.stop(grace)
 	s.handlers.close()
+	if backend := s.crds.GenericAPIServer.AuditBackend; backend != nil {
+		backend.Shutdown()
+	}
 	s.custom.refuse() // before the CRD server destroys those that it knows of
 	s.crds.GenericAPIServer.Destroy()
 	s.custom.close(releasePatience)

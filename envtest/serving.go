@@ -4,6 +4,7 @@
 package envtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -27,6 +28,7 @@ const (
 // serving is the HTTPS listener of one server and the requests that are in it.
 type serving struct {
 	listener net.Listener
+	streams  int // of a connection; zero is the default
 	server   *http.Server
 	requests requests
 	done     chan struct{} // closed when the accept loop has ended
@@ -48,16 +50,17 @@ func (s *serving) address() string { return s.listener.Addr().String() }
 // serve answers requests until stop is called. There is no time-out for idle connections: clients have their own, and a
 // connection that is closed in the middle of a watch would keep the whole server in memory until its time-out has passed.
 func (s *serving) serve(handler http.Handler, config *tls.Config) {
+	streams := cmp.Or(s.streams, maxConcurrentStreams)
 	s.server = &http.Server{
 		Handler:           s.requests.track(handler),
 		TLSConfig:         config,
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    1 << 20,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxConcurrentStreams,
+			MaxConcurrentStreams:          streams,
 			MaxReadFrameSize:              streamWindow,
 			MaxReceiveBufferPerStream:     streamWindow,
-			MaxReceiveBufferPerConnection: streamWindow * maxConcurrentStreams,
+			MaxReceiveBufferPerConnection: streamWindow * streams,
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // a client that goes away is no news
 	}

@@ -36,9 +36,27 @@ var crdResource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resourc
 
 // stores makes the stores of one server.
 type stores struct {
-	etcd     *etcd.Server
-	decorate StorageDecorator
-	checks   *consistency // nil if it is not checked
+	etcd      backing
+	config    storagebackend.Config // what all resources have
+	compactor etcd3.Compactor       // nil if etcd compacts itself
+	decorate  StorageDecorator
+	checks    *consistency // nil if it is not checked
+}
+
+// newStores makes the stores on an etcd, as the options say.
+func newStores(opts Options, etcd backing, checks *consistency) (*stores, error) {
+	decorate, err := opts.storageDecorator()
+	if err != nil {
+		return nil, err
+	}
+	s := &stores{etcd: etcd, decorate: decorate, checks: checks}
+	if p := opts.process; p != nil {
+		s.config, s.compactor = p.flags.Etcd.StorageConfig, p.etcd.compactor
+		return s, nil
+	}
+	s.config = *storagebackend.NewDefaultConfig(registryPrefix, nil)
+	s.config.CompactionInterval = 0 // etcd compacts itself
+	return s, nil
 }
 
 // plain implements generic.StorageDecorator: an etcd3 store on the in-process etcd.
@@ -48,7 +66,7 @@ func (s *stores) plain(
 ) (storage.Interface, factory.DestroyFunc, error) {
 	client := s.etcd.Client()
 	versioner := storage.APIObjectVersioner{}
-	store, err := etcd3.New(client, nil, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
+	store, err := etcd3.New(client, s.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
 		config.GroupResource, identity.NewEncryptCheckTransformer(), config.LeaseManagerConfig,
 		etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
@@ -63,9 +81,8 @@ func (s *stores) plain(
 
 // options are the REST options of one resource.
 func (s *stores) options(resource schema.GroupResource, codec runtime.Codec, versioner runtime.GroupVersioner) generic.RESTOptions {
-	config := storagebackend.NewDefaultConfig(registryPrefix, codec)
-	config.EncodeVersioner = versioner
-	config.CompactionInterval = 0 // etcd compacts itself
+	config := s.config
+	config.Codec, config.EncodeVersioner = codec, versioner
 	decorator := s.checks.of(resource, s.decorate(resource, s.plain))
 	if resource == crdResource {
 		decorator = establishedEarlier(decorator)

@@ -27,10 +27,15 @@ func newTokens() *tokens {
 // issue makes a new token for the user, who may have others.
 func (t *tokens) issue(name string, groups ...string) string {
 	token := rand.Text()
+	t.add(token, name, groups...)
+	return token
+}
+
+// add makes a token one of the user's.
+func (t *tokens) add(token, name string, groups ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.users[token] = &user.DefaultInfo{Name: name, Groups: append([]string(nil), groups...)}
-	return token
 }
 
 // AuthenticateToken implements authenticator.Token.

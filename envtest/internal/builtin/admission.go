@@ -24,12 +24,12 @@ func newPlugins(peer func(schema.GroupResource) *genericregistry.Store) []admiss
 	written := admission.NewHandler(admission.Create, admission.Update)
 	classes := priorityClasses{peer(priorityClassResource)}
 	return []admission.Interface{
-		plugin{Handler: created, resource: corev1.Resource("nodes"), admit: taintNewNode},
-		plugin{Handler: written, resource: corev1.Resource("pods"), admit: classes.prioritize},
-		plugin{Handler: written, resource: priorityClassResource, validate: classes.checkDefault},
-		plugin{Handler: written, resource: corev1.Resource("pods"), admit: tolerateNodeTroubles},
-		plugin{Handler: created, resource: corev1.Resource("persistentvolumes"), admit: protect(volumeProtection)},
-		plugin{Handler: created, resource: corev1.Resource("persistentvolumeclaims"), admit: protect(claimProtection)},
+		plugin{name: "TaintNodesByCondition", Handler: created, resource: corev1.Resource("nodes"), admit: taintNewNode},
+		plugin{name: "Priority", Handler: written, resource: corev1.Resource("pods"), admit: classes.prioritize},
+		plugin{name: "Priority", Handler: written, resource: priorityClassResource, validate: classes.checkDefault},
+		plugin{name: "DefaultTolerationSeconds", Handler: written, resource: corev1.Resource("pods"), admit: tolerateNodeTroubles},
+		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: corev1.Resource("persistentvolumes"), admit: protect(volumeProtection)},
+		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: corev1.Resource("persistentvolumeclaims"), admit: protect(claimProtection)},
 	}
 }
 
@@ -37,6 +37,7 @@ func newPlugins(peer func(schema.GroupResource) *genericregistry.Store) []admiss
 // their strategies take only a part of what it would fill in.
 type plugin struct {
 	*admission.Handler
+	name     string // in kube-apiserver
 	resource schema.GroupResource
 	admit    func(context.Context, admission.Attributes) error // changes the object; may be nil
 	validate func(context.Context, admission.Attributes) error // changes nothing; may be nil
@@ -46,6 +47,9 @@ var (
 	_ admission.MutationInterface   = plugin{}
 	_ admission.ValidationInterface = plugin{}
 )
+
+// PluginName is kube-apiserver's name for one of Kinds.Admission. Several may be parts of one there.
+func PluginName(one admission.Interface) string { return one.(plugin).name }
 
 // Admit implements admission.MutationInterface.
 func (p plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -1,0 +1,186 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// assets is a folder with the program under both names.
+var assets string
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	log.SetLogger(logr.Discard())
+	_ = os.Unsetenv("KUBEBUILDER_ASSETS") // would come before the folder
+	os.Exit(func() int {
+		var err error
+		if assets, err = build(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(assets) }()
+		return m.Run()
+	}())
+}
+
+// build builds the program and gives it its names.
+func build() (string, error) {
+	folder, err := os.MkdirTemp("", "tarn-controlplane-")
+	if err != nil {
+		return "", err
+	}
+	etcd := filepath.Join(folder, "etcd")
+	if out, err := exec.Command("go", "build", "-o", etcd, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return folder, os.Link(etcd, filepath.Join(folder, "kube-apiserver"))
+}
+
+// environment is controller-runtime's, on the program. A failure shows what the program said.
+func environment(t *testing.T) (env *envtest.Environment, said *bytes.Buffer) {
+	t.Helper()
+	said = &bytes.Buffer{}
+	env = &envtest.Environment{BinaryAssetsDirectory: assets}
+	env.ControlPlane.GetAPIServer().Err = said
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("kube-apiserver said:\n%s", said)
+		}
+	})
+	return env, said
+}
+
+// start starts env until the test ends.
+func start(t *testing.T, env *envtest.Environment) *rest.Config {
+	t.Helper()
+	g := NewWithT(t)
+	config, err := env.Start()
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(env.Stop()).To(Succeed()) })
+	return config
+}
+
+// TestEnvironment runs controller-runtime's Environment as a suite does: CRDs, users, a second life.
+func TestEnvironment(t *testing.T) {
+	g, ctx := NewWithT(t), t.Context()
+	env, said := environment(t)
+	env.CRDDirectoryPaths = []string{filepath.Join("..", "..", "testdata", "crds")}
+	kube := kubernetes.NewForConfigOrDie(start(t, env))
+	_, err := kube.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+
+	jane, err := env.AddUser(envtest.User{Name: "jane", Groups: []string{"readers"}}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = kubernetes.NewForConfigOrDie(jane.Config()).CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	g.Expect(err).To(MatchError(ContainSubstring(`User "jane"`)))
+	g.Expect(said.String()).To(ContainSubstring("tokens of ServiceAccounts are neither made nor accepted"))
+}
+
+// TestRestart stops both processes, and starts them again on what etcd has kept.
+func TestRestart(t *testing.T) {
+	g, ctx := NewWithT(t), t.Context()
+	env, _ := environment(t)
+	env.ControlPlane.Etcd = &envtest.Etcd{DataDir: t.TempDir()}
+	config, err := env.Start()
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(env.Stop()).To(Succeed())
+	_, err = kubernetes.NewForConfigOrDie(start(t, env)).CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// TestFlagsOfSuites sets what suites set, and looks at what it does.
+func TestFlagsOfSuites(t *testing.T) {
+	g, ctx := NewWithT(t), t.Context()
+	env, said := environment(t)
+	folder := t.TempDir()
+	policy, events := filepath.Join(folder, "policy.yaml"), filepath.Join(folder, "audit.log")
+	g.Expect(os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"), 0o600)).To(Succeed())
+	tokens := filepath.Join(folder, "tokens.csv")
+	g.Expect(os.WriteFile(tokens, []byte("secret,joan,1,\"system:masters\"\n"), 0o600)).To(Succeed())
+	env.ControlPlane.GetAPIServer().Configure().
+		Append("audit-policy-file", policy).Append("audit-log-path", events).
+		Append("token-auth-file", tokens).
+		Append("runtime-config", "batch/v1=false,resource.k8s.io/v1beta1=true").
+		Append("disable-admission-plugins", "StorageObjectInUseProtection").
+		Append("feature-gates", "APIResponseCompression=false,JobManagedBy=true").
+		Append("etcd-prefix", "/elsewhere").
+		Append("max-requests-inflight", "77").
+		Append("v", "1")
+	config := start(t, env)
+
+	byToken := rest.AnonymousClientConfig(config)
+	byToken.BearerToken = "secret"
+	kube := kubernetes.NewForConfigOrDie(byToken)
+	_, err := kube.BatchV1().Jobs("default").List(ctx, metav1.ListOptions{})
+	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+	claim, err := kube.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "volume"},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
+		},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(claim.Finalizers).To(BeEmpty())
+	g.Expect(os.ReadFile(events)).To(ContainSubstring(`"user":{"username":"joan"`))
+	g.Expect(said.String()).To(ContainSubstring("resource.k8s.io/v1beta1 has no effect"))
+	g.Expect(said.String()).To(ContainSubstring("JobManagedBy has no effect"))
+}
+
+// TestRefusals starts the program with what kube-apiserver refuses, and with what this one does.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		said string
+	}{
+		{[]string{"--no-such-flag"}, "Error: unknown flag: --no-such-flag\n"},
+		{[]string{"argument"}, `Error: "kube-apiserver" does not take any arguments, got ["argument"]`},
+		{nil, "--etcd-servers must be specified"},
+		{[]string{"--feature-gates=NoSuchGate=true"}, `"command failed" err="unrecognized feature gate: NoSuchGate"`},
+		{[]string{"--authorization-mode=Webhook"}, "--authorization-mode=Webhook is not supported"},
+		{[]string{"--oidc-issuer-url=https://example.com"}, "--oidc-issuer-url is not supported"},
+	} {
+		t.Run(fmt.Sprint(c.args), func(t *testing.T) {
+			g := NewWithT(t)
+			out, err := exec.CommandContext(t.Context(), filepath.Join(assets, "kube-apiserver"), c.args...).CombinedOutput()
+			var exit *exec.ExitError
+			g.Expect(errors.As(err, &exit)).To(BeTrue(), "%v", err)
+			g.Expect(exit.ExitCode()).To(Equal(1))
+			g.Expect(string(out)).To(ContainSubstring(c.said))
+		})
+	}
+}
+
+// TestNeedsAName starts the program by a name that is none of its own.
+func TestNeedsAName(t *testing.T) {
+	g, path := NewWithT(t), filepath.Join(t.TempDir(), "controlplane")
+	g.Expect(os.Symlink(filepath.Join(assets, "etcd"), path)).To(Succeed())
+	out, err := exec.CommandContext(t.Context(), path).CombinedOutput()
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(string(out)).To(ContainSubstring("by the name etcd or kube-apiserver"))
+}

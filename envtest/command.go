@@ -1,0 +1,87 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/version/verflag"
+
+	"github.com/tarn-dev/tarn/envtest/internal/flags"
+)
+
+// APIServerCommand returns the command line of kube-apiserver, with the server of this package behind it. It stores in the
+// etcd of --etcd-servers, and believes whom the flags name: nobody else gets a credential. Run it with
+// k8s.io/component-base/cli, once in a process: it sets the feature gates and the logging of the process.
+//
+// What becomes of a flag: most are honoured; some have no effect, of which a line on stderr tells; some are an error, because
+// a test that gives one would go wrong. Flags that kube-apiserver does not know are its error too.
+func APIServerCommand() (*cobra.Command, error) {
+	f, err := flags.New()
+	if err != nil {
+		return nil, err
+	}
+	cmd := &cobra.Command{
+		Use: "kube-apiserver",
+		Long: `The Kubernetes API server of Tarn, for tests. It takes the flags of kube-apiserver; the help of a
+flag that is not honoured says so.`,
+		SilenceUsage: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q does not take any arguments, got %q", cmd.CommandPath(), args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			verflag.PrintAndExitIfRequested()
+			return serveFlags(genericapiserver.SetupSignalContext(), cmd, f, cmd.ErrOrStderr())
+		},
+	}
+	sets := f.Sets()
+	verflag.AddFlags(sets.FlagSet("global"))
+	globalflag.AddGlobalFlags(sets.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range sets.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, *sets, 0) // lines of any length
+	return cmd, nil
+}
+
+// serveFlags runs the server that the flags describe until ctx ends.
+func serveFlags(ctx context.Context, cmd *cobra.Command, f *flags.Flags, errOut io.Writer) error {
+	p := &process{flags: f, errOut: errOut}
+	notices, err := f.Check(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if err := logsapi.ValidateAndApply(f.Logs, utilfeature.DefaultFeatureGate); err != nil {
+		return err
+	}
+	f.Metrics.Apply()
+	for _, notice := range notices {
+		p.tell(notice)
+	}
+	opts := Options{process: p}
+	if !f.Etcd.EnableWatchCache {
+		opts.StorageDecorator = Undecorated
+	}
+	env := New(opts)
+	if err := env.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // it was told to end
+		}
+		return err
+	}
+	<-ctx.Done()
+	return env.Stop()
+}

@@ -1,0 +1,121 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flags
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+)
+
+// The feature gates of kube-apiserver v1.36, by stage and default, as kube-apiserver --help lists them, and those that are
+// generally available or deprecated, which it does not list. Those that guard
+// code of k8s.io/kubernetes, which is not here, are known to no library.
+const (
+	alphaGates = `
+APIServingWithRoutine AllAlpha AllowUnsafeMalformedObjectDeletion CBORServingAndStorage CPUManagerPolicyAlphaOptions
+CRIListStreaming CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR
+CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ContainerStopSignals
+ControllerManagerReleaseLeaderElectionLockOnExit CrossNamespaceVolumeDataSource DRAListTypeAttributes
+DRANodeAllocatableResources DRAResourcePoolStatus DRAWorkloadResourceClaims EventedPLEG GangScheduling GenericWorkload
+HPAScaleToZero ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
+KubeletInUserNamespace LoggingAlphaOptions ManifestBasedAdmissionControlConfig MemoryQoS MutablePVNodeAffinity
+NativeHistograms PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodLevelResourceManagers
+PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi
+ShardedListAndWatch StorageCapacityScoring StorageVersionAPI TaintTolerationComparisonOperators
+TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport VolumeLimitScaling
+WindowsCPUAndMemoryAffinity WorkloadAwarePreemption WorkloadWithJob
+`
+
+	betaGatesOff = `
+AllBeta ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode CoordinatedLeaderElection
+DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring MaxUnavailableStatefulSet PodCertificateRequest
+SELinuxMount SchedulerAsyncAPICalls StorageVersionMigrator
+`
+
+	betaGates = `
+APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
+AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CRDObservedGenerationTracking
+ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC ComponentFlagz ComponentStatusz
+ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContextualLogging DRAConsumableCapacity
+DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices DRAResourceClaimDeviceStatus
+DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout DeclarativeValidationBeta
+DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency EnvFiles ExtendWebSocketsToKubelet
+GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance HostnameOverride
+InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers
+KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages KubeletSeparateDiskGC
+KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions
+MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MutablePodResourcesForSuspendedJobs
+MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures NominatedNodeNameForExpectation OpenAPIEnums
+OpportunisticBatching PLEGOnDemandRelist PodDeletionCost PodLevelResources PodReadyToStartContainersCondition
+PodTopologyLabelsAdmission PortForwardWebsockets PreventStaticPodAPIReferences RelaxedServiceNameValidation
+ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResourceHealthStatus
+ResourceHealthStatusMessage RestartAllContainersOnContainerExits RotateKubeletServerCertificate
+SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction SizeBasedListCostEstimate
+StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
+StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison StorageVersionHash StrictIPCIDRValidation
+StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
+TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests
+UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO
+WatchCacheInitializationPostStartHook WatchList WatchListClient WindowsGracefulNodeShutdown
+`
+
+	stableGates = `
+AllowOverwriteTerminationGracePeriodSeconds AllowServiceExternalIPs AnyVolumeDataSource AuthorizeNodeWithSelectors
+CPUManagerPolicyOptions CSIServiceAccountTokenSecrets CustomCPUCFSQuotaPeriod DRAAdminAccess DRAPrioritizedList
+DisableAllocatorDualWrite DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion DynamicResourceAllocation ExecProbeTimeout
+ExternalServiceAccountTokenSigner GitRepoVolumeDriver ImageMaximumGCAge ImageVolume InPlacePodVerticalScaling
+JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy JobSuccessPolicy KubeletCgroupDriverFromCRI
+KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet
+KubeletPodResourcesListUseActivePods KubeletTracing LogarithmicScaleDown MatchLabelKeysInPodAffinity
+MultiCIDRServiceAllocator MutableCSINodeAllocatableCount NFTablesProxyMode NodeInclusionPolicyInPodTopologySpread
+NodeLogQuery NodeSwap OrderedNamespaceDeletion PodLifecycleSleepAction PodLifecycleSleepActionAllowZero
+PodObservedGenerationTracking PodSchedulingReadiness PreferSameTrafficDistribution ProcMountType
+RecoverVolumeExpansionFailure RecursiveReadOnlyMounts RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation
+SELinuxChangePolicy SELinuxMountReadWriteOncePod SchedulerQueueingHints SeparateTaintEvictionController
+ServiceAccountTokenJTI ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation
+ServiceAccountTokenPodNodeInfo ServiceCIDRStatusFieldWiping SidecarContainers StorageNamespaceIndex
+StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf SupplementalGroupsPolicy
+TopologyManagerPolicyOptions UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
+`
+
+	stableGatesOff = `
+AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests ChangeContainerStatusOnKubeletRestart
+KubeletRegistrationGetOnExistsOnly WindowsHostNetwork
+`
+)
+
+// theirs are the names of the gates that guard nothing here. registerGates sets it.
+var theirs = map[string]bool{}
+
+// registerGates lets the process know the gates that no library does, once: a gate that kube-apiserver knows is not an
+// unknown one. Feature gates are global to a process.
+var registerGates = sync.OnceValue(func() error {
+	gates := utilfeature.DefaultMutableFeatureGate
+	known, missing := gates.GetAll(), map[featuregate.Feature]featuregate.FeatureSpec{}
+	for _, stage := range []struct {
+		names string
+		spec  featuregate.FeatureSpec
+	}{
+		{alphaGates, featuregate.FeatureSpec{PreRelease: featuregate.Alpha}},
+		{betaGatesOff, featuregate.FeatureSpec{PreRelease: featuregate.Beta}},
+		{stableGates, featuregate.FeatureSpec{PreRelease: featuregate.GA, Default: true}},
+		{stableGatesOff, featuregate.FeatureSpec{PreRelease: featuregate.Deprecated}},
+		{betaGates, featuregate.FeatureSpec{PreRelease: featuregate.Beta, Default: true}},
+	} {
+		for _, name := range strings.Fields(stage.names) {
+			if _, ok := known[featuregate.Feature(name)]; !ok {
+				missing[featuregate.Feature(name)] = stage.spec
+				theirs[name] = true
+			}
+		}
+	}
+	if err := gates.Add(missing); err != nil {
+		return fmt.Errorf("register kube-apiserver's feature gates: %w", err)
+	}
+	return nil
+})

@@ -1,0 +1,255 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/flags"
+)
+
+// process is what a command line of kube-apiserver makes otherwise in an environment: where it listens, with which
+// certificates, whom it believes, and which etcd it stores in.
+type process struct {
+	flags *flags.Flags
+	info  *genericapiserver.SecureServingInfo
+	etcd  *remote
+
+	errOut io.Writer // for people
+}
+
+// open listens, loads the files that the flags name and makes the means by which the server asks itself. What watches the
+// files ends with the server, which runs them.
+func (p *process) open() (*serving, *access, error) {
+	f := p.flags
+	if err := f.Serving.MaybeDefaultWithSelfSignedCerts("localhost", []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}, nil); err != nil {
+		return nil, nil, fmt.Errorf("error creating self-signed certificates: %w", err)
+	}
+	if err := f.Serving.ApplyTo(&p.info); err != nil {
+		return nil, nil, err
+	}
+	listener := &serving{listener: p.info.Listener, done: make(chan struct{})}
+	if p.info.HTTP2MaxStreamsPerConnection > 0 {
+		listener.streams = p.info.HTTP2MaxStreamsPerConnection
+	}
+	users, err := p.users()
+	return listener, users, err
+}
+
+// users is whom the flags let in.
+func (p *process) users() (*access, error) {
+	users := &access{tokens: newTokens(), anonymous: p.flags.Access.Anonymous}
+	var err error
+	if users.clientCA, err = p.flags.Access.ClientCert.GetClientCAContentProvider(); err != nil {
+		return nil, fmt.Errorf("unable to load client CA file: %w", err)
+	}
+	header, err := p.flags.Access.RequestHeader.ToAuthenticationRequestHeaderConfig()
+	if err != nil {
+		return nil, fmt.Errorf("unable to load the CA of the front proxy: %w", err)
+	}
+	p.info.ClientCA = users.clientCA
+	if header != nil {
+		users.first = []authenticator.Request{headerrequest.NewDynamicVerifyOptionsSecure(header.CAContentProvider.VerifyOptions,
+			header.AllowedClientNames, header.UsernameHeaders, header.UIDHeaders, header.GroupHeaders, header.ExtraHeaderPrefixes)}
+		p.info.ClientCA = bothCAs(users.clientCA, header.CAContentProvider)
+	}
+	if file := p.flags.Access.TokenFile; file != "" {
+		static, err := tokenfile.NewCSV(file)
+		if err != nil {
+			return nil, err
+		}
+		users.static = static
+	}
+	return users, p.addLoopback(users)
+}
+
+// bothCAs is what the server says that it trusts.
+func bothCAs(clientCA, header dynamiccertificates.CAContentProvider) dynamiccertificates.CAContentProvider {
+	if clientCA == nil {
+		return header
+	}
+	return dynamiccertificates.NewUnionCAContentProvider(clientCA, header)
+}
+
+// addLoopback gives the server a certificate of its own for its own requests, chosen by server name: the one that the flags
+// name may be for any host, and trusted by others.
+func (p *process) addLoopback(users *access) error {
+	ca, err := newAuthority("apiserver-loopback-client-ca")
+	if err != nil {
+		return err
+	}
+	certPEM, keyPEM, err := ca.issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: genericapiserver.LoopbackClientServerNameOverride},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{genericapiserver.LoopbackClientServerNameOverride},
+	})
+	if err != nil {
+		return err
+	}
+	pair, err := dynamiccertificates.NewStaticSNICertKeyContent("self-signed loopback", certPEM, keyPEM,
+		genericapiserver.LoopbackClientServerNameOverride)
+	if err != nil {
+		return fmt.Errorf("load the server's own certificate: %w", err)
+	}
+	p.info.SNICerts = append([]dynamiccertificates.SNICertKeyContentProvider{pair}, p.info.SNICerts...)
+	token := rand.Text()
+	if users.self, err = p.info.NewLoopbackClientConfig(token, ca.bundle()); err != nil {
+		return fmt.Errorf("configure the server's client: %w", err)
+	}
+	users.self.DisableCompression = true
+	users.tokens.add(token, serverUser, adminGroup)
+	return nil
+}
+
+// secure is the server's TLS configuration, which follows the files until ctx ends.
+func (p *process) secure(ctx context.Context) (*tls.Config, error) {
+	base := &tls.Config{
+		MinVersion:       tls.VersionTLS12,
+		CipherSuites:     p.info.CipherSuites,
+		CurvePreferences: p.info.CurvePreferences,
+		NextProtos:       []string{"h2", "http/1.1"},
+	}
+	if p.info.MinTLSVersion > 0 {
+		base.MinVersion = p.info.MinTLSVersion
+	}
+	if p.info.DisableHTTP2 {
+		base.NextProtos = []string{"http/1.1"}
+	}
+	if p.info.ClientCA != nil {
+		base.ClientAuth = tls.RequestClientCert
+	}
+	certificates := dynamiccertificates.NewDynamicServingCertificateController(base, p.info.ClientCA, p.info.Cert, p.info.SNICerts, nil)
+	watched := []any{p.info.ClientCA, p.info.Cert}
+	for _, pair := range p.info.SNICerts {
+		watched = append(watched, pair)
+	}
+	for _, provider := range watched {
+		if notifier, ok := provider.(dynamiccertificates.Notifier); ok {
+			notifier.AddListener(certificates)
+		}
+		if runner, ok := provider.(dynamiccertificates.ControllerRunner); ok {
+			go runner.Run(ctx, 1)
+		}
+	}
+	if err := certificates.RunOnce(); err != nil {
+		return nil, fmt.Errorf("load the certificates: %w", err)
+	}
+	go certificates.Run(1, ctx.Done())
+	config := base.Clone()
+	config.GetConfigForClient = certificates.GetConfigForClient
+	return config, nil
+}
+
+// apply lets the flags change the server's configuration.
+func (p *process) apply(config *genericapiserver.RecommendedConfig, kinds *builtin.Kinds) error {
+	f, address := p.flags, config.ExternalAddress
+	if err := f.Run.ApplyTo(&config.Config); err != nil {
+		return err
+	}
+	if config.ExternalAddress == "" {
+		config.ExternalAddress = address
+	}
+	f.Features.EnablePriorityAndFairness = false
+	if err := f.Features.ApplyTo(&config.Config, nil, nil); err != nil {
+		return err
+	}
+	if err := f.Audit.ApplyTo(&config.Config); err != nil {
+		return err
+	}
+	if err := f.Tracing.ApplyTo(nil, &config.Config); err != nil {
+		return err
+	}
+	config.EffectiveVersion = release{config.EffectiveVersion}
+	if err := p.chooseAPIs(config, kinds); err != nil {
+		return err
+	}
+	prefix := f.Etcd.StorageConfig.Prefix
+	config.AddHealthChecks(healthz.NamedCheck("etcd", func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), f.Etcd.StorageConfig.HealthcheckTimeout)
+		defer cancel()
+		return p.etcd.check(ctx, prefix)
+	}))
+	config.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), f.Etcd.StorageConfig.ReadycheckTimeout)
+		defer cancel()
+		return p.etcd.check(ctx, prefix)
+	}))
+	return nil
+}
+
+// needed are read by the server itself.
+var needed = []schema.GroupVersion{
+	corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, admissionv1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion,
+}
+
+// chooseAPIs takes away what --runtime-config disables, and tells of what it enables and is not here.
+func (p *process) chooseAPIs(config *genericapiserver.RecommendedConfig, kinds *builtin.Kinds) error {
+	here := crdserver.DefaultAPIResourceConfigSource()
+	for _, group := range kinds.Groups {
+		here.EnableVersions(group.PrioritizedVersions...)
+	}
+	served := maps.Clone(here.GroupVersionConfigs)
+	if err := p.flags.APIs.ApplyTo(&config.Config, here, scheme.Scheme); err != nil {
+		return err
+	}
+	chosen := config.MergedResourceConfig
+	for _, version := range needed {
+		if !chosen.ResourceEnabled(version.WithResource("any")) {
+			return fmt.Errorf("--runtime-config disables %s, which the server itself reads", version)
+		}
+	}
+	for version, enabled := range chosen.ExplicitGroupVersionConfigs {
+		if enabled && !served[version] {
+			p.tell(fmt.Sprintf("--runtime-config: %s has no effect: it is not served", version))
+		}
+	}
+	for _, group := range kinds.Groups {
+		for version, storages := range group.VersionedResourcesStorageMap {
+			gv := schema.GroupVersion{Group: group.PrioritizedVersions[0].Group, Version: version}
+			maps.DeleteFunc(storages, func(path string, _ rest.Storage) bool {
+				resource, _, _ := strings.Cut(path, "/")
+				return !chosen.ResourceEnabled(gv.WithResource(resource))
+			})
+		}
+		group.PrioritizedVersions = slices.DeleteFunc(group.PrioritizedVersions, func(gv schema.GroupVersion) bool {
+			return len(group.VersionedResourcesStorageMap[gv.Version]) == 0
+		})
+	}
+	kinds.Groups = slices.DeleteFunc(kinds.Groups, func(group *genericapiserver.APIGroupInfo) bool {
+		return len(group.PrioritizedVersions) == 0
+	})
+	return nil
+}
+
+// tell writes what the user should know, in a line.
+func (p *process) tell(message string) {
+	_, _ = fmt.Fprintln(p.errOut, "kube-apiserver (Tarn): "+message)
+}
