@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// runClock is the clock of a Reflector that runs until ctx ends: so do its waits. A
-// Reflector that is refused a streaming list waits for up to a minute before it tries
-// again, and looks at nothing else meanwhile; an informer would take as long to end.
+// runClock is the clock of a Reflector, whose waits end with ctx. A Reflector that is refused a
+// streaming list waits for up to a minute before it tries again, and does not look at its context
+// meanwhile. With another clock an informer would take as long to end.
 type runClock struct {
 	clock.WithTicker
 	ctx     context.Context

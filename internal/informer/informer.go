@@ -30,18 +30,17 @@ import (
 // handler follows the engine in a goroutine of its own. What differs from
 // client-go's informer:
 //
-//   - A handler that is slower than the stream delays nobody and makes nothing
-//     grow. Once it is more than the window behind, it gets one event for each
-//     object that has changed, which leads from the state that it has seen to that
-//     of now. An object that has gone meanwhile is a DeletedFinalStateUnknown, also
-//     if there is another one under its key, which is added then.
-//   - Objects may be kept flat, see package object. The store then makes objects of
-//     them when it is read, and handlers get objects that are made for the event;
-//     like client-go's, they are shared between the handlers and must not be
-//     changed.
+//   - A handler that is slower than the stream delays no other handler, and takes no
+//     memory that grows. Once it is more events behind than the window has, it gets one
+//     event for each object that has changed since the state that it has seen. A deleted
+//     object comes as a DeletedFinalStateUnknown; if a new object is under its key, that
+//     one is added after it.
+//   - Objects may be kept flat, see package object. The store then makes an object when it
+//     is read, and handlers get objects that were made for the event. Handlers share them,
+//     as with client-go, and must not change them.
 //
-// All methods are safe for concurrent use. The goroutine that runs the informer
-// owns those of the handlers, and returns when they have ended.
+// All methods are safe for concurrent use. Each handler has a goroutine, which the one that
+// runs the informer owns: it returns when the handlers' goroutines have ended.
 type Informer struct {
 	*listened
 	lw       toolscache.ListerWatcher
@@ -77,10 +76,11 @@ const (
 )
 
 // Source makes the ListerWatcher of an informer. Its lists and watches must have objects of
-// the kind alone: the informer does not look. Each event of a watch goes through each, which
-// makes what the informer keeps of the object: it takes time, so that it is best called for
-// several events at once, and returns the event that takes the place of its argument. A
-// source that leaves this out costs the one goroutine of the Reflector more.
+// the kind alone, because the informer does not check that. The source passes each event of a
+// watch to the function each, and sends what this returns in place of the event. The function
+// takes time, because it makes what the informer keeps of the object; the source may call it for
+// several events at once. A source that does not call it leaves the work to the goroutine of the
+// Reflector.
 type Source func(each func(watch.Event) watch.Event) toolscache.ListerWatcher
 
 // Options configure an [Informer]. Example must be set.
@@ -89,8 +89,8 @@ type Options struct {
 	Example runtime.Object
 	// Description names the kind in logs.
 	Description string
-	// ResyncPeriod is how often a handler is told of every object again, unless it
-	// says otherwise; zero is never.
+	// ResyncPeriod is the time between two resyncs of a handler that asks for no other
+	// period; zero is never. A resync tells the handler of every object again.
 	ResyncPeriod time.Duration
 	// Indexers are as in client-go.
 	Indexers toolscache.Indexers
@@ -101,8 +101,8 @@ type Options struct {
 	Decoded bool
 	// Verify compares each object that is kept flat with its source, for tests.
 	Verify bool
-	// Window is the number of events that a handler may be behind; zero means
-	// watchcache.DefaultWindow.
+	// Window is how many events a handler may be behind and still get each of them; zero
+	// means watchcache.DefaultWindow.
 	Window int
 	// Lagged, if set, is called each time that a handler has fallen out of the window.
 	Lagged func()
@@ -135,14 +135,10 @@ func New(source Source, o Options) (*Informer, error) {
 		handlers:     map[*registration]struct{}{},
 	}
 	synced := sync.OnceFunc(func() { close(i.synced) })
-	i.intake = &intake{
-		engine: i.engine, form: form, description: o.Description,
-		published: newPublished(o.Identifier),
-		listed: func() {
-			o.Listed()
-			synced()
-		},
-	}
+	i.intake = newIntake(i.engine, form, &o, func() {
+		o.Listed()
+		synced()
+	})
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
 	i.lw = source(i.intake.arrive)
 	return i, i.AddIndexers(o.Indexers)

@@ -41,9 +41,13 @@ var (
 	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
 )
 
-// newPublished returns a store that publishes its version as a metric under identifier.
-func newPublished(identifier toolscache.InformerNameAndResource) toolscache.Store {
-	return toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(identifier, nil))
+// newIntake returns a store that writes into an engine of objects of form, and calls listed each
+// time that it has written a list.
+func newIntake(e *engine, form *object.Form, o *Options, listed func()) *intake {
+	return &intake{
+		engine: e, form: form, description: o.Description, listed: listed,
+		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
+	}
 }
 
 // receive returns the object that the transform makes of obj, and its metadata.

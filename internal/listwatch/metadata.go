@@ -13,9 +13,9 @@ import (
 	clientmetadata "k8s.io/client-go/metadata"
 )
 
-// partial is the source of objects reduced to their metadata. The server sends
-// them as PartialObjectMetadata of meta.k8s.io; they get the kind that they are
-// the metadata of, before anything sees them.
+// partial is the source of objects that are reduced to their metadata. The API server sends them
+// as PartialObjectMetadata of meta.k8s.io. The source gives them the kind of the whole objects
+// before anybody sees them.
 type partial struct {
 	gvk       schema.GroupVersionKind
 	resources clientmetadata.ResourceInterface

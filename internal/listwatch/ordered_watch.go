@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// orderedWatch passes the events of another watch through a function, several at
-// once, and gives the results in the order of the events. Unlike watch.Filter it
-// ends with Stop, even if an event was not received.
+// orderedWatch passes the events of another watch to a function, several at once, and sends the
+// results in the order of the events. Unlike watch.Filter it ends with Stop, even if nobody has
+// received an event.
 type orderedWatch struct {
 	from    watch.Interface
 	each    func(watch.Event) watch.Event
@@ -23,8 +23,8 @@ type orderedWatch struct {
 	running sync.WaitGroup
 }
 
-// readAhead is how many events may be under way: enough to keep all cores busy, and
-// little beside what is kept of a kind.
+// readAhead is how many events of a watch may be under way: enough to keep all cores busy, and
+// little memory beside the objects of a kind.
 const readAhead = 64
 
 // job is an event under way.
@@ -83,7 +83,7 @@ func (w *orderedWatch) do(j *job) {
 	j.done <- w.each(j.event)
 }
 
-// send gives the results out, up to the first event that has none.
+// send sends the results, up to the first event that has none.
 func (w *orderedWatch) send(queue <-chan *job) {
 	defer close(w.results)
 	for j := range queue {
@@ -99,8 +99,8 @@ func (w *orderedWatch) send(queue <-chan *job) {
 	}
 }
 
-// Stop implements watch.Interface. When it returns, the function has returned from the
-// last event: nothing of a watch is left when the informer that stopped it ends.
+// Stop implements watch.Interface. It waits until the function has returned from the last event,
+// so that nothing of a watch is left when the informer that has stopped it ends.
 func (w *orderedWatch) Stop() {
 	w.stop.Do(func() {
 		close(w.stopped)

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// structured is the source of the Go types in the scheme: a typed REST client,
-// which speaks protobuf where the types do.
+// structured is the source of the Go types in the scheme. It has a typed REST client, which asks
+// for protobuf if the types have it.
 type structured struct {
 	scheme     *runtime.Scheme
 	gvk        schema.GroupVersionKind
@@ -124,8 +124,8 @@ func (s *structured) Watch(ctx context.Context, opts metav1.ListOptions) (watch.
 	return s.request(s.watcher, &opts).Watch(ctx)
 }
 
-// Finish decodes the object of an event. What cannot be decoded becomes an error
-// event, as it does in client-go.
+// Finish decodes the object of an event. If that fails, the event becomes an error event, as it
+// does in client-go.
 func (s *structured) Finish(event watch.Event) watch.Event {
 	received, ok := event.Object.(*undecoded)
 	if !ok {

@@ -16,12 +16,12 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// undecoded is an object of a watch as it was received. client-go decodes a watch
-// in the one goroutine that receives it, which is most of what an event costs; a
-// client whose scheme knows the kind under this type only cuts the stream into
-// objects there, and they are decoded where there is time.
+// undecoded is an object of a watch in the bytes that were received. client-go decodes a watch in
+// the one goroutine that receives it, and this is most of what an event costs. In the scheme of
+// our client the kind has this type: so that goroutine only cuts the stream into objects, and
+// Finish decodes them in others.
 type undecoded struct {
-	protobuf, json []byte // one of them
+	protobuf, json []byte // one of them is set
 }
 
 var _ runtime.Object = (*undecoded)(nil)
@@ -48,7 +48,7 @@ func (u *undecoded) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodeInto does what was left undone.
+// decodeInto decodes the object.
 func (u *undecoded) decodeInto(into runtime.Object) error {
 	if u.json != nil {
 		err := kjson.UnmarshalCaseSensitivePreserveInts(u.json, into)
@@ -62,8 +62,8 @@ func (u *undecoded) decodeInto(into runtime.Object) error {
 	return message.Unmarshal(u.protobuf)
 }
 
-// undecodedScheme returns a scheme in which gvk is undecoded, and an error of a
-// watch is itself.
+// undecodedScheme returns a scheme in which the type of gvk is undecoded. The Status of an error
+// event is decoded as usual.
 func undecodedScheme(gvk schema.GroupVersionKind) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(gvk, &undecoded{})
@@ -71,8 +71,8 @@ func undecodedScheme(gvk schema.GroupVersionKind) *runtime.Scheme {
 	return scheme
 }
 
-// canLeaveUndecoded reports whether objects may arrive in the encodings that
-// undecoded knows, and as the Go type of example.
+// canLeaveUndecoded reports whether objects arrive in an encoding that undecoded knows, and
+// decodeInto would make of them what client-go's decoder makes.
 func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {
 	_, protobuf := example.(interface{ Unmarshal([]byte) error })
 	_, json := example.(interface{ UnmarshalJSON([]byte) error })

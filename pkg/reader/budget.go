@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// idleShare is the part of a store's bytes that the states may hold of lists that nobody
-	// reads on, a quarter: most of them are of callers that read no second page.
+	// idleShare is the part of a store's bytes, a quarter, that states of lists may hold that
+	// nobody reads on: most of these lists are of callers that read no second page.
 	idleShare = 4
 	// smallStore is the size up to which a quarter would be little: it has room for an object
 	// of the largest size that etcd takes, 1.5 MiB.
@@ -20,9 +20,9 @@ const (
 )
 
 // budget is how many bytes the states that are kept for pages may hold beside the state of
-// now: idle is for what only those hold of lists that nobody reads on, and all for all
-// together: one that is being read for long holds the store as it was, beside those. One
-// alone that is being read is let be, since it cannot hold more.
+// now. Idle bounds the bytes that only states of lists hold that nobody reads on, and all bounds
+// the bytes of all states: a list that is read for long holds the store as it was. A single
+// state whose list is being read is never dropped for that, because it cannot hold more.
 type budget struct{ idle, all int }
 
 // budgetOf returns what pages may hold beside a store of so many bytes.
@@ -35,7 +35,7 @@ func budgetOf(bytes int) budget {
 // wait for a look at a hundred thousand.
 const maxLooked = 512
 
-// size remembers how large a store was.
+// size remembers how many bytes a store had when it was measured.
 type size struct {
 	mu       sync.Mutex // guards what follows
 	position uint64     // of the state among the events

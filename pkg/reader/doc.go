@@ -4,18 +4,22 @@
 // Package reader reads objects out of the store of an informer.
 //
 // A [CacheReader] serves one kind in one scope. [List] reads one or several of
-// them into one list, which is how a cache of many namespaces lists across them.
+// them into one list, which is how a cache of many namespaces lists across them;
+// [Iterate] walks the same objects, and makes one at a time.
 //
-// What a reader returns is the caller's own: a copy, made straight into the object
-// or the list that the caller passed; [Iterate] makes one object at a time. With deep
-// copies disabled, for the kind or for the call, the values are shared with the store
-// and must not be modified. Of objects that are kept flat, such calls share what one of
-// them made shortly before.
+// # Contract
 //
-// Lists are sorted by namespace and name and carry the resourceVersion up to which
-// they are complete. Each is read from one snapshot. One that is cut short by a limit
-// has a Continue token, with which the next page is read from the same snapshot; a
-// reader keeps few of these, and not for long.
+// The objects that a reader returns belong to the caller: they are copies, made straight
+// into the object or the list that the caller passed. With deep copies disabled, for the
+// kind or for the call, values are shared with the store and must not be modified. Such
+// calls also share the object that one of them has made of a flat one shortly before.
+//
+// Lists are sorted by namespace and name, and each is read from one snapshot. Their
+// resourceVersion is the one up to which they are complete. A list that a limit cuts short
+// has a Continue token, and the next page is read from the same snapshot; a reader keeps
+// few snapshots for that, and not for long.
+//
+// All functions and methods are safe for concurrent use.
 //
 // # Stores
 //
@@ -23,4 +27,13 @@
 // lists, see package index, and builds those of a label when a list asks for it. An
 // [IndexerStore] is the store of an informer that the user supplies, and gives the same
 // answers.
+//
+// # Files
+//
+//   - reader.go has Get, list.go List with its pages, iterate.go Iterate, fill.go the
+//     writing into lists.
+//   - store.go is what a reader needs of a store; engine_store.go and indexer_store.go are
+//     the two stores.
+//   - page.go has the Continue token. kept_states.go keeps the states that pages are read
+//     from, pins.go counts what these hold, and budget.go says how much that may be.
 package reader

@@ -16,8 +16,8 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// Source is the engine that an [EngineStore] reads: a watchcache.Engine, whatever is attached to
-// its events.
+// Source is the engine that an [EngineStore] reads: a watchcache.Engine, with whatever its writer
+// attaches to events.
 type Source interface {
 	index.Keeper
 	Get(key string) (watchcache.Item[object.Object], bool)

@@ -10,17 +10,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// page is a part of a list that is read in several calls.
+// page says which part of a list a call reads.
 type page struct {
 	limit int64  // the number of objects in it; 0 is all there are
 	state uint64 // the state that the page before was read from; 0 for the first
-	from  string // the first key that may be in it: that behind the page before
+	from  string // the first key that may be in it, behind the page before
 }
 
-// token is what a Continue token holds: the key that the list ended with, and for
-// each of the readers the name of the state that it read. As with an API server, the
-// selectors and the namespace are not in it: the caller passes them for every page,
-// and one who passes others gets of the state what those select behind that key.
+// token is the content of a Continue token: the key that the page ended with, and for
+// each of the readers the name of the state that it has read. As with an API server, the
+// selectors and the namespace are not in it. The caller passes them for every page; other
+// ones select among the objects of the state that are behind that key.
 type token struct {
 	After  string   `json:"after"`
 	States []uint64 `json:"states"`

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// pin is what a state that is kept holds beside the state of now: versions of objects that
-// were replaced or deleted since, and nodes of trees that were copied when that was written.
+// pin counts the memory that a kept state holds beside the state of now: versions of objects
+// that were replaced or deleted since, and nodes of trees that writes have copied.
 //
-// A version is held by all states between the write that made it and the one that took it
-// away, and goes with the last of them. So it is counted once, at the newest of them, as
-// what this one holds together with those from the first of them on.
+// All states between the write that made a version and the write that took it away hold the
+// version, and it goes with the last of them. So it is counted once, at the newest of these
+// states, together with the first of them.
 type pin struct {
 	position uint64 // of the state among the events
 	revision uint64 // of the state, which has all versions that are not newer

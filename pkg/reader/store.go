@@ -14,8 +14,9 @@ import (
 
 // Store is what a reader reads: an [EngineStore] or an [IndexerStore].
 type Store interface {
-	// form gives back what the objects of the store were made from.
+	// form returns the form in which the objects of the store are kept.
 	form() *object.Form
+	// get returns the object under a key, and whether there is one.
 	get(key client.ObjectKey) (object.Object, bool, error)
 	// find returns the objects that match, in the order of their keys.
 	find(*request) (answer, error)
@@ -45,8 +46,8 @@ type request struct {
 	page      page
 }
 
-// counted reports that the caller is to be told how many objects follow: like an API
-// server, a store counts only what no selector restricts.
+// counted reports whether the answer says how many objects follow. Like an API server, a store
+// counts them only if no selector restricts the list.
 func (q *request) counted() bool { return unrestricted(q.labels) && q.fields.Everything() }
 
 func unrestricted(selector labels.Selector) bool { return selector == nil || selector.Empty() }
@@ -59,5 +60,5 @@ type answer struct {
 	state    state  // what was read; it may be nil if the request has no limit
 }
 
-// item is an object of a store and its key, see [object.Key].
+// item is an object of a store and its key, as [object.Key] makes it.
 type item = watchcache.Item[object.Object]
