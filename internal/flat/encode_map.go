@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,7 +33,10 @@ type pair struct {
 }
 
 // pairStack holds the entries of the maps that are being written, the innermost last.
-type pairStack struct{ all []pair }
+type pairStack struct {
+	all   []pair
+	order []uint32 // a buffer of sorted
+}
 
 // reset drops everything, so that a pooled encoder keeps no object alive.
 func (s *pairStack) reset() { s.pop(0) }
@@ -43,15 +47,37 @@ func (s *pairStack) pop(at int) {
 	s.all = s.all[:at]
 }
 
-// sorted sorts the pairs from position at by key and returns them.
+// sorted sorts the pairs from position at by key and returns them. Of many pairs it sorts the
+// numbers, and moves each pair once: pairs are large and full of pointers, and the garbage collector
+// must see each move of these.
 func (s *pairStack) sorted(at int) []pair {
 	pairs := s.all[at:]
 	if len(pairs) <= 12 {
 		insertionSort(pairs)
 		return pairs
 	}
-	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+	s.order = s.order[:0]
+	for i := range pairs {
+		s.order = append(s.order, uint32(i))
+	}
+	slices.SortFunc(s.order, func(a, b uint32) int { return strings.Compare(pairs[a].key, pairs[b].key) })
+	permute(pairs, s.order)
 	return pairs
+}
+
+// permute puts pairs into an order: that of the numbers of the pairs, which it overwrites.
+func permute(pairs []pair, order []uint32) {
+	for start := range order {
+		first, at := pairs[start], start
+		for int(order[at]) != start {
+			next := int(order[at])
+			pairs[at] = pairs[next]
+			order[at] = uint32(at) // this place is done
+			at = next
+		}
+		pairs[at] = first
+		order[at] = uint32(at)
+	}
 }
 
 // insertionSort is the fastest way for few pairs.
@@ -134,7 +160,7 @@ func (e *encoder) anyMap(t *plan, p unsafe.Pointer) {
 func compareKeys(a, b reflect.Value) int {
 	switch {
 	case a.Kind() == reflect.String:
-		return cmp.Compare(a.String(), b.String())
+		return strings.Compare(a.String(), b.String())
 	case a.Kind() == reflect.Bool:
 		return boolRank(a) - boolRank(b)
 	case a.CanInt():

@@ -43,7 +43,8 @@ func (e *encoder) string(s string) {
 		return
 	}
 	e.private++
-	if len(s) > pinLimit {
+	// A string that will stand alone goes there at once if it is clear that there will be parts.
+	if len(s) > pinLimit || len(s) > longString && len(e.buf) > pinLimit {
 		at := e.split.apart(s)
 		e.uvarint(uint64(at)<<2 | 2)
 		e.inlined.add(h, at, 0, 0)
