@@ -90,7 +90,7 @@ func (p *Planner[V]) made(name string) bool {
 // Labels returns the names of the indexes of labels that could answer selector, for keys
 // that begin with prefix.
 func Labels(selector labels.Selector, prefix string) (names []string) {
-	for _, key := range index.LabelKeysIn(selector, prefix) {
+	for _, key := range index.LabelKeys(selector, prefix) {
 		names = append(names, index.LabelName(key))
 	}
 	return names

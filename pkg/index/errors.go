@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NotIndexedError is returned for a field selector that names a field without
-// an index. Match it with errors.As.
+// NotIndexedError is the error of a list whose field selector names a field that is not
+// declared with IndexField. Match it with errors.As.
 type NotIndexedError struct {
 	// GVK is the kind that was listed.
 	GVK schema.GroupVersionKind
@@ -25,9 +25,10 @@ func (e *NotIndexedError) Error() string {
 		e.Field, Describe(e.GVK))
 }
 
-// NameCrash is deferred around a call of a user's index function: a panic at obj goes on as
-// an error that names the index, as in `field "image" of Pod (v1)`, and the object. Its stack
-// is still that of the function. A value that was an error is wrapped.
+// NameCrash is to be deferred around a call of a user's index function. If the function panics,
+// NameCrash panics with an error that names the index, as in `field "image" of Pod (v1)`, and the
+// key of obj. The stack of the panic still shows the function. If the function panicked with an
+// error, the new error wraps it.
 func NameCrash(index string, obj client.Object) {
 	switch r := recover().(type) {
 	case nil:

@@ -29,33 +29,35 @@ type Fields struct {
 	byName map[string]*declared
 }
 
-// NewFields returns the registry for an informer of gvk. The logger is told
-// when two declarations of one field turn out to disagree.
+// NewFields returns an empty registry for an informer of gvk. If two functions are declared
+// for one field and return different values of an object, the registry logs an error.
 func NewFields(gvk schema.GroupVersionKind, logger logr.Logger) *Fields {
 	return &Fields{gvk: gvk, logger: logger, byName: map[string]*declared{}}
 }
 
-// Informer is the part of a SharedIndexInformer that a field index needs.
+// Informer is what Declare adds an index to: the part of a SharedIndexInformer that it needs.
 type Informer interface {
 	AddIndexers(toolscache.Indexers) error
 }
 
-// FieldInformer is an informer that keeps the values of a field by itself, and
-// needs no keys made of them.
+// FieldInformer is an Informer with posting lists: it takes the values of a field as they are.
+// Declare prefers AddField to AddIndexers, which takes keys made of the values.
 type FieldInformer interface {
-	// AddField makes the informer keep an index, called name, of the values that
-	// extract returns.
+	// AddField adds an index called name of the values that extract returns, and returns
+	// when all objects of the informer are in it.
 	AddField(name string, extract client.IndexerFunc) error
 }
 
-// Declare adds an index over the values that extract returns to informer; it
-// works before and after the informer has started.
+// Declare adds an index of the values that extract returns to informer, before or after the
+// informer has started. When Declare returns, lists can select by the field.
 //
-// Declaring a field that is declared already succeeds, so that several
-// controllers can each declare what they list by: the first function serves the
-// index. Functions cannot be compared, so a later one is run on the objects there are,
-// before Declare returns, and then beside the first one. The first object on which it
-// disagrees is logged as an error. All of them are called for one object at a time.
+// A field can be declared again, so that several controllers can each declare what they list
+// by. The first function serves the index. Whether a later function returns the same values
+// cannot be seen without calling it: Declare calls it for the objects of the informer, and from
+// then on it is called for each object after the first function. The first object for which the
+// values differ is logged as an error.
+//
+// The error says that field is empty, that extract is nil, or why the informer refused the index.
 func (f *Fields) Declare(informer Informer, field string, extract client.IndexerFunc) error {
 	switch {
 	case field == "":
@@ -118,15 +120,15 @@ func objectsOf(informer Informer) iter.Seq[client.Object] {
 	}
 }
 
-// Fields that every object has, so that they need not be declared. A declaration
-// takes precedence.
+// Every object has these fields, so that nobody need declare them. If somebody does, the
+// declared function counts.
 const (
 	fieldName      = "metadata.name"
 	fieldNamespace = "metadata.namespace"
 )
 
-// indexed reports whether an index serves field; a field that none serves and that
-// not every object has is an error.
+// indexed reports whether field is declared. The error is a *NotIndexedError if it is not, and
+// is no field that every object has.
 func (f *Fields) indexed(field string) (bool, error) {
 	if _, ok := f.declared(field); ok {
 		return true, nil
@@ -137,7 +139,8 @@ func (f *Fields) indexed(field string) (bool, error) {
 	return false, &NotIndexedError{GVK: f.gvk, Field: field}
 }
 
-// Values returns the values of a declared field of obj; none of others.
+// Values calls the function of a declared field for obj and returns its values; nil if the
+// field is not declared. It panics if the function does, with an error that names both.
 func (f *Fields) Values(obj client.Object, field string) []string {
 	if d, ok := f.declared(field); ok {
 		d.mu.Lock()
@@ -154,7 +157,7 @@ type declared struct {
 	name   string // of field and kind, for panics
 	logger logr.Logger
 
-	mu      sync.Mutex // held to call extract and twins: client-go calls them one at a time, too
+	mu      sync.Mutex // held while extract or a twin runs: client-go calls them one at a time, too
 	extract client.IndexerFunc
 	twins   []*twin // guarded by mu
 }
@@ -165,8 +168,8 @@ type twin struct {
 	disagreed bool // guarded by declared.mu
 }
 
-// addTwin remembers a twin, and looks whether it agrees on the objects there are. What is
-// written meanwhile is looked at by values.
+// addTwin adds a twin, and compares it with extract for the objects of the informer. The method
+// values compares the two for objects that are written meanwhile.
 func (d *declared) addTwin(t *twin, objects iter.Seq[client.Object]) {
 	d.mu.Lock()
 	d.twins = append(d.twins, t)
@@ -178,8 +181,8 @@ func (d *declared) addTwin(t *twin, objects iter.Seq[client.Object]) {
 	}
 }
 
-// agree reports whether a twin has agreed so far, also on obj. A function that panics says
-// nothing about that.
+// agree compares a twin with extract for obj, and reports whether the two have agreed for all
+// objects so far. An object for which one of them panics does not count.
 func (d *declared) agree(t *twin, obj client.Object) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,7 +201,7 @@ func (d *declared) call(extract client.IndexerFunc, obj client.Object) []string 
 	return extract(obj)
 }
 
-// values is extract, with the twins checked beside it until they disagree.
+// values returns the values of extract for obj, and compares those of the twins with them.
 func (d *declared) values(obj client.Object) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,8 +212,8 @@ func (d *declared) values(obj client.Object) []string {
 	return values
 }
 
-// compareLocked logs the first object on which a twin disagrees. If the twin panics that is
-// handled here: the values of the first function are those of the index.
+// compareLocked compares the values of a twin for obj with those of extract, and logs the first
+// object for which they differ. A panic of the twin ends here, since the index does not need it.
 func (d *declared) compareLocked(t *twin, obj client.Object, values []string) {
 	if t.disagreed {
 		return
@@ -224,8 +227,8 @@ func (d *declared) compareLocked(t *twin, obj client.Object, values []string) {
 	}
 }
 
-// sameValues reports whether an index would be the same with a as with b: their order and
-// what occurs twice make no difference to it.
+// sameValues reports whether a and b are equal as sets: an index ignores the order of values,
+// and how often one occurs.
 func sameValues(a, b []string) bool {
 	return slices.Equal(a, b) || slices.Equal(sortedSet(a), sortedSet(b))
 }

@@ -10,15 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// allNamespaces stands where a namespace would in the keys for queries across
-// all namespaces. The underscores keep it apart from every valid namespace.
+// allNamespaces stands in place of the namespace in the keys for queries across all
+// namespaces. No namespace can have this name, because of the underscores.
 const allNamespaces = "__all_namespaces"
 
-// Name is the name of the client-go index that serves field.
+// Name returns the name of the index of a declared field.
 func Name(field string) string { return "field:" + field }
 
-// Key is the key under which value is filed for namespace; an empty namespace
-// is the key for cluster-scoped objects and for queries across all namespaces.
+// Key returns the key under which an index of client-go has the objects of a namespace with a
+// value. If namespace is empty, the key is that of cluster-scoped objects, and of queries across
+// all namespaces.
 func Key(namespace, value string) string {
 	if namespace == "" {
 		namespace = allNamespaces
@@ -26,8 +27,8 @@ func Key(namespace, value string) string {
 	return namespace + "/" + value
 }
 
-// keysFor files every value under the namespace of its object, if it has one,
-// and under all namespaces. The values are not modified.
+// keysFor returns the keys of an object with these values: of each value one for all namespaces
+// and, if the object has a namespace, one for that. It does not change values.
 func keysFor(namespace string, values []string) []string {
 	if namespace == "" {
 		keys := make([]string, len(values))

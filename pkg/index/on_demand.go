@@ -12,28 +12,29 @@ import (
 )
 
 const (
-	// MaxOnDemand bounds what queries by ever other indexes cost: each index is kept up
-	// with every write. The kinds of an operator are listed by a handful of labels.
+	// MaxOnDemand is how many indexes an OnDemand keeps at most. Every write changes each of
+	// them, so that queries by ever other labels would make writes ever slower. An operator
+	// lists a kind by a handful of labels.
 	MaxOnDemand = 32
-	// ColdAfter is how long an index is kept that no query asks for. To build one again
-	// costs about as much as one query without it; most reconcilers come back sooner, at
-	// the latest with the resync of what they watch.
+	// ColdAfter is how long an index stays that no query asks for. To build an index again
+	// costs about as much as one query without it. Most reconcilers ask again sooner, at the
+	// latest with the resync of what they watch.
 	ColdAfter = 10 * time.Minute
 	// coldCheck is how often cold indexes are looked for.
 	coldCheck = time.Minute
 )
 
-// Keeper keeps indexes: an engine does.
+// Keeper keeps the indexes of one store. The engine of an informer is one.
 type Keeper interface {
-	// AddIndex makes it keep the index called name, and returns when that is there. Adding
-	// one twice does nothing.
+	// AddIndex builds the index called name, and returns when it can be used. From then on
+	// every write keeps it up to date. If the index is there already, AddIndex does nothing.
 	AddIndex(name string)
-	// RemoveIndex drops it.
+	// RemoveIndex drops the index called name, if it is there.
 	RemoveIndex(name string)
 }
 
-// OnDemand has a Keeper keep the indexes that queries ask for, and no others. It
-// has no goroutine: queries do the work. It is safe for concurrent use.
+// OnDemand decides which indexes a Keeper keeps: those that queries ask for. It has no
+// goroutine: the queries that call Ask do the work. It is safe for concurrent use.
 type OnDemand struct {
 	keeper Keeper
 	clock  clock.PassiveClock
@@ -44,16 +45,17 @@ type OnDemand struct {
 	checked time.Time            // when cold indexes were looked for last
 }
 
-// NewOnDemand returns the indexes on demand of keeper. Those with the names in fixed are
-// there anyway: they are neither made nor dropped.
+// NewOnDemand returns an OnDemand that adds indexes to keeper and drops them. The indexes with
+// the names in fixed are in keeper already, and stay: OnDemand neither adds nor drops them.
 func NewOnDemand(keeper Keeper, clock clock.PassiveClock, fixed ...string) *OnDemand {
 	return &OnDemand{keeper: keeper, clock: clock, fixed: fixed, asked: map[string]time.Time{}, checked: clock.Now()}
 }
 
-// Ask says that a query can use the indexes with these names, builds those that are
-// missing, and drops those that are cold or, if there are too many, were asked for longest
-// ago. Every query calls it, also one that asks for none. Others need not wait while one of
-// them has an index built: they do without meanwhile.
+// Ask adds the indexes with these names that are missing, and returns when they can be used.
+// It also drops the indexes that no query has asked for within [ColdAfter] and, of more than
+// [MaxOnDemand], those that were asked for longest ago. Every query calls Ask, also if no index
+// would help it, with no names. A query does not wait for an index that another query is having
+// built: it does without.
 func (d *OnDemand) Ask(names ...string) {
 	for _, name := range d.missing(names) {
 		d.keeper.AddIndex(name)
@@ -65,7 +67,7 @@ func (d *OnDemand) Ask(names ...string) {
 	}
 }
 
-// missing notes that names were asked for, and returns those that are to be built.
+// missing notes that names were asked for now, and returns those of them that are to be added.
 func (d *OnDemand) missing(names []string) (missing []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +89,7 @@ func (d *OnDemand) missing(names []string) (missing []string) {
 	return missing
 }
 
-// Asked returns the names of the indexes that were made, in no order.
+// Asked returns the names of the indexes that Ask has added and not dropped, in no order.
 func (d *OnDemand) Asked() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// LabelName is the name of the index over the values of a label. Indexes that users
-// name are beside it in an engine; none of them has a zero byte in its name.
+// LabelName returns the name of the index of a label. It has a zero byte, which the names of
+// users' indexes in the same store do not have.
 func LabelName(key string) string { return "label\x00" + key }
 
-// ScanWorth is the number of objects up to which looking at all of them is quicker than an
-// index, and an index that nobody declared is not worth its memory.
+// ScanWorth is a number of objects. To look at each of so many objects, or fewer, is quicker
+// than to use an index, so that an index on demand is not worth its memory.
 const ScanWorth = 128
 
-// Plan is where to look for the objects that match a selector: in the posting
-// lists of some values of one index. They hold every match, and others too unless
-// Whole is set.
+// Plan says where to look for the objects that match a selector: in the posting lists of some
+// values of one index. These hold every match and, unless Whole is set, other objects too. A
+// Plan is valid as long as nobody writes to the Postings that it was made of.
 type Plan struct {
-	// Index is the name of the index.
+	// Index is the name of the index, as NewPlan's open takes it.
 	Index string
 	// Whole reports that every key of the plan is that of a match: the plan answers the
 	// label selector and the field selection completely, so that no object need be
@@ -35,11 +35,9 @@ type Plan struct {
 	values   []string // nil stands for all
 }
 
-// Keys returns the keys to look at, in order and each once.
-func (p Plan) Keys() []string { return slices.Collect(p.KeysFrom("")) }
-
-// KeysFrom walks the keys to look at without those before the key from, in order and each
-// once. Those of one value are read as far as they are walked.
+// KeysFrom walks the keys of the objects to look at, in order and each once, and begins with the
+// first one that is not lower than from; empty stands for all. If the plan has one value, a walk
+// that ends early has read no more keys than it has passed on.
 func (p Plan) KeysFrom(from string) iter.Seq[string] {
 	if len(p.values) == 1 {
 		return p.postings.KeysFrom(p.values[0], p.prefix, from)
@@ -62,7 +60,7 @@ func (p Plan) KeysFrom(from string) iter.Seq[string] {
 	}
 }
 
-// count returns how many keys there are to look at, or limit if there are as many.
+// count returns the number of keys to look at, but at most limit.
 func (p Plan) count(limit int) int {
 	if p.values == nil {
 		return min(p.postings.Len(), limit)
@@ -76,13 +74,10 @@ func (p Plan) count(limit int) int {
 	return count
 }
 
-// LabelKeys returns the labels whose indexes could answer selector. A requirement
-// that an object meets without the label is answered by no index.
-func LabelKeys(selector labels.Selector) []string { return LabelKeysIn(selector, "") }
-
-// LabelKeysIn returns the labels whose indexes NewPlan could choose for selector and
-// the keys with prefix.
-func LabelKeysIn(selector labels.Selector, prefix string) []string {
+// LabelKeys returns the keys of the labels whose indexes NewPlan could choose for selector, among
+// objects whose keys begin with prefix. A requirement that objects without the label meet, such
+// as != or notin, can use no index. A nil selector has no requirements.
+func LabelKeys(selector labels.Selector, prefix string) []string {
 	var keys []string
 	required, _ := requirements(selector)
 	for _, r := range required {
@@ -93,8 +88,8 @@ func LabelKeysIn(selector labels.Selector, prefix string) []string {
 	return keys
 }
 
-// requirements returns those of selector; all is false if it asks for more than they say, as
-// labels.Nothing does.
+// requirements returns the requirements of selector. If all is false, an object that meets them
+// need not match: labels.Nothing has none, and nothing matches it.
 func requirements(selector labels.Selector) (required labels.Requirements, all bool) {
 	if selector == nil {
 		return nil, true
@@ -102,8 +97,8 @@ func requirements(selector labels.Selector) (required labels.Requirements, all b
 	return selector.Requirements()
 }
 
-// wanted returns the values of the label that meet r, nil for all of them; ok is
-// false if others do too.
+// wanted returns the values of the label that meet r; nil stands for all values. If ok is false,
+// objects that have none of these values can meet r as well.
 func wanted(r labels.Requirement) (values []string, ok bool) {
 	switch r.Operator() {
 	case selection.Equals, selection.DoubleEquals, selection.In:
@@ -114,10 +109,10 @@ func wanted(r labels.Requirement) (values []string, ok bool) {
 	return nil, false
 }
 
-// NewPlan chooses the shortest posting lists that hold every match. open returns an
-// index by its name, nil if there is none; prefix is that of the keys that count.
-// The plan must be shorter than limit to be worth more than looking at all objects;
-// ok is false if there is none.
+// NewPlan chooses the shortest posting lists that hold every object that matches both byLabel
+// and byField and whose key begins with prefix. A nil byLabel and the zero byField select
+// everything. The function open returns the index with a name, or nil if there is none. If each
+// choice has limit keys or more, ok is false: then to walk all objects is quicker.
 func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) *Postings, prefix string, limit int) (plan Plan, ok bool) {
 	required, all := requirements(byLabel)
 	alone := all && !byField.nothing && len(required)+len(byField.requirements) == 1
@@ -142,7 +137,7 @@ func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) 
 	return plan, ok
 }
 
-// usable reports whether postings answer for some values, or nil for all, and a prefix.
-// All values of a label are no plan for a prefix: to find their keys with the prefix
-// takes as long as there are values, which may be as many as there are objects.
+// usable reports whether posting lists find the keys with a prefix that have one of values, or
+// any value if values is nil. For any value and a prefix they do not: each value has a list of its
+// own to look into, and there may be as many values as objects.
 func usable(values []string, prefix string) bool { return values != nil || prefix == "" }

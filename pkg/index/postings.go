@@ -12,18 +12,18 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Postings says which objects have which value: an ordered set of pairs of a
-// value and an object's key. A value's keys are its posting list.
+// Postings is one index: an ordered set of pairs of a value and the key of an object that has
+// it. The keys of one value are its posting list.
 //
-// Postings may be read by several goroutines, and written by one while no other
-// uses it. Clone makes a version that is independent of later writes in constant
-// time, so that an index can be part of a snapshot.
+// Several goroutines can read Postings. A goroutine that writes must be the only one that uses
+// them. Clone takes constant time, and the clone does not see later writes: so an index can be
+// part of a snapshot.
 type Postings struct {
 	pairs *btree.BTreeG[posting]
 }
 
-// posting is one pair. Values are interned: a posting list holds the same one many
-// times, and a string that was read out of an object must not keep it alive.
+// posting is one pair. The value is interned, since a posting list has the same value many
+// times, and since the string of an object would keep memory of that object.
 type posting struct {
 	value unique.Handle[string]
 	key   string
@@ -41,18 +41,19 @@ func NewPostings() *Postings {
 	return &Postings{pairs: btree.NewBTreeGOptions(posting.less, btree.Options{NoLocks: true})}
 }
 
-// Add files key under value. The key is kept as it is given.
+// Add adds the pair of value and key; a pair that is there already stays. Add keeps the string
+// key itself, and a copy of value.
 func (p *Postings) Add(value, key string) {
 	p.pairs.Set(posting{value: unique.Make(value), key: key})
 }
 
-// Remove takes key from the posting list of value.
+// Remove removes the pair of value and key, if it is there.
 func (p *Postings) Remove(value, key string) {
 	p.pairs.Delete(posting{value: unique.Make(value), key: key})
 }
 
-// Clone returns a version that later writes do not change. It must not run while
-// another goroutine uses p.
+// Clone returns a copy that later writes to p do not change, nor writes to the copy p. It takes
+// constant time. It must not run while another goroutine uses p.
 func (p *Postings) Clone() *Postings {
 	return &Postings{pairs: p.pairs.Copy()}
 }
@@ -60,18 +61,18 @@ func (p *Postings) Clone() *Postings {
 // Len returns the number of pairs.
 func (p *Postings) Len() int { return p.pairs.Len() }
 
-// What a pair and a value take: a pair has 24 bytes in a node of the tree, which is
-// filled by half to three quarters; the table of interned values has several small
-// parts for each. A test compares them with the heap.
+// The bytes that a pair and a value take. A pair has 24 bytes in a node of the tree, and nodes
+// are filled by half to three quarters. The table of interned values has several small parts for
+// each value. A test compares both numbers with the heap.
 const (
 	pairBytes  = 40
 	valueBytes = 200
 )
 
-// TreeBytes estimates the memory of the pairs.
+// TreeBytes estimates the bytes of memory of the pairs alone, in constant time.
 func (p *Postings) TreeBytes() int { return p.Len() * pairBytes }
 
-// Bytes estimates the memory that p takes, without the keys, which it shares with the
+// Bytes estimates the bytes of memory that p takes, the keys apart, which p shares with the
 // store. It walks over all values.
 func (p *Postings) Bytes() int {
 	values := 0
@@ -81,13 +82,13 @@ func (p *Postings) Bytes() int {
 	return p.TreeBytes() + values*valueBytes
 }
 
-// countedSingly is how many keys are counted one by one, which is quicker than to look
-// for the end of the list if that is near.
+// countedSingly is the number of keys that Count counts one by one. Of a short list this is
+// quicker than to search for its end.
 const countedSingly = 256
 
-// Count returns the number of keys with the given prefix that have value, or limit
-// if there are as many. It takes O(log² n) for n pairs: choosing the shortest of several
-// lists should not cost as much as reading the longest.
+// Count returns the number of keys of value that begin with prefix, but at most limit. It takes
+// O(log² n) for n pairs, since to choose the shortest of several lists should cost less than to
+// read the longest.
 func (p *Postings) Count(value, prefix string, limit int) int {
 	count := 0
 	for range p.Keys(value, prefix) {
@@ -111,12 +112,12 @@ func (p *Postings) rank(value, key string) int {
 	})
 }
 
-// Keys walks the keys with the given prefix that have value, in order.
+// Keys walks the keys of value that begin with prefix, in order. Nobody may write to p meanwhile.
 func (p *Postings) Keys(value, prefix string) iter.Seq[string] {
 	return p.KeysFrom(value, prefix, "")
 }
 
-// KeysFrom is Keys without those before the key from.
+// KeysFrom is Keys, but begins with the first key that is not lower than from.
 func (p *Postings) KeysFrom(value, prefix, from string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		want := unique.Make(value)
@@ -126,7 +127,7 @@ func (p *Postings) KeysFrom(value, prefix, from string) iter.Seq[string] {
 	}
 }
 
-// Values walks the values that have a posting list, in order.
+// Values walks the values that have a posting list, in order. Nobody may write to p meanwhile.
 func (p *Postings) Values() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		at := p.pairs.Iter()

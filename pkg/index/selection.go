@@ -24,9 +24,9 @@ type requirement struct {
 	indexed      bool // by a declared field; otherwise it is one that every object has
 }
 
-// Select resolves selector; nil selects everything. It understands =, == and !=
-// on declared fields, and on metadata.name and metadata.namespace, which need no
-// declaration. A field without an index is a [*NotIndexedError].
+// Select resolves selector; nil selects everything. It understands =, == and != for declared
+// fields, and for metadata.name and metadata.namespace, which need no declaration. The error is
+// a [*NotIndexedError] for a field that is not declared, and names any other operator.
 func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	if selector == nil || selector.Empty() {
 		return Selection{}, nil
@@ -53,19 +53,20 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	return s, nil
 }
 
-// Everything reports that every object matches.
+// Everything reports whether every object matches.
 func (s Selection) Everything() bool { return len(s.requirements) == 0 && !s.nothing }
 
-// Nothing reports that no object can match.
+// Nothing reports whether the selector is fields.Nothing, or otherwise known to match no object.
 func (s Selection) Nothing() bool { return s.nothing }
 
-// Name returns the object name that every match must have, if there is one.
+// Name returns the name that every match must have. If ok is false, there is no such name.
 func (s Selection) Name() (name string, ok bool) { return s.required(fieldName) }
 
-// Namespace returns the namespace that every match must be in, if there is one.
+// Namespace returns the namespace that every match must have. If ok is false, there is no such
+// namespace.
 func (s Selection) Namespace() (namespace string, ok bool) { return s.required(fieldNamespace) }
 
-// required returns the value that a field that every object has must have.
+// required returns the value that every match must have of metadata.name or metadata.namespace.
 func (s Selection) required(field string) (value string, ok bool) {
 	for _, r := range s.requirements {
 		if r.field == field && !r.indexed && !r.negated {
@@ -75,8 +76,8 @@ func (s Selection) required(field string) (value string, ok bool) {
 	return "", false
 }
 
-// Equals walks the names of the declared fields that every match must have a value
-// of, and the values.
+// Equals walks the requirements with = or == for declared fields: pairs of a field and the value
+// that every match must have of it.
 func (s Selection) Equals() iter.Seq2[string, string] {
 	return func(yield func(field, value string) bool) {
 		for _, r := range s.requirements {
@@ -87,11 +88,11 @@ func (s Selection) Equals() iter.Seq2[string, string] {
 	}
 }
 
-// Object is what a selection is matched against.
+// Object is what Matches asks about an object.
 type Object interface {
 	GetName() string
 	GetNamespace() string
-	// HasFieldValue reports whether the object has a value of a declared field.
+	// HasFieldValue reports whether value is among the object's values of a declared field.
 	HasFieldValue(field, value string) bool
 }
 
@@ -116,9 +117,9 @@ func (r *requirement) met(obj Object) bool {
 	}
 }
 
-// SelectExact resolves selector against objects that are known to be indexed by any
-// field that it names, metadata.name and metadata.namespace apart, to find an index that
-// answers it. It understands every selector, and is not for matching.
+// SelectExact resolves selector without a registry, for a planner alone: it takes every field
+// for a declared one, metadata.name and metadata.namespace apart, and every operator other than
+// = and == for !=. Matches of the Selection it returns may be wrong.
 func SelectExact(selector fields.Selector) Selection {
 	if selector == nil || selector.Empty() {
 		return Selection{}
