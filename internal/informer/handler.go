@@ -21,16 +21,16 @@ import (
 
 // registration is an event handler that follows the engine.
 type registration struct {
-	informer     *listened
-	handler      toolscache.ResourceEventHandler
-	logger       klog.Logger
-	subscription *watchcache.Subscription[object.Object, *delivery]
-	resync       time.Duration // zero is never
-	removed      atomic.Bool
-	lagged       uint64        // how often that was counted; of run
-	crashed      bool          // the handler panicked at the event before; of run
-	synced       chan struct{} // closed when the handler has returned from the initial state
-	ended        chan struct{} // closed when no more events come
+	informer *listened
+	handler  toolscache.ResourceEventHandler
+	logger   klog.Logger
+	cursor   *watchcache.Cursor[object.Object, *delivery]
+	resync   time.Duration // zero is never
+	removed  atomic.Bool
+	lagged   uint64        // how often that was counted; of run
+	crashed  bool          // the handler panicked at the event before; of run
+	synced   chan struct{} // closed when the handler has returned from the initial state
+	ended    chan struct{} // closed when no more events come
 }
 
 var _ toolscache.ResourceEventHandlerRegistration = (*registration)(nil)
@@ -66,12 +66,12 @@ func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 		return nil, fmt.Errorf("handler %v was not added: %w", handler, errInformerStopped)
 	}
 	r := &registration{
-		informer:     i.listened,
-		handler:      handler,
-		logger:       klog.Background(),
-		subscription: i.engine.Subscribe(nil),
-		synced:       make(chan struct{}),
-		ended:        make(chan struct{}),
+		informer: i.listened,
+		handler:  handler,
+		logger:   klog.Background(),
+		cursor:   i.engine.CatchUpCursor(nil),
+		synced:   make(chan struct{}),
+		ended:    make(chan struct{}),
 	}
 	if options.Logger != nil {
 		r.logger = *options.Logger
@@ -103,7 +103,7 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	}
 	delete(i.handlers, r)
 	r.removed.Store(true)
-	r.subscription.Close()
+	r.cursor.Close()
 	if i.run.phase == created {
 		close(r.ended)
 	}
@@ -126,13 +126,13 @@ func (r *registration) ShutdownChan() <-chan struct{} { return r.ended }
 // run passes events to the handler until ctx ends or the handler is removed.
 func (r *registration) run(ctx context.Context) {
 	defer close(r.ended)
-	defer r.subscription.Close()
+	defer r.cursor.Close()
 	resyncs, clock := r.informer.resyncs, r.informer.clock
 	due := resyncs.after(clock.Now(), r.resync)
 	until, cancel := untilResync(ctx, due)
 	defer func() { cancel() }()
 	for {
-		batch, err := r.subscription.Next(until)
+		batch, err := r.cursor.Next(until)
 		if err != nil && !errors.Is(err, errResync) {
 			return
 		}
@@ -145,7 +145,7 @@ func (r *registration) run(ctx context.Context) {
 			}
 		}
 		if !due.IsZero() && until.Err() != nil { // also if there are always events to come
-			r.resyncTo(ctx, r.subscription.State())
+			r.resyncTo(ctx, r.cursor.State())
 			cancel()
 			due = resyncs.next(due, clock.Now(), r.resync)
 			until, cancel = untilResync(ctx, due)
@@ -155,7 +155,7 @@ func (r *registration) run(ctx context.Context) {
 
 // catchUp passes on the changes that lead from the state that the handler has seen to another.
 func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
-	for lagged := r.subscription.Lagged(); r.lagged < lagged; r.lagged++ {
+	for lagged := r.cursor.Lagged(); r.lagged < lagged; r.lagged++ {
 		r.informer.lagged()
 	}
 	for event := range diff.Events() {

@@ -7,14 +7,14 @@ import "iter"
 
 // Diff leads from one state to another.
 type Diff[V, A any] struct {
-	// From is what the subscriber has seen, To what it will have seen then.
+	// From is the state that the cursor has seen, To the one that it will have seen then.
 	From, To *Snapshot[V]
 
 	initial bool
 }
 
-// Initial reports that the subscriber was given nothing before: no batch, be it of an
-// empty state, and no snapshot to start from.
+// Initial reports that the cursor was given nothing before: neither a batch, not even one of
+// an empty state, nor a snapshot to begin with.
 func (d *Diff[V, A]) Initial() bool { return d.initial }
 
 // Events walks the changes, one for each key that differs, in the order of the keys.

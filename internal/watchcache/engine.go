@@ -24,8 +24,8 @@ func less[V any](a, b Item[V]) bool { return a.Key < b.Key }
 
 // Options configure an [Engine].
 type Options[V any] struct {
-	// Window is the number of events that are kept for subscribers that were not given
-	// them yet; at least 1. The zero value means DefaultWindow.
+	// Window is the number of events that are kept for cursors that were not given them
+	// yet; at least 1. The zero value means DefaultWindow.
 	Window int
 	// History keeps events for those who come back for them; nil keeps none.
 	History *History[V]
@@ -35,7 +35,7 @@ type Options[V any] struct {
 	Values func(value V, index string, yield func(string))
 }
 
-// DefaultWindow is long enough for the bursts that a subscriber meets while it
+// DefaultWindow is long enough for the bursts that a cursor meets while its reader
 // works on one batch, and short enough to weigh little beside the state.
 const DefaultWindow = 1024
 
@@ -54,8 +54,8 @@ type Engine[V, A any] struct {
 	complete bool         // Replace was called
 	snapshot *Snapshot[V] // of the state; nil after a change
 	window   window[V, A]
-	recent   []*Snapshot[V] // of older revisions, the one that was asked for last at the end
-	subs     map[*Subscription[V, A]]struct{}
+	recent   []*Snapshot[V]             // of older revisions, the one that was asked for last at the end
+	cursors  map[*Cursor[V, A]]struct{} // those that catch up
 	told     Observer[V]
 	changed  chan struct{} // closed and replaced when anything changes; nil if nobody waits
 }
@@ -71,7 +71,7 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 		noting:  map[*notes]struct{}{},
 		indexes: map[string]*index.Postings{},
 		window:  window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
-		subs:    map[*Subscription[V, A]]struct{}{},
+		cursors: map[*Cursor[V, A]]struct{}{},
 		told:    Observer[V]{}.complete(),
 	}
 	if o.History != nil {
@@ -101,12 +101,12 @@ type Change[V, A any] struct {
 	// Item is the object. Of a deleted one only Key and Revision are read.
 	Item    Item[V]
 	Deleted bool
-	// Attached goes with the event to every active subscriber, and is dropped then. It is
+	// Attached goes with the event to every active cursor, and is dropped then. It is
 	// for what is too large to be kept with the state. A History keeps it with the event,
 	// and does not count its size.
 	Attached A
 	// Silent changes the state without an event: for who writes to a store behind the
-	// back of its source. The package comment says what subscribers see of it.
+	// back of its source. The package comment says what cursors see of it.
 	Silent bool
 }
 
@@ -153,7 +153,7 @@ func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
 }
 
 // makeRoomLocked makes room in the window for more events, which hold so many bytes.
-// Subscribers that have not read what must go for it become lagging.
+// Cursors that have not read what must go for it become lagging.
 func (e *Engine[V, A]) makeRoomLocked(more, bytes int, now time.Duration) {
 	first := e.window.fit(more, bytes, now)
 	if first == e.window.first {
@@ -164,11 +164,10 @@ func (e *Engine[V, A]) makeRoomLocked(more, bytes int, now time.Duration) {
 	e.forgetLocked()
 }
 
-// readersLocked returns how many subscribers will read the next event.
-func (e *Engine[V, A]) readersLocked() int {
-	readers := 0
-	for s := range e.subs {
-		if s.base == nil {
+// readersLocked returns how many cursors will read the next event, of those that catch up.
+func (e *Engine[V, A]) readersLocked() (readers int32) {
+	for c := range e.cursors {
+		if c.seen == nil {
 			readers++
 		}
 	}
@@ -192,8 +191,8 @@ func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for s := range e.subs {
-		e.lagLocked(s)
+	for c := range e.cursors {
+		e.lagLocked(c)
 	}
 	e.window.restart(revision)
 	e.forgetLocked()

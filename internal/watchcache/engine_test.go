@@ -28,6 +28,7 @@ type (
 	item   = watchcache.Item[thing]
 	change = watchcache.Change[thing, string]
 	event  = watchcache.Event[thing, string]
+	cursor = watchcache.Cursor[thing, string]
 )
 
 func words(value thing, _ string, yield func(string)) {
@@ -144,7 +145,7 @@ func TestRevisionsAndFreshness(t *testing.T) {
 }
 
 // next returns the next batch, which must be there.
-func next(g *WithT, s *watchcache.Subscription[thing, string]) watchcache.Batch[thing, string] {
+func next(g *WithT, s *cursor) watchcache.Batch[thing, string] {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	batch, err := s.Next(ctx)
@@ -152,11 +153,11 @@ func next(g *WithT, s *watchcache.Subscription[thing, string]) watchcache.Batch[
 	return batch
 }
 
-func TestASubscriberSeesStateThenEvents(t *testing.T) {
+func TestACursorSeesStateThenEvents(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)
 	e.Apply(put("a", 1, ""))
-	s := e.Subscribe(nil)
+	s := e.CatchUpCursor(nil)
 	defer s.Close()
 	first := next(g, s)
 	g.Expect(first.Diff.Initial()).To(BeTrue())
@@ -165,9 +166,9 @@ func TestASubscriberSeesStateThenEvents(t *testing.T) {
 
 	e.Apply(put("a", 2, "x"), put("b", 3, ""), remove("a", 4), remove("none", 5))
 	g.Expect(next(g, s).Events).To(Equal([]event{
-		{Type: watchcache.Updated, Item: item{Key: "a", Revision: 2, Value: thing{"x"}}, Previous: item{Key: "a", Revision: 1}},
-		{Type: watchcache.Added, Item: item{Key: "b", Revision: 3}},
-		{Type: watchcache.Deleted, Item: item{Key: "a", Revision: 4}, Previous: item{Key: "a", Revision: 2, Value: thing{"x"}}},
+		{Type: watchcache.Updated, Position: 1, Item: item{Key: "a", Revision: 2, Value: thing{"x"}}, Previous: item{Key: "a", Revision: 1}},
+		{Type: watchcache.Added, Position: 2, Item: item{Key: "b", Revision: 3}},
+		{Type: watchcache.Deleted, Position: 3, Item: item{Key: "a", Revision: 4}, Previous: item{Key: "a", Revision: 2, Value: thing{"x"}}},
 	}))
 	g.Expect(e.Revision()).To(Equal(uint64(5)))
 }
@@ -176,7 +177,7 @@ func TestASubscriberSeesStateThenEvents(t *testing.T) {
 func TestOnlyTheFirstDiffIsInitial(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(1)
-	s, resumed := e.Subscribe(nil), e.Subscribe(e.Snapshot())
+	s, resumed := e.CatchUpCursor(nil), e.CatchUpCursor(e.Snapshot())
 	defer s.Close()
 	defer resumed.Close()
 	e.Replace(nil, 1)
@@ -193,7 +194,7 @@ func TestOnlyTheFirstDiffIsInitial(t *testing.T) {
 func TestReplaceIsOneStep(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)
-	s := e.Subscribe(nil)
+	s := e.CatchUpCursor(nil)
 	defer s.Close()
 	next(g, s)
 	e.Apply(put("changed", 1, ""), put("gone", 2, ""), put("same", 3, ""))
@@ -210,10 +211,10 @@ func TestReplaceIsOneStep(t *testing.T) {
 	g.Expect(s.Lagged()).To(BeZero())
 }
 
-func TestALaggingSubscriberGetsOneEventAKey(t *testing.T) {
+func TestALaggingCursorGetsOneEventAKey(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(4)
-	slow, quick := e.Subscribe(nil), e.Subscribe(nil)
+	slow, quick := e.CatchUpCursor(nil), e.CatchUpCursor(nil)
 	defer slow.Close()
 	defer quick.Close()
 	next(g, slow)
@@ -245,7 +246,7 @@ func TestAttachmentsGoWithTheLastReader(t *testing.T) {
 		c.Attached = "attached"
 		return c
 	}
-	first, second := e.Subscribe(nil), e.Subscribe(nil)
+	first, second := e.CatchUpCursor(nil), e.CatchUpCursor(nil)
 	next(g, first)
 	next(g, second)
 	e.Apply(attach("a", 1))
@@ -255,10 +256,10 @@ func TestAttachmentsGoWithTheLastReader(t *testing.T) {
 	g.Expect(next(g, second).Events).To(HaveEach(HaveField("Attached", "attached")))
 	second.Close()
 	first.Close()
-	third := e.Subscribe(e.Snapshot())
+	third := e.CatchUpCursor(e.Snapshot())
 	next(g, third)
 	e.Apply(attach("c", 3))
-	fourth := e.Subscribe(nil)
+	fourth := e.CatchUpCursor(nil)
 	g.Expect(next(g, third).Events[0].Attached).To(Equal("attached"))
 	for ev := range next(g, fourth).Diff.Events() {
 		g.Expect(ev.Attached).To(BeEmpty())
@@ -269,7 +270,7 @@ func TestNextEndsWithItsContextAndWithClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		e := newEngine(0)
-		s := e.Subscribe(nil)
+		s := e.CatchUpCursor(nil)
 		next(g, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -313,7 +314,7 @@ func (o *observer) see(ev event) {
 
 // follow consumes s until done has been closed and nothing is left. The pace says
 // now and then that it is time to dawdle.
-func (o *observer) follow(s *watchcache.Subscription[thing, string], done <-chan struct{}, dawdle func()) {
+func (o *observer) follow(s *cursor, done <-chan struct{}, dawdle func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { <-done; cancel() }()
@@ -351,7 +352,7 @@ func TestObserversRebuildTheState(t *testing.T) {
 	for i := range observers {
 		o := &observer{state: map[string]item{}}
 		observers[i] = o
-		s := e.Subscribe(nil)
+		s := e.CatchUpCursor(nil)
 		wg.Go(func() {
 			defer s.Close()
 			o.follow(s, done, func() {

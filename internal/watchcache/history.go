@@ -4,8 +4,6 @@
 package watchcache
 
 import (
-	"context"
-	"math"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -101,43 +99,9 @@ func (e *Engine[V, A]) Position(revision uint64) (position uint64, ok bool) {
 	return e.window.after(revision), true
 }
 
-// Events copies events into into, beginning with the one at the position from. It
-// returns how many there are and the position from which to go on. It is not ok if the
-// position has left the window, or a Replace came after it; and without a History.
-func (e *Engine[V, A]) Events(from uint64, into []Event[V, A]) (n int, next uint64, ok bool) {
+// Holds reports whether a cursor of ExpireCursor could go on at position.
+func (e *Engine[V, A]) Holds(position uint64) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if !e.window.values || from < e.window.first {
-		return 0, from, false
-	}
-	for next = from; next < e.window.next && n < len(into); next++ {
-		if s := e.window.at(next); !s.silent {
-			into[n] = s.event
-			n++
-		}
-	}
-	return n, next, true
-}
-
-// Progress is how far an engine has come at one moment.
-type Progress struct {
-	// Position is that of the next event.
-	Position uint64
-	// Revision is what the state is complete up to, with the events before Position.
-	Revision uint64
-}
-
-// AnyRevision is the revision to wait for of who waits for events alone.
-const AnyRevision = math.MaxUint64
-
-// WaitForEvents waits until there was an event at position, or the engine has a higher
-// revision than the one given, maybe by a bookmark. It returns as well for a silent
-// change, and when the position is lost by a Replace: Events says so. The error is the cause for which ctx ended.
-func (e *Engine[V, A]) WaitForEvents(ctx context.Context, position, revision uint64) (Progress, error) {
-	var progress Progress
-	err := e.wait(ctx, func() bool {
-		progress = Progress{Position: e.window.next, Revision: e.revision}
-		return progress.Position > position || progress.Revision > revision
-	})
-	return progress, err
+	return e.window.holds(position)
 }

@@ -4,13 +4,11 @@
 package watchcache_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +26,7 @@ type model struct {
 	now      time.Time
 	state    map[string]item
 	revision uint64
+	log      []modelEvent               // everything that was ever written, at its position
 	events   []modelEvent               // since the last Replace
 	gone     int                        // how many of them
 	oldest   uint64                     //
@@ -39,7 +38,11 @@ type modelEvent struct {
 	revision uint64
 	at       time.Time
 	silent   bool
+	replaced bool // it is a Replace
 }
+
+// next returns the position of the next event.
+func (m *model) next() uint64 { return uint64(len(m.log)) }
 
 // written says that the state is of a revision now.
 func (m *model) written(revision uint64) {
@@ -49,10 +52,10 @@ func (m *model) written(revision uint64) {
 
 func (m *model) apply(c change) {
 	previous, there := m.state[c.Item.Key]
-	ev := event{Type: watchcache.Added, Item: c.Item, Previous: previous}
+	ev := event{Type: watchcache.Added, Position: m.next(), Item: c.Item, Previous: previous}
 	switch {
 	case c.Deleted && there:
-		ev.Type = watchcache.Deleted
+		ev.Type, ev.Item.Value = watchcache.Deleted, thing{}
 		delete(m.state, c.Item.Key)
 	case c.Deleted:
 		m.written(c.Item.Revision)
@@ -64,7 +67,8 @@ func (m *model) apply(c change) {
 		m.state[c.Item.Key] = c.Item
 	}
 	m.written(c.Item.Revision)
-	m.events = append(m.events, modelEvent{ev, m.revision, m.now, c.Silent})
+	m.events = append(m.events, modelEvent{event: ev, revision: m.revision, at: m.now, silent: c.Silent})
+	m.log = append(m.log, m.events[len(m.events)-1])
 	m.expire()
 }
 
@@ -74,6 +78,7 @@ func (m *model) replace(items []item, revision uint64) {
 		m.state[i.Key] = i
 	}
 	m.events, m.gone, m.oldest, m.revision = nil, 0, revision, revision
+	m.log = append(m.log, modelEvent{replaced: true})
 	m.written(revision)
 }
 
@@ -156,20 +161,22 @@ func (m *model) checkEvents(g *WithT, e *engine, position, revision uint64, rand
 			want = append(want, ev.event)
 		}
 	}
-	into := make([]event, 1+random.IntN(9))
-	for {
-		n, next, ok := e.Events(position, into)
-		g.Expect(ok).To(BeTrue())
-		g.Expect(next).To(BeNumerically(">=", position+uint64(n)))
-		if got, position = append(got, into[:n]...), next; n < len(into) {
+	size := 1 + random.IntN(9)
+	for c := e.ExpireCursor(position, size); ; {
+		batch, err := c.Poll()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(len(batch.Events)).To(BeNumerically("<=", size))
+		if got = append(got, batch.Events...); len(batch.Events) < size {
+			g.Expect(batch.Position).To(Equal(m.next()))
+			g.Expect(batch.Revision).To(Equal(m.revision))
 			break
+		}
+		for _, ev := range m.log[batch.Position:] {
+			g.Expect(ev.revision).To(BeNumerically(">", batch.Revision), "it was not given yet")
 		}
 	}
 	g.Expect(got).To(HaveLen(len(want)), "events after revision %d", revision)
 	for i := range want {
-		if want[i].Type == watchcache.Deleted {
-			want[i].Item.Value = thing{}
-		}
 		g.Expect(got[i]).To(Equal(want[i]))
 	}
 }
@@ -253,73 +260,5 @@ func (m *model) step(e *engine, clock *clocktesting.FakePassiveClock, random *ra
 		c.Silent = m.silent && random.IntN(5) == 0
 		m.apply(c)
 		e.Apply(c)
-	}
-}
-
-// TestReadersWithoutASubscriptionRebuildTheState has readers that follow the positions
-// by themselves while a writer goes on, and take a new state when they are outrun.
-func TestReadersWithoutASubscriptionRebuildTheState(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	g := NewWithT(t)
-	e, clock := newHistory(history{MinAge: time.Minute, MaxEvents: 32})
-	e.AddIndex("words")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var wg sync.WaitGroup
-	readers := make([]*observer, 4)
-	for i := range readers {
-		o := &observer{}
-		readers[i] = o
-		wg.Go(func() { o.followPositions(ctx, e) })
-	}
-	m := &model{history: history{MinAge: time.Minute, MaxEvents: 32, MaxBytes: 1 << 20}, state: map[string]item{}, now: clock.Now(), states: map[uint64]map[string]item{}}
-	for range 3000 {
-		m.step(e, clock, random)
-	}
-	// The end is an event that every reader waits for.
-	m.state["end"] = item{Key: "end", Revision: m.revision + 1}
-	e.Apply(put("end", m.revision+1, ""))
-	wg.Wait()
-	for i, o := range readers {
-		g.Expect(o.err).NotTo(HaveOccurred(), "reader %d", i)
-		g.Expect(o.state).To(Equal(m.state), "reader %d", i)
-	}
-}
-
-// followPositions rebuilds the state until it has the key end.
-func (o *observer) followPositions(ctx context.Context, e *engine) {
-	into := make([]event, 4)
-	var position uint64
-	restart := func() {
-		s := e.Snapshot()
-		position, o.state = s.Position(), map[string]item{}
-		for i := range s.Items("", "") {
-			o.state[i.Key] = i
-		}
-	}
-	restart()
-	for o.err == nil {
-		if _, ok := o.state["end"]; ok {
-			return
-		}
-		progress, err := e.WaitForEvents(ctx, position, watchcache.AnyRevision)
-		if err != nil {
-			o.err = err
-			return
-		}
-		if s, ok := e.At(progress.Revision); ok && s.Revision() != progress.Revision {
-			o.err = fmt.Errorf("the state at %d says that it is of %d", progress.Revision, s.Revision())
-		}
-		n, next, ok := e.Events(position, into)
-		if !ok {
-			restart()
-			continue
-		}
-		for _, ev := range into[:n] {
-			o.see(ev)
-		}
-		position = next
 	}
 }

@@ -32,12 +32,13 @@ func newHistory(h history) (*engine, *clocktesting.FakePassiveClock) {
 
 // revisions returns those of the events from a position on.
 func revisions(g *WithT, e *engine, from uint64) []uint64 {
-	into := make([]event, 100)
-	n, next, ok := e.Events(from, into)
-	g.Expect(ok).To(BeTrue())
-	g.Expect(next).To(Equal(from + uint64(n)))
+	batch, err := e.ExpireCursor(from, 100).Poll()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(batch.Position).To(Equal(from + uint64(len(batch.Events))))
+	g.Expect(batch.Revision).To(Equal(e.Revision()))
 	found := []uint64{}
-	for _, ev := range into[:n] {
+	for i, ev := range batch.Events {
+		g.Expect(ev.Position).To(Equal(from + uint64(i)))
 		found = append(found, ev.Item.Revision)
 	}
 	return found
@@ -56,8 +57,9 @@ func TestAHistoryKeepsWhatIsYoung(t *testing.T) {
 	clock.SetTime(clock.Now().Add(1))
 	e.Apply(put("a", 7, "x"))
 	g.Expect(e.Oldest()).To(Equal(uint64(5)))
-	_, _, ok := e.Events(4, nil)
-	g.Expect(ok).To(BeFalse(), "it has left the window")
+	g.Expect(e.Holds(4)).To(BeFalse(), "it has left the window")
+	_, err := e.ExpireCursor(4, 1).Poll()
+	g.Expect(err).To(MatchError(watchcache.ErrExpired))
 	clock.SetTime(clock.Now().Add(time.Hour))
 	g.Expect(revisions(g, e, 5)).To(Equal([]uint64{6, 7}), "two are always kept")
 	e.Apply(put("b", 8, ""))
@@ -169,8 +171,8 @@ func TestAReplaceBeginsTheHistoryAnew(t *testing.T) {
 	g.Expect(ok).To(BeTrue())
 	read := e.Snapshot().Position()
 	e.Replace([]item{{Key: "b", Revision: 3}}, 3)
-	_, _, ok = e.Events(read, make([]event, 1))
-	g.Expect(ok).To(BeFalse())
+	_, err := e.ExpireCursor(read, 1).Poll()
+	g.Expect(err).To(MatchError(watchcache.ErrExpired))
 	g.Expect(e.Oldest()).To(Equal(uint64(3)))
 	for _, revision := range []uint64{2, 4} {
 		_, ok = e.At(revision)
@@ -266,8 +268,10 @@ func TestWithoutAHistoryThereIsOnlyTheStateOfNow(t *testing.T) {
 	g.Expect(s).To(BeIdenticalTo(e.Snapshot()))
 	_, ok = e.Position(1)
 	g.Expect(ok).To(BeFalse())
-	_, _, ok = e.Events(0, make([]event, 2))
-	g.Expect(ok).To(BeFalse(), "their values are gone")
+	_, err := e.ExpireCursor(0, 2).Poll()
+	g.Expect(err).To(MatchError(watchcache.ErrExpired), "their values are gone")
+	_, err = e.ExpireCursor(e.Snapshot().Position(), 2).Next(t.Context())
+	g.Expect(err).To(MatchError(watchcache.ErrExpired), "those that come would be gone as well")
 }
 
 func TestWaitingForEventsAndBookmarks(t *testing.T) {
@@ -276,34 +280,46 @@ func TestWaitingForEventsAndBookmarks(t *testing.T) {
 		e, _ := newHistory(history{})
 		e.Replace(nil, 10)
 		type result struct {
-			watchcache.Progress
+			watchcache.Batch[thing, string]
 			err error
 		}
 		results := make(chan result)
-		wait := func(ctx context.Context, position, revision uint64) {
+		wait := func(ctx context.Context, c *cursor) {
 			go func() {
-				progress, err := e.WaitForEvents(ctx, position, revision)
-				results <- result{progress, err}
+				batch, err := c.Next(ctx)
+				results <- result{batch, err}
 			}()
 			synctest.Wait()
 		}
 		at := e.Snapshot().Position()
-		wait(t.Context(), at, watchcache.AnyRevision)
+		expires, catchesUp := e.ExpireCursor(at, 4), e.CatchUpCursor(e.Snapshot())
+		defer catchesUp.Close()
+		next(g, catchesUp)
+		wait(t.Context(), catchesUp)
 		e.Bookmark(11)
 		synctest.Wait()
 		g.Expect(results).NotTo(Receive(), "a bookmark is no event")
 		e.Apply(put("a", 12, ""))
-		g.Expect(<-results).To(Equal(result{watchcache.Progress{Position: at + 1, Revision: 12}, nil}))
+		written := []event{{Type: watchcache.Added, Position: at, Item: item{Key: "a", Revision: 12}}}
+		want := result{watchcache.Batch[thing, string]{Events: written, Position: at + 1, Revision: 12}, nil}
+		g.Expect(<-results).To(Equal(want))
+		wait(t.Context(), expires)
+		g.Expect(<-results).To(Equal(want))
 
-		wait(t.Context(), at+1, 12)
+		wait(t.Context(), expires)
 		e.Bookmark(13)
-		g.Expect(<-results).To(Equal(result{watchcache.Progress{Position: at + 1, Revision: 13}, nil}))
-		wait(t.Context(), at+1, watchcache.AnyRevision)
+		got := <-results
+		g.Expect(got.Events).To(BeEmpty())
+		g.Expect(got.Position).To(Equal(at + 1))
+		g.Expect(got.Revision).To(Equal(uint64(13)))
+		wait(t.Context(), expires)
 		e.Replace(nil, 3)
-		g.Expect((<-results).Revision).To(Equal(uint64(3)), "the position is lost")
+		g.Expect((<-results).err).To(MatchError(watchcache.ErrExpired), "the position is lost")
 
 		ctx, cancel := context.WithCancelCause(t.Context())
-		wait(ctx, at+99, 99)
+		expires = e.ExpireCursor(e.Snapshot().Position(), 4)
+		g.Expect(next(g, expires).Revision).To(Equal(uint64(3)), "it was told of none")
+		wait(ctx, expires)
 		cancel(errors.New("no patience"))
 		g.Expect((<-results).err).To(MatchError("no patience"))
 	})

@@ -24,14 +24,14 @@ func silent(c change) change {
 func TestSilentChangesAreSeenAndNotTold(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(4)
-	s := e.Subscribe(nil)
+	s := e.CatchUpCursor(nil)
 	defer s.Close()
 	e.Apply(silent(put("first", 1, "")))
 	g.Expect(slices.Collect(next(g, s).Diff.Events())).To(HaveLen(1), "it is in the state")
 	e.Apply(put("a", 2, ""), silent(remove("a", 3)), silent(put("b", 4, "silent")), put("b", 5, ""))
 	g.Expect(next(g, s).Events).To(Equal([]event{
-		{Type: watchcache.Added, Item: item{Key: "a", Revision: 2}},
-		{Type: watchcache.Updated, Item: item{Key: "b", Revision: 5}, Previous: item{Key: "b", Revision: 4, Value: thing{"silent"}}},
+		{Type: watchcache.Added, Position: 1, Item: item{Key: "a", Revision: 2}},
+		{Type: watchcache.Updated, Position: 4, Item: item{Key: "b", Revision: 5}, Previous: item{Key: "b", Revision: 4, Value: thing{"silent"}}},
 	}))
 	e.Apply(remove("a", 6), silent(put("b", 7, "")))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -42,12 +42,12 @@ func TestSilentChangesAreSeenAndNotTold(t *testing.T) {
 	g.Expect(e.Check()).To(Succeed())
 }
 
-// What a lagging subscriber is told begins where it stopped: the silent changes of the
+// What a lagging cursor is given begins where it stopped: the silent changes of the
 // time since then are neither undone in part nor left out.
-func TestALaggingSubscriberIsToldOfSilentChanges(t *testing.T) {
+func TestALaggingCursorIsToldOfSilentChanges(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(4)
-	s := e.Subscribe(nil)
+	s := e.CatchUpCursor(nil)
 	defer s.Close()
 	e.Apply(put("updated", 1, "x"), put("deleted", 2, "x"))
 	next(g, s)
@@ -71,7 +71,7 @@ func TestDiffsBeginWithWhatWasSeen(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	g := NewWithT(t)
 	e := newEngine(8)
-	s := e.Subscribe(nil)
+	s := e.CatchUpCursor(nil)
 	defer s.Close()
 	state, seen, diffs := map[string]item{}, map[string]item{}, 0
 	for revision := uint64(1); revision <= 5000; revision++ {

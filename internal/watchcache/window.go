@@ -21,6 +21,9 @@ const (
 // Event is one change of the state.
 type Event[V, A any] struct {
 	Type EventType
+	// Position is the place of the event among all that were written: each has the next
+	// one, whoever it is given to, and a Replace takes one. The events of a [Diff] have none.
+	Position uint64
 	// Item is the object as written. Of a deleted one it has the key and the
 	// revision of the deletion.
 	Item Item[V]
@@ -53,14 +56,14 @@ type window[V, A any] struct {
 type slot[V, A any] struct {
 	event    Event[V, A]
 	silent   bool          // it is there for those who undo it, and not to be read
-	readers  int           // active subscribers that have not read it
+	readers  int32         // active cursors that have not read it, of those that catch up
 	revision uint64        // of the engine after the event
 	written  time.Duration // when, from the engine's beginning
 	bytes    int           // that it holds
 }
 
-// minRing is the length of the smallest ring, and that of the first: subscribers that keep
-// up have an event or two before them.
+// minRing is the length of the smallest ring, and that of the first: cursors that keep up
+// have an event or two before them.
 const minRing = 4
 
 func (w *window[V, A]) len() int { return int(w.next - w.first) }
@@ -95,6 +98,7 @@ func (w *window[V, A]) append(s slot[V, A]) {
 	if w.len() == len(w.slots) {
 		w.resize(max(minRing, 2*len(w.slots)))
 	}
+	s.event.Position = w.next
 	*w.at(w.next) = s
 	w.bytes += s.bytes
 	w.next++
@@ -135,6 +139,10 @@ func (w *window[V, A]) restart(revision uint64) {
 	w.first, w.oldest = w.next, revision
 }
 
+// holds reports whether the event at position and all behind it are kept, however many have
+// read them.
+func (w *window[V, A]) holds(position uint64) bool { return w.values && position >= w.first }
+
 // after returns the position of the first event after revision.
 func (w *window[V, A]) after(revision uint64) uint64 {
 	return w.first + uint64(sort.Search(w.len(), func(i int) bool {
@@ -142,7 +150,7 @@ func (w *window[V, A]) after(revision uint64) uint64 {
 	}))
 }
 
-// read says that one subscriber has read the events of the positions from up to, and
+// read says that one cursor has read the events of the positions from up to, and
 // without, to. Those that have left the window are passed over. Those that all have read
 // leave it, if nobody goes back to them: they are the first ones, since who has read an
 // event has read all before it.

@@ -15,11 +15,11 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// What every subscriber has read holds no old values: they may be large.
+// What every cursor has read holds no old values: they may be large.
 func TestTheWindowHoldsNoValuesThatWereRead(t *testing.T) {
 	g := NewWithT(t)
 	e := watchcache.New[*[1024]byte, struct{}](watchcache.Options[*[1024]byte]{})
-	s := e.Subscribe(nil)
+	s := e.CatchUpCursor(nil)
 	defer s.Close()
 	_, err := s.Next(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -56,7 +56,7 @@ func TestTheWindowHoldsNoEventsThatWereGiven(t *testing.T) {
 			e.Apply(put(fmt.Sprint(revision%7), revision, ""))
 		}
 	}
-	read := func(s *watchcache.Subscription[thing, string], n int) {
+	read := func(s *cursor, n int) {
 		for n > 0 {
 			n -= len(next(g, s).Events)
 		}
@@ -65,7 +65,7 @@ func TestTheWindowHoldsNoEventsThatWereGiven(t *testing.T) {
 	write(100)
 	g.Expect(room()).To(BeZero(), "nobody reads")
 
-	quick, slow := e.Subscribe(nil), e.Subscribe(nil)
+	quick, slow := e.CatchUpCursor(nil), e.CatchUpCursor(nil)
 	g.Expect(next(g, quick).Diff).NotTo(BeNil())
 	g.Expect(next(g, slow).Diff).NotTo(BeNil())
 	for range 10 {
@@ -77,7 +77,7 @@ func TestTheWindowHoldsNoEventsThatWereGiven(t *testing.T) {
 	write(500)
 	read(quick, 500)
 	g.Expect(room()).To(Equal(512), "the slow one reads them all")
-	late := e.Subscribe(nil)
+	late := e.CatchUpCursor(nil)
 	g.Expect(next(g, late).Diff.To.Position()).To(Equal(e.Snapshot().Position()))
 	write(10)
 	read(late, 10)

@@ -15,10 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher/delegator"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
-
-	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
-	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
 // progressing is an etcd that reports its progress.
@@ -73,11 +69,11 @@ func TestDeletionsOfOneRevisionAreOneStep(t *testing.T) {
 			g.Expect(state.Len()).To(Equal(1))
 			position, ok := c.engine.Position(104)
 			g.Expect(ok).To(BeTrue())
-			events := make([]watchcache.Event[*element.Element, *dispatch.Sharing], 8)
-			n, _, _ := c.engine.Events(position, events)
-			g.Expect(n).To(BeNumerically(">=", 3), "a watch from 104 gets all of 105")
+			next, err := c.engine.ExpireCursor(position, 8).Poll()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(len(next.Events)).To(BeNumerically(">=", 3), "a watch from 104 gets all of 105")
 			for i := range 3 {
-				g.Expect(events[i].Item.Revision).To(BeEquivalentTo(105))
+				g.Expect(next.Events[i].Item.Revision).To(BeEquivalentTo(105))
 			}
 		})
 	}

@@ -5,6 +5,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -60,9 +61,10 @@ type Dispatcher struct {
 
 	// mu is held while one event is dispatched. It comes before the engine's lock.
 	mu        sync.Mutex
-	position  uint64 // of the next event to dispatch
-	revision  uint64 // up to which everything was dispatched, but
-	within    bool   // not all events of revision
+	cursor    *cursor // of the goroutine; another one after a reset
+	position  uint64  // behind the event that was dispatched last
+	revision  uint64  // up to which everything was dispatched, but
+	within    bool    // not all events of revision
 	watchers  map[*watcher]struct{}
 	following *watcherIndex
 	bookmarks bookmarkSchedule
@@ -82,6 +84,7 @@ type trigger struct {
 func New(config Config) *Dispatcher {
 	d := &Dispatcher{
 		config:    config,
+		cursor:    config.Engine.ExpireCursor(0, batch),
 		watchers:  map[*watcher]struct{}{},
 		following: newWatcherIndex(),
 	}
@@ -98,43 +101,44 @@ const batch = 128
 
 // Run dispatches until ctx ends.
 func (d *Dispatcher) Run(ctx context.Context) {
-	events := make([]event, batch)
 	for {
 		d.mu.Lock()
-		position, revision := d.position, d.revision
+		cursor := d.cursor
 		d.mu.Unlock()
-		progress, err := d.config.Engine.WaitForEvents(ctx, position, revision)
-		if err != nil {
+		next, err := cursor.Next(ctx)
+		switch {
+		case errors.Is(err, watchcache.ErrExpired):
+			d.expired(cursor)
+			continue
+		case err != nil:
 			return
 		}
-		for position < progress.Position {
-			n, next, ok := d.config.Engine.Events(position, events[:min(uint64(len(events)), progress.Position-position)])
-			if !ok {
-				break
-			}
-			for i := range events[:n] {
-				last := position+uint64(i)+1 == progress.Position ||
-					i+1 < n && events[i+1].Item.Revision != events[i].Item.Revision
-				d.dispatch(position+uint64(i), &events[i], last)
-			}
-			clear(events[:n])
-			position = next
+		for i := range next.Events {
+			// advance knows what comes behind the last event of the batch.
+			last := i+1 < len(next.Events) && next.Events[i+1].Item.Revision != next.Events[i].Item.Revision
+			d.dispatch(&next.Events[i], last)
 		}
-		d.advance(position, progress)
+		d.advance(cursor, next.Revision)
 	}
 }
 
-// advance notes that everything up to progress was dispatched, if position is there.
-func (d *Dispatcher) advance(position uint64, progress watchcache.Progress) {
+// advance notes that everything up to revision was dispatched, unless the dispatcher was reset
+// meanwhile, or is still within a higher revision.
+func (d *Dispatcher) advance(of *cursor, revision uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case d.position != position: // reset meanwhile
-	case position == progress.Position:
-		d.revision, d.within = max(d.revision, progress.Revision), false
-	default: // the events that come next are not there any more
-		d.terminateLocked()
-		d.position, d.revision, d.within = progress.Position, progress.Revision, false
+	if d.cursor == of && revision >= d.revision {
+		d.revision, d.within = revision, false
+	}
+}
+
+// expired goes on from the state of now, unless the dispatcher was reset meanwhile: the events
+// that come next are not kept any more.
+func (d *Dispatcher) expired(of *cursor) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cursor == of {
+		d.resetLocked()
 	}
 }
 
@@ -143,22 +147,27 @@ func (d *Dispatcher) advance(position uint64, progress watchcache.Progress) {
 func (d *Dispatcher) Reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.resetLocked()
+}
+
+func (d *Dispatcher) resetLocked() {
 	d.terminateLocked()
 	state := d.config.Engine.Snapshot()
+	d.cursor = d.config.Engine.ExpireCursor(state.Position(), batch)
 	d.position, d.revision, d.within = state.Position(), state.Revision(), false
 }
 
 // dispatch gives one event to the watchers that follow. last says that it is the last event of
 // its revision; before that one no watcher is told that the revision has passed.
-func (d *Dispatcher) dispatch(position uint64, e *event, last bool) {
+func (d *Dispatcher) dispatch(e *event, last bool) {
 	triggers := d.triggers(e) // may make objects of elements
 	shared := d.watchEvent(e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.position != position {
+	if e.Position < d.position {
 		return // reset meanwhile
 	}
-	d.position++
+	d.position = e.Position + 1
 	d.within = !last
 	d.revision = max(d.revision, shared.revision()) // no bookmark goes behind what was sent
 	newest := e.Item.Value
@@ -168,8 +177,8 @@ func (d *Dispatcher) dispatch(position uint64, e *event, last bool) {
 	namespace, _ := newest.Field(element.NamespaceField)
 	name, _ := newest.Field(element.NameField)
 	d.following.each(Scope{namespace, name}, triggers, func(w *watcher) {
-		if position >= w.from {
-			w.offerLocked(shared, position)
+		if e.Position >= w.from {
+			w.offerLocked(shared, e.Position)
 		}
 	})
 	d.config.Metrics.Dispatched()

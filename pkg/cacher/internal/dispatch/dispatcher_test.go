@@ -24,9 +24,9 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	s.put(t, "one", 102)
 	position := s.position
 	events := s.next(t, position, 2)
-	s.dispatch(position, &events[0], true)
+	s.dispatch(&events[0], true)
 	s.sendBookmarks(time.Now().Add(BookmarkFrequency + time.Second))
-	s.dispatch(position+1, &events[1], true)
+	s.dispatch(&events[1], true)
 	w.Stop()
 	var got []string
 	for event := range w.ResultChan() {
@@ -51,7 +51,7 @@ func TestWatcherAheadOfTheDispatcher(t *testing.T) {
 	s.put(t, "one", 103)
 	events := s.next(t, position, 3)
 	for i := range events {
-		s.dispatch(position+uint64(i), &events[i], true)
+		s.dispatch(&events[i], true)
 	}
 	w.Stop()
 	var got []string
@@ -79,7 +79,7 @@ func TestNoBookmarkWithinARevision(t *testing.T) {
 	events := s.next(t, position, 2)
 	due := time.Now()
 	for i := range events {
-		s.dispatch(position+uint64(i), &events[i], i == 1)
+		s.dispatch(&events[i], i == 1)
 		due = due.Add(BookmarkFrequency + time.Second)
 		s.sendBookmarks(due)
 	}

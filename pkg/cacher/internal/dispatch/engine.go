@@ -19,5 +19,7 @@ type (
 	// Change is what is written into it. A [Sharing] must be attached to each.
 	Change = watchcache.Change[*element.Element, *Sharing]
 
-	event = watchcache.Event[*element.Element, *Sharing]
+	event      = watchcache.Event[*element.Element, *Sharing]
+	eventBatch = watchcache.Batch[*element.Element, *Sharing]
+	cursor     = watchcache.Cursor[*element.Element, *Sharing] // it expires if it is too slow
 )

@@ -85,11 +85,11 @@ func deletion(name string, revision uint64) Change {
 // next returns the n events from position on.
 func (s *stage) next(t *testing.T, position uint64, n int) []event {
 	t.Helper()
-	events := make([]event, n)
-	if there, _, ok := s.engine.Events(position, events); !ok || there != n {
-		t.Fatalf("there are %d events, not %d", there, n)
+	next, err := s.engine.ExpireCursor(position, n+1).Poll()
+	if err != nil || len(next.Events) != n {
+		t.Fatalf("there are %d events, not %d; error %v", len(next.Events), n, err)
 	}
-	return events
+	return next.Events
 }
 
 // watch begins a watch of everything, with bookmarks.

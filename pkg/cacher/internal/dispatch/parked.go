@@ -88,45 +88,47 @@ func (w *watcher) sendEndOfState(begin *Beginning) bool {
 // catchUp sends events from position on, and ends when the watcher follows or has ended.
 func (w *watcher) catchUp(position uint64) {
 	reached := w.since
-	events := make([]event, resultSize)
+	cursor := w.dispatcher.config.Engine.ExpireCursor(position, resultSize)
 	for {
-		n, _, ok := w.dispatcher.config.Engine.Events(position, events)
-		if !ok {
+		next, err := cursor.Poll()
+		if err != nil {
 			w.expire(position)
 			w.end()
 			return
 		}
-		if n == 0 && w.dispatcher.follow(w, position, reached) {
+		if len(next.Events) == 0 && w.dispatcher.follow(w, next.Position, reached) {
 			return
 		}
-		if position, reached, ok = w.sendSome(events[:n], position, reached); !ok {
+		var ok bool
+		if position, reached, ok = w.sendSome(next, reached); !ok {
 			w.end()
 			return
 		}
+		cursor.Seek(position)
 	}
 }
 
-// sendSome sends events, of which the first is at position, until it had to wait for its reader.
-// It returns the position that comes next and the highest revision up to there; ok is false if
-// the watch has ended.
-func (w *watcher) sendSome(events []event, position, reached uint64) (next, highest uint64, ok bool) {
-	defer clear(events)
-	for i := range events {
-		position, reached = position+1, max(reached, events[i].Item.Revision)
-		if events[i].Item.Revision <= w.since {
+// sendSome sends events of a batch until it had to wait for its reader. It returns the position
+// that comes next and the highest revision up to there; ok is false if the watch has ended.
+func (w *watcher) sendSome(from eventBatch, reached uint64) (next, highest uint64, ok bool) {
+	defer clear(from.Events)
+	for i := range from.Events {
+		e := &from.Events[i]
+		next, reached = e.Position+1, max(reached, e.Item.Revision)
+		if e.Item.Revision <= w.since {
 			continue
 		}
-		seen, wanted, err := w.see(&events[i])
+		seen, wanted, err := w.see(e)
 		switch {
 		case err != nil:
-			w.fail(err, position)
-			return position, reached, false
+			w.fail(err, next)
+			return next, reached, false
 		case wanted && !w.offer(seen):
-			clear(events) // it holds no other while it waits
-			return position, reached, w.await(seen, position, nil)
+			clear(from.Events) // it holds no other while it waits
+			return next, reached, w.await(seen, next, nil)
 		}
 	}
-	return position, reached, true
+	return from.Position, reached, true
 }
 
 // see returns what the watcher sees of an event; ok is false if that is nothing.

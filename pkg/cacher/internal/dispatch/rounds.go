@@ -74,7 +74,7 @@ func (d *Dispatcher) checkBlocked() {
 	d.blocked.mu.Lock()
 	defer d.blocked.mu.Unlock()
 	for w, b := range d.blocked.watchers {
-		if _, _, kept := d.config.Engine.Events(b.position, nil); !kept && w.state != ended {
+		if !d.config.Engine.Holds(b.position) && w.state != ended {
 			w.expireLocked()
 			w.stopLocked()
 			continue
