@@ -40,7 +40,7 @@ func newIntake(
 	config Config, form *element.Form, engine *dispatch.Engine, progress progressRequester, m *metrics, synced func(revision uint64),
 ) *intake {
 	in := &intake{config: config, form: form, engine: engine, metrics: m, synced: synced}
-	in.group.write, in.group.progress = in.write, progress
+	in.group.progress = progress
 	return in
 }
 
@@ -106,7 +106,7 @@ func (in *intake) update(raw any) error {
 	if item.Value, err = in.form.Keep(obj); err != nil {
 		return err
 	}
-	in.group.apply(dispatch.Change{Item: item, Attached: &dispatch.Sharing{}})
+	in.apply(dispatch.Change{Item: item, Attached: &dispatch.Sharing{}})
 	return nil
 }
 
@@ -120,12 +120,23 @@ func (in *intake) delete(raw any) error {
 	if err != nil {
 		return err
 	}
-	in.group.apply(dispatch.Change{Item: item, Deleted: true, Attached: &dispatch.Sharing{}})
+	in.apply(dispatch.Change{Item: item, Deleted: true, Attached: &dispatch.Sharing{}})
 	return nil
 }
 
-// write writes all changes of a revision in one step.
+// apply writes a change, or holds it back until all of its revision are there.
+func (in *intake) apply(change dispatch.Change) {
+	in.write(in.group.before(change.Item.Revision)...)
+	if !in.group.hold(change) {
+		in.write(change)
+	}
+}
+
+// write writes all changes of a revision in one step, if there are any.
 func (in *intake) write(changes ...dispatch.Change) {
+	if len(changes) == 0 {
+		return
+	}
 	in.engine.Apply(changes...)
 	in.metrics.received.Add(float64(len(changes)))
 	in.metrics.reached(changes[0].Item.Revision)
@@ -182,7 +193,7 @@ func (in *intake) reached(resourceVersion string) error {
 	if err != nil {
 		return err
 	}
-	in.group.flush()
+	in.write(in.group.take()...)
 	in.engine.Bookmark(revision)
 	in.metrics.reached(revision)
 	return nil

@@ -23,7 +23,6 @@ import (
 //
 // A group belongs to the goroutine of the list-watch, but for expires.
 type revisionGroup struct {
-	write    func(changes ...dispatch.Change) // writes all changes of a revision in one step
 	progress progressRequester
 	expires  atomic.Bool // several objects may be deleted at one revision
 
@@ -31,42 +30,40 @@ type revisionGroup struct {
 	newest  uint64            // the revision of the event before
 }
 
-// progressRequester has the storage report its progress as long as somebody needs that.
+// progressRequester has the storage report its progress from Add to Remove.
 type progressRequester interface {
 	Add()
 	Remove()
 }
 
-// apply writes a change, or holds it back until all of its revision are there.
-func (g *revisionGroup) apply(change dispatch.Change) {
-	revision := change.Item.Revision
-	if g.open() && g.newest != revision {
-		g.flush()
-	}
+// before returns the changes that are complete because an event of revision comes, and lets them
+// go.
+func (g *revisionGroup) before(revision uint64) []dispatch.Change {
 	if g.newest == revision {
-		g.expires.Store(true) // or somebody else writes several objects at once
+		return nil
 	}
-	g.newest = revision
-	switch {
-	case g.open():
-		g.changes = append(g.changes, change)
-	case change.Deleted && g.expires.Load() && delegator.ConsistentReadSupported():
-		g.changes = append(g.changes, change)
+	return g.take()
+}
+
+// hold holds a change back, if more of its revision may come. It returns false if the change is to
+// be written at once.
+func (g *revisionGroup) hold(change dispatch.Change) bool {
+	if g.newest == change.Item.Revision {
+		g.expires.Store(true) // or another program writes several objects at once
+	}
+	g.newest = change.Item.Revision
+	if !g.open() {
+		if !change.Deleted || !g.expires.Load() || !delegator.ConsistentReadSupported() {
+			return false
+		}
 		g.progress.Add()
-	default:
-		g.write(change)
 	}
+	g.changes = append(g.changes, change)
+	return true
 }
 
 // open reports that changes are held back.
 func (g *revisionGroup) open() bool { return len(g.changes) > 0 }
-
-// flush writes what was held back.
-func (g *revisionGroup) flush() {
-	if changes := g.take(); len(changes) > 0 {
-		g.write(changes...)
-	}
-}
 
 // begin forgets what was held back: a new list has it.
 func (g *revisionGroup) begin() {
@@ -74,7 +71,7 @@ func (g *revisionGroup) begin() {
 	g.newest = 0
 }
 
-// take empties the group.
+// take empties the group and returns what was held back.
 func (g *revisionGroup) take() []dispatch.Change {
 	changes := g.changes
 	if g.changes = nil; len(changes) > 0 {
