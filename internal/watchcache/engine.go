@@ -5,6 +5,7 @@ package watchcache
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -46,13 +47,16 @@ type Engine[V, A any] struct {
 	history History[V]
 	begin   time.Time // of the engine's time; zero if it has no history
 
+	// snapshot is of the state; nil after a change. It is written with mu held, and read
+	// without it.
+	snapshot atomic.Pointer[Snapshot[V]]
+
 	mu       sync.RWMutex // guards what follows
 	items    *btree.BTreeG[Item[V]]
 	noting   map[*notes]struct{}
 	indexes  map[string]*index.Postings
 	revision uint64
-	complete bool         // Replace was called
-	snapshot *Snapshot[V] // of the state; nil after a change
+	complete bool // Replace was called
 	window   window[V, A]
 	recent   []*Snapshot[V]             // of older revisions, the one that was asked for last at the end
 	cursors  map[*Cursor[V, A]]struct{} // those that catch up
@@ -123,7 +127,7 @@ func (e *Engine[V, A]) Apply(changes ...Change[V, A]) {
 }
 
 func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
-	e.snapshot = nil
+	e.changeLocked()
 	e.revision = max(e.revision, c.Item.Revision)
 	previous, there := e.items.Get(Item[V]{Key: c.Item.Key})
 	if c.Deleted && !there {
@@ -196,7 +200,7 @@ func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) {
 	}
 	e.window.restart(revision)
 	e.forgetLocked()
-	e.snapshot = nil
+	e.changeLocked()
 	e.items.Scan(func(item Item[V]) bool {
 		e.told.Written(item, true)
 		return true
@@ -215,8 +219,12 @@ func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) {
 	e.wakeLocked()
 }
 
-// Get returns the object with the given key.
+// Get returns the object with the given key. It takes no lock if nothing has changed since
+// the newest snapshot was taken.
 func (e *Engine[V, A]) Get(key string) (Item[V], bool) {
+	if s := e.snapshot.Load(); s != nil {
+		return s.Get(key)
+	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.items.Get(Item[V]{Key: key})
@@ -224,6 +232,9 @@ func (e *Engine[V, A]) Get(key string) (Item[V], bool) {
 
 // Len returns the number of objects.
 func (e *Engine[V, A]) Len() int {
+	if s := e.snapshot.Load(); s != nil {
+		return s.Len()
+	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.items.Len()

@@ -21,7 +21,7 @@ func (e *Engine[V, A]) Bookmark(revision uint64) {
 		return
 	}
 	e.revision = revision
-	e.snapshot = nil
+	e.changeLocked()
 	e.makeRoomLocked(0, 0, e.now()) // when nothing is written, events grow old all the same
 	e.wakeLocked()
 }

@@ -66,3 +66,44 @@ func BenchmarkHistory(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkReads has 10,000 objects. Of "after a write" each round is a write and a read.
+func BenchmarkReads(b *testing.B) {
+	e := newEngine(0)
+	items := make([]item, 10_000)
+	for i := range items {
+		items[i] = item{Key: fmt.Sprintf("namespace/pod-%06d", i), Revision: 1}
+	}
+	e.Replace(items, 1)
+	reads := map[string]func(){
+		"Snapshot": func() { e.Snapshot() },
+		"Get":      func() { e.Get("namespace/pod-005000") },
+		"Len":      func() { e.Len() },
+	}
+	for name, read := range reads {
+		for _, snapshot := range []bool{false, true} {
+			e.Bookmark(e.Revision() + 1) // there is no snapshot behind it
+			if snapshot {
+				e.Snapshot()
+			}
+			b.Run(fmt.Sprint(name, "/snapshot=", snapshot), func(b *testing.B) {
+				for b.Loop() {
+					read()
+				}
+			})
+			b.Run(fmt.Sprint(name, "/parallel/snapshot=", snapshot), func(b *testing.B) {
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						read()
+					}
+				})
+			})
+		}
+		b.Run(name+"/after a write", func(b *testing.B) {
+			for revision := e.Revision() + 1; b.Loop(); revision++ {
+				e.Apply(put("namespace/pod-005000", revision, ""))
+				read()
+			}
+		})
+	}
+}

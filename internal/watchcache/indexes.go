@@ -34,7 +34,7 @@ func (e *Engine[V, A]) AddIndex(name string) {
 			}
 		}
 		e.indexes[name] = postings
-		e.snapshot = nil
+		e.changeLocked()
 	})
 }
 
@@ -66,7 +66,7 @@ func (e *Engine[V, A]) RemoveIndex(name string) {
 	defer e.mu.Unlock()
 	if _, ok := e.indexes[name]; ok {
 		delete(e.indexes, name)
-		e.snapshot = nil
+		e.changeLocked()
 	}
 }
 

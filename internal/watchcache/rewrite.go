@@ -24,7 +24,7 @@ func (e *Engine[V, A]) Rewrite(f func(Item[V]) V) {
 			}
 		}
 		e.noteAllLocked()
-		e.snapshot = nil
+		e.changeLocked()
 		e.items = rewritten
 		e.told.Rewritten()
 	})

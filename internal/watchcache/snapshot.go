@@ -35,18 +35,33 @@ func (event *Event[V, A]) applyTo(s *Snapshot[V]) {
 	}
 }
 
-// Snapshot returns the state of now.
+// Snapshot returns the state of now. It takes no lock if nothing has changed since the
+// newest snapshot was taken; otherwise it makes a new one.
 func (e *Engine[V, A]) Snapshot() *Snapshot[V] {
+	if s := e.snapshot.Load(); s != nil {
+		return s
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.snapshotLocked()
 }
 
 func (e *Engine[V, A]) snapshotLocked() *Snapshot[V] {
-	if e.snapshot == nil {
-		e.snapshot = e.copyLocked()
+	s := e.snapshot.Load()
+	if s == nil {
+		s = e.copyLocked()
+		e.snapshot.Store(s)
 	}
-	return e.snapshot
+	return s
+}
+
+// changeLocked says that the state changes: the newest snapshot is not of now any more. A
+// writer calls it before it lets go of the lock, so nobody who has heard of the change is given
+// the snapshot before it.
+func (e *Engine[V, A]) changeLocked() {
+	if e.snapshot.Load() != nil { // most writes find none, and a store is dear
+		e.snapshot.Store(nil)
+	}
 }
 
 // copyLocked returns a new snapshot of the state of now.
