@@ -83,7 +83,7 @@
 //   - cursor.go, diff.go: how events are read
 //   - snapshot.go, past.go: the state of now, and older ones
 //   - freshness.go: revisions, and how to wait for one
-//   - indexes.go, rewrite.go, beside.go: indexes, a new form of all values, and how both are
+//   - indexes.go, rewrite.go, offlock.go: indexes, a new form of all values, and how both are
 //     made while others read and write
 //   - observe.go, check.go: for who counts memory, and for tests
 package watchcache

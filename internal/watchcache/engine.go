@@ -52,16 +52,21 @@ type Engine[V, A any] struct {
 	snapshot atomic.Pointer[Snapshot[V]]
 
 	mu       sync.RWMutex // guards what follows
-	items    *btree.BTreeG[Item[V]]
+	state[V]              // of now
 	noting   map[*notes]struct{}
-	indexes  map[string]*index.Postings
-	revision uint64
-	complete bool // Replace was called
 	window   window[V, A]
-	recent   []*Snapshot[V]             // of older revisions, the one that was asked for last at the end
+	recent   []*Snapshot[V]             // of older revisions; the one that was asked for last is at the end
 	cursors  map[*Cursor[V, A]]struct{} // those that catch up
 	told     Observer[V]
 	changed  chan struct{} // closed and replaced when anything changes; nil if nobody waits
+}
+
+// state is what a snapshot is made of.
+type state[V any] struct {
+	items    *btree.BTreeG[Item[V]]
+	indexes  map[string]*index.Postings
+	revision uint64
+	complete bool // Replace was called
 }
 
 // New returns an empty engine at revision 0.
@@ -71,9 +76,8 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 	}
 	e := &Engine[V, A]{
 		values:  o.Values,
-		items:   newTree[V](),
+		state:   state[V]{items: newTree[V](), indexes: map[string]*index.Postings{}},
 		noting:  map[*notes]struct{}{},
-		indexes: map[string]*index.Postings{},
 		window:  window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
 		cursors: map[*Cursor[V, A]]struct{}{},
 		told:    Observer[V]{}.complete(),
@@ -109,8 +113,8 @@ type Change[V, A any] struct {
 	// for what is too large to be kept with the state. A History keeps it with the event,
 	// and does not count its size.
 	Attached A
-	// Silent changes the state without an event: for who writes to a store behind the
-	// back of its source. The package comment says what cursors see of it.
+	// Silent changes the state without an event, for a write to a store that did not come
+	// from its source. The package comment says what cursors see of it.
 	Silent bool
 }
 

@@ -17,5 +17,5 @@ const (
 	MaxMoved  = maxMoved
 )
 
-// BesideAttempts is how often something is made without the lock.
-const BesideAttempts = besideAttempts
+// OffLockAttempts is how often something is made without the lock.
+const OffLockAttempts = offLockAttempts

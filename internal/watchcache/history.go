@@ -21,7 +21,7 @@ type History[V any] struct {
 	MinAge time.Duration
 	// MaxEvents bounds the number of events; zero means DefaultMaxEvents.
 	MaxEvents int
-	// MaxBytes bounds what the events hold beside the state: the values that have been
+	// MaxBytes bounds what the events hold in addition to the state: the values that have been
 	// replaced or deleted. Zero is no bound.
 	MaxBytes int
 	// Size returns the bytes of a value, always the same for the same one. It is needed

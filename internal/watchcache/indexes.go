@@ -21,7 +21,7 @@ func (e *Engine[V, A]) AddIndex(name string) {
 		return
 	}
 	var postings *index.Postings
-	e.beside(func(items *btree.BTreeG[Item[V]]) {
+	e.offLock(func(items *btree.BTreeG[Item[V]]) {
 		postings = e.indexed(items, name)
 	}, func(of *btree.BTreeG[Item[V]], written map[string]struct{}) {
 		if _, ok := e.indexes[name]; ok {

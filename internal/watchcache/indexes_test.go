@@ -77,14 +77,14 @@ func TestAnIndexIsAddedHoweverOftenTheStateIsReplaced(t *testing.T) {
 	e = watchcache.New[thing, string](watchcache.Options[thing]{Values: func(_ thing, name string, yield func(string)) {
 		yield(name)
 		// Then it is built with the lock held.
-		if name == "added" && replaced < watchcache.BesideAttempts {
+		if name == "added" && replaced < watchcache.OffLockAttempts {
 			replaced++
 			e.Replace([]item{{Key: "a"}}, uint64(replaced))
 		}
 	}})
 	e.Replace([]item{{Key: "a"}}, 0)
 	e.AddIndex("added")
-	g.Expect(replaced).To(Equal(watchcache.BesideAttempts))
+	g.Expect(replaced).To(Equal(watchcache.OffLockAttempts))
 	g.Expect(e.Check()).To(Succeed())
 	g.Expect(e.Snapshot().Index("added").Len()).To(Equal(1))
 }

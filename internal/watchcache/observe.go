@@ -3,13 +3,13 @@
 
 package watchcache
 
-// Observer is told of all writes, with the engine's lock held: its functions must not call
-// the engine. So who keeps a [Snapshot] can count what that holds beside the state of now.
-// Those that are nil are not called.
+// Observer is told of all writes. With it the keeper of a [Snapshot] can count what the
+// snapshot holds in addition to the state of now. Its functions are called with the engine's
+// lock held, and must not call the engine. A function that is nil is not called.
 type Observer[V any] struct {
-	// Written is told what an object was before it was written or deleted, which is the zero
-	// Item if it is new, and whether its place in the indexes has changed by that. Of a
-	// Replace it is told each object that there was.
+	// Written is told what an object was before it was written or deleted (the zero Item if
+	// it is new), and whether the write has changed the indexes. Before a Replace it is told
+	// of each object that there was.
 	Written func(was Item[V], reindexed bool)
 	// Replaced is called after a Replace: only snapshots from this position on can have what
 	// is in the state.

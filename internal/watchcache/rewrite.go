@@ -12,7 +12,7 @@ import "github.com/tidwall/btree"
 // engine, the lock of which may be held.
 func (e *Engine[V, A]) Rewrite(f func(Item[V]) V) {
 	var rewritten *btree.BTreeG[Item[V]]
-	e.beside(func(items *btree.BTreeG[Item[V]]) {
+	e.offLock(func(items *btree.BTreeG[Item[V]]) {
 		rewritten = rewrite(items, f)
 	}, func(_ *btree.BTreeG[Item[V]], written map[string]struct{}) {
 		for key := range written {

@@ -23,17 +23,17 @@ func (e *Engine[V, A]) noteAllLocked() {
 	}
 }
 
-// besideAttempts is how often something is made anew that a Replace has overtaken,
-// before that has to wait for it.
-const besideAttempts = 3
+// offLockAttempts is how often a build that a Replace has overtaken is tried without the lock,
+// before it is done with the lock held.
+const offLockAttempts = 3
 
-// beside makes something of the whole state while others read and write: build gets a
-// copy. Then adopt is called with the lock held; it gets the copy, and the keys that
-// were written meanwhile. If that is everything, build is called again, the last time
-// with the lock held.
-func (e *Engine[V, A]) beside(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) {
-	for range besideAttempts {
-		if e.tryBeside(build, adopt) {
+// offLock makes something of the whole state without the lock, so that others read and write
+// meanwhile: build gets a copy of the objects. Then adopt is called with the lock held; it
+// gets the copy, and the keys that were written meanwhile. If a Replace came meanwhile, build
+// is called again; after offLockAttempts it is called with the lock held.
+func (e *Engine[V, A]) offLock(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) {
+	for range offLockAttempts {
+		if e.tryOffLock(build, adopt) {
 			return
 		}
 	}
@@ -43,7 +43,7 @@ func (e *Engine[V, A]) beside(build func(*btree.BTreeG[Item[V]]), adopt func(of 
 	adopt(e.items, nil)
 }
 
-func (e *Engine[V, A]) tryBeside(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) bool {
+func (e *Engine[V, A]) tryOffLock(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) bool {
 	n := &notes{keys: map[string]struct{}{}}
 	e.mu.Lock()
 	items := e.items.Copy()
