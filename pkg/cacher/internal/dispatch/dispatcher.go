@@ -60,18 +60,23 @@ type Dispatcher struct {
 	trigger *trigger // nil for none
 
 	// mu is held while one event is dispatched. It comes before the engine's lock.
-	mu        sync.Mutex
-	cursor    *cursor // of the goroutine; another one after a reset
-	position  uint64  // behind the event that was dispatched last
-	revision  uint64  // up to which everything was dispatched, but
-	within    bool    // not all events of revision
-	watchers  map[*watcher]struct{}
-	following *watcherIndex
-	bookmarks bookmarkSchedule
-	stopped   bool
+	mu         sync.Mutex
+	cursor     *cursor // of the goroutine; another one after a reset
+	dispatched         // how far it has come
+	watchers   map[*watcher]struct{}
+	following  *watcherIndex
+	bookmarks  bookmarkSchedule
+	stopped    bool
 
 	parked  sync.WaitGroup // the goroutines of watchers
 	blocked blockedWatchers
+}
+
+// dispatched is how far a dispatcher has come.
+type dispatched struct {
+	position uint64 // behind the event that was dispatched last
+	revision uint64 // up to which everything was dispatched, but
+	within   bool   // not all events of revision
 }
 
 // trigger is the field by whose value watchers are found.
