@@ -42,6 +42,8 @@
 //   - envtest/cmd/apiserver runs such a server as a process of its own.
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
 //     module proxy.
+//   - envtest/cmd/controlplane is such a server and its etcd under the names of the real
+//     binaries, for suites that start these.
 //   - envtest/cmd/oracle runs those real binaries as a process of its own.
 //   - bench measures the cache against controller-runtime's own.
 //   - examples holds one small program for each use; begin with

@@ -48,9 +48,10 @@ var rooms = map[string]room{
 	"internal/kubeconfig": {nil, "it writes one file"},
 	"internal/program":    {nil, "it is shared by the programs"},
 
-	"envtest":                  {[]string{"pkg/cacher", "envtest/internal/builtin", "envtest/internal/etcd", "internal/object"}, "an API server is etcd, Cacher and the built-in kinds; it can have all flat objects verified"},
+	"envtest":                  {[]string{"pkg/cacher", "envtest/internal/builtin", "envtest/internal/etcd", "envtest/internal/flags", "internal/object"}, "an API server is etcd, Cacher, the built-in kinds and a command line; it can have all flat objects verified"},
 	"envtest/internal/builtin": {[]string{"envtest/internal/openapi"}, "kinds are served with their schemas"},
 	"envtest/internal/etcd":    {nil, "it stands in for a member of etcd"},
+	"envtest/internal/flags":   {nil, "it reads kube-apiserver's command line"},
 	"envtest/internal/openapi": {nil, "it is generated"},
 }
 
