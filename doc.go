@@ -41,7 +41,7 @@
 //   - envtest/kubebuilder lets a suite of controller-runtime's envtest run on it.
 //   - envtest/cmd/apiserver runs such a server as a process of its own.
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
-//     module proxy.
+//     module proxy, or Tarn's own for suites that start binaries.
 //   - envtest/cmd/controlplane is such a server and its etcd under the names of the real
 //     binaries, for suites that start these.
 //   - envtest/cmd/oracle runs those real binaries as a process of its own.

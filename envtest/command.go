@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -43,6 +44,11 @@ flag that is not honoured says so.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Lookup("version").Value.String() == "true" {
+				info := release{compatibility.DefaultBuildEffectiveVersion()}.Info()
+				fmt.Fprintln(cmd.OutOrStdout(), "Kubernetes", info.GitVersion)
+				return nil
+			}
 			verflag.PrintAndExitIfRequested()
 			return serveFlags(genericapiserver.SetupSignalContext(), cmd, f, cmd.ErrOrStderr())
 		},

@@ -6,7 +6,8 @@
 //
 //	eval "$(go run ./envtest/cmd/assets)"
 //
-// sets KUBEBUILDER_ASSETS in the shell. The line stands alone on stdout; progress and errors go to stderr.
+// sets KUBEBUILDER_ASSETS in the shell. With -tarn it builds Tarn's own etcd and kube-apiserver instead, one program under
+// both names, of the version of this program: suites that start the binaries then run on Tarn, without a change. The line stands alone on stdout; progress and errors go to stderr.
 // The binaries are kept in the user's cache folder, one folder a release, so that a second run answers at once.
 // Everything comes through the go command and its module proxy: no other download site is asked. The checksums of the
 // default release are part of this program; for others the checksum database is asked, even if it is switched off.
@@ -37,6 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	dir := flags.String("dir", "", "keep the binaries below this `folder` (default: tarn/assets in the user's cache folder)")
 	version := flags.String("kubernetes", defaultKubernetes, "build this `release` of Kubernetes, and the etcd that goes with it")
+	own := flags.Bool("tarn", false, "build Tarn's own kube-apiserver and etcd, instead of the real ones")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -51,13 +53,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	folder := newFolder(root, r.folderName(runtime.GOOS, runtime.GOARCH))
-	if !folder.finished() {
-		if err := fill(ctx, folder, r, stderr); err != nil {
+	place, build := newFolder(root, r.folderName(runtime.GOOS, runtime.GOARCH)), func(folder folder) error {
+		return fill(ctx, folder, r, stderr)
+	}
+	again := false
+	if *own {
+		t := ownTarn()
+		again = t.moves()
+		place, build = newFolder(root, t.folderName(runtime.GOOS, runtime.GOARCH)), func(folder folder) error {
+			return t.fill(ctx, folder, stderr)
+		}
+	}
+	if again || !place.finished() {
+		if err := build(place); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(stdout, "export KUBEBUILDER_ASSETS=%s\n", shellQuote(folder.path))
+	_, err = fmt.Fprintf(stdout, "export KUBEBUILDER_ASSETS=%s\n", shellQuote(place.path))
 	return err
 }
 
