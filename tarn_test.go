@@ -122,6 +122,46 @@ func links(t *testing.T, folder string) []string {
 	return strings.Fields(string(output))
 }
 
+// TestPartsAreSmall bounds what a reader has to hold in mind at once: the fields of a struct, the
+// lines of a function and of a file. What is larger says why in its comment, in the words that are
+// looked for here.
+func TestPartsAreSmall(t *testing.T) {
+	const fields, lines, fileLines = 12, 60, 500
+	eachFile(t, parser.ParseComments, func(name string, file *ast.File, positions *token.FileSet) {
+		if !isRoom(path.Dir(name)) || strings.HasPrefix(path.Base(name), "zz_generated") {
+			return
+		}
+		length := func(n ast.Node) int { return positions.Position(n.End()).Line - positions.Position(n.Pos()).Line + 1 }
+		if n := length(file); n > fileLines {
+			t.Errorf("%s has %d lines: part it", name, n)
+		}
+		for _, declaration := range file.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				if n := length(d); n > lines && !strings.Contains(d.Doc.Text(), "more than sixty lines") {
+					t.Errorf("%s: %s has %d lines: part it, or say why it has more than sixty lines", name, d.Name.Name, n)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					structure, is := structOf(spec)
+					if is && structure.Fields.NumFields() > fields && !strings.Contains(strings.ReplaceAll(d.Doc.Text(), "\n", " "), "more than twelve") {
+						t.Errorf("%s: %s has %d fields: group them, or say why there are more than twelve", name, spec.(*ast.TypeSpec).Name.Name, structure.Fields.NumFields())
+					}
+				}
+			}
+		}
+	})
+}
+
+func structOf(spec ast.Spec) (*ast.StructType, bool) {
+	named, ok := spec.(*ast.TypeSpec)
+	if !ok {
+		return nil, false
+	}
+	structure, ok := named.Type.(*ast.StructType)
+	return structure, ok
+}
+
 // TestMapNamesEveryPackage keeps the list in doc.go complete.
 func TestMapNamesEveryPackage(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
@@ -138,10 +178,20 @@ func TestMapNamesEveryPackage(t *testing.T) {
 	}
 }
 
-// importsByFolder parses the module's Go files, without tests.
+// importsByFolder returns what the Go files of each folder import, without tests.
 func importsByFolder(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
+	eachFile(t, parser.ImportsOnly, func(name string, file *ast.File, _ *token.FileSet) {
+		folder := path.Dir(name)
+		imports[folder] = append(imports[folder], paths(file.Imports)...)
+	})
+	return imports
+}
+
+// eachFile parses the module's Go files, without tests. Names have slashes.
+func eachFile(t *testing.T, mode parser.Mode, visit func(name string, file *ast.File, positions *token.FileSet)) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -152,18 +202,17 @@ func importsByFolder(t *testing.T) map[string][]string {
 		if entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		positions := token.NewFileSet()
+		file, err := parser.ParseFile(positions, name, nil, mode)
 		if err != nil {
 			return err
 		}
-		folder := path.Dir(filepath.ToSlash(name))
-		imports[folder] = append(imports[folder], paths(file.Imports)...)
+		visit(filepath.ToSlash(name), file, positions)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return imports
 }
 
 func paths(specs []*ast.ImportSpec) []string {

@@ -24,7 +24,8 @@ import (
 type Selector = listwatch.Selector
 
 // Options configure a [Map]. Config, HTTPClient, Scheme, Mapper and Name must be
-// set.
+// set. There are more than twelve fields because most are those of one scope in
+// controller-runtime's options.
 type Options struct {
 	// Name identifies the cache in the metrics of its informers. It is unique in
 	// the process.

@@ -19,7 +19,7 @@ import (
 // kind is one row of the table: everything the server knows about one built-in kind. Rows are immutable and shared by all
 // servers in the process; what belongs to one server is made by attach.
 //
-// It is a wide struct on purpose: a row states only what differs from the common case, and the zero value of every other
+// It has more than twelve fields on purpose: a row states only what differs from the common case, and the zero value of every other
 // field is that common case.
 type kind struct {
 	gvk        schema.GroupVersionKind
