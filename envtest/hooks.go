@@ -74,7 +74,7 @@ func pendingHooks(crds *crdserver.CustomResourceDefinitions) []string {
 
 // awaitHooks waits for the hooks of a server that was cancelled, with patience.
 func (s *server) awaitHooks() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hookPatience)
 	defer cancel()
 	return waitForHooks(ctx, s.crds)
 }

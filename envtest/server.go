@@ -54,12 +54,11 @@ type server struct {
 	run      context.Context
 	cancel   context.CancelFunc // ends run
 	started  bool               // hooks ran
-	patience time.Duration      // with hooks, when the server stops
 }
 
 // newServer puts the parts together; start runs them.
 func newServer(opts Options, storage backing, listener *serving, users *access) (_ *server, err error) {
-	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{}), patience: hookPatience}
+	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{})}
 	if opts.process != nil {
 		s.ready = make(chan struct{})
 	}

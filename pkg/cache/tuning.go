@@ -92,7 +92,7 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 
 func checkWindow(t TuningByObject) error {
 	if t.Window < 0 {
-		return fmt.Errorf("Window is %d; use 0 for the default", t.Window)
+		return fmt.Errorf("the Window is %d; use 0 for the default", t.Window)
 	}
 	return nil
 }

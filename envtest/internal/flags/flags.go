@@ -29,7 +29,7 @@ const (
 )
 
 // Flags are the flags of one kube-apiserver. Make them with New, parse the flag sets of Sets, then call Check. They are not
-// for concurrent use.
+// for concurrent use. There are more than twelve fields because each group of kube-apiserver's flags is one.
 type Flags struct {
 	Run      *serveroptions.ServerRunOptions
 	Etcd     *serveroptions.EtcdOptions
