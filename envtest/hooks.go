@@ -24,6 +24,12 @@ const (
 	hookPatience = 10 * time.Second
 )
 
+// hooks is what a server knows of its hooks.
+type hooks struct {
+	ran      bool
+	patience time.Duration // with them, when the server stops
+}
+
 // newCRDServer makes the CRD server, with one of its hooks replaced: the one that waits for its informer polls, and fails
 // when it is cancelled; and a hook that fails ends the process.
 func newCRDServer(config *crdserver.Config) (*crdserver.CustomResourceDefinitions, error) {
@@ -74,7 +80,7 @@ func pendingHooks(crds *crdserver.CustomResourceDefinitions) []string {
 
 // awaitHooks waits for the hooks of a server that was cancelled, with patience.
 func (s *server) awaitHooks() error {
-	ctx, cancel := context.WithTimeout(context.Background(), hookPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.hooks.patience)
 	defer cancel()
 	return waitForHooks(ctx, s.crds)
 }

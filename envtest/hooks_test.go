@@ -40,7 +40,7 @@ func TestStopGoesOnWhenAHookHangs(t *testing.T) {
 		return nil
 	}
 	g.Expect(r.server.crds.GenericAPIServer.AddPostStartHook("hangs", hang)).To(Succeed())
-	r.server.patience = time.Millisecond
+	r.server.hooks.patience = time.Millisecond
 	g.Expect(r.server.start(ctx, secured)).To(MatchError(context.Canceled))
 	g.Expect(r.stop(0)).To(MatchError(ContainSubstring("poststarthook/hangs")))
 

@@ -53,12 +53,12 @@ type server struct {
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	run      context.Context
 	cancel   context.CancelFunc // ends run
-	started  bool               // hooks ran
+	hooks    hooks
 }
 
 // newServer puts the parts together; start runs them.
 func newServer(opts Options, storage backing, listener *serving, users *access) (_ *server, err error) {
-	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{})}
+	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{}), hooks: hooks{patience: hookPatience}}
 	if opts.process != nil {
 		s.ready = make(chan struct{})
 	}
@@ -257,7 +257,7 @@ func (s *server) start(ctx context.Context, secured *tls.Config) error {
 		return fmt.Errorf("wait for the server's informers: %w", context.Cause(ctx))
 	}
 	generic.RunPostStartHooks(s.run)
-	s.started = true
+	s.hooks.ran = true
 	return waitForHooks(ctx, s.crds)
 }
 
@@ -276,7 +276,7 @@ func (s *server) whileRunning(ctx context.Context) (context.Context, func()) {
 // end. Requests get grace to end.
 func (s *server) stop(grace time.Duration) error {
 	s.cancel()
-	if !s.started {
+	if !s.hooks.ran {
 		s.crds.GenericAPIServer.RunPostStartHooks(s.run) // the CRD server's controllers end only if they ran
 	}
 	hooks := s.awaitHooks()
