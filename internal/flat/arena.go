@@ -10,9 +10,9 @@ const (
 	lastArena  = pinLimit // to here
 )
 
-// arena is the memory of the strings of a dictionary: blocks that many short strings share. A
-// reader may keep a string for long, and keeps its block then, so that blocks have a bound and
-// long strings stand alone.
+// arena is the memory of the strings of a dictionary. It consists of blocks, each shared by many
+// short strings. A reader that keeps a string keeps its whole block, so blocks have a bound, and a
+// long string gets memory of its own.
 type arena struct {
 	rest []byte // free bytes of the newest block
 	next int    // size of the next block

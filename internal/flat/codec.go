@@ -30,7 +30,8 @@ type Codec struct {
 // and depend on the type alone.
 var compiled sync.Map // reflect.Type -> func() (*Codec, error)
 
-// fingerprints counts the codecs, so that each has another fingerprint than the 255 before it.
+// fingerprints counts the codecs. It gives each codec a fingerprint that differs from those of the
+// 255 codecs before it.
 var fingerprints atomic.Uint32
 
 // For returns the codec of t, a struct type or a pointer to one. It is compiled at the first
@@ -46,7 +47,8 @@ func For(t reflect.Type) (*Codec, error) {
 	return f.(func() (*Codec, error))()
 }
 
-// compile makes the codec of t, if memory is as l says.
+// compile makes the codec of t for a program whose memory layout is l. It refuses a type for which
+// l is not known to be right.
 func compile(t reflect.Type, l *layout) (*Codec, error) {
 	c := newCompiler(t, l)
 	if reason := l.broken(); reason != "" {
@@ -92,8 +94,9 @@ func compile(t reflect.Type, l *layout) (*Codec, error) {
 }
 
 // embeddedMetadata returns the offset of the ObjectMeta whose methods are promoted to the struct
-// type t, if it lies in the memory of t: the one that is embedded at the least depth. It is found
-// by its type, since an alias gives an embedded field another name.
+// type t: the one that is embedded at the least depth. It reports false if t has none, or if that
+// one is behind a pointer. The search is by type, because an alias gives an embedded field another
+// name.
 func embeddedMetadata(t reflect.Type) (offset uintptr, ok bool) {
 	seen := map[reflect.Type]bool{}
 	for level := []embedded{{typ: t, direct: true}}; len(level) > 0; {
@@ -140,7 +143,7 @@ func (e embedded) embeds() (inner []embedded) {
 	return inner
 }
 
-// seed is the seed of hashes that outlive no process.
+// seed returns the seed of hashes that are used within this process only.
 var seed = sync.OnceValue(maphash.MakeSeed)
 
 // compiledMetadata makes the plan of ObjectMeta.
@@ -159,7 +162,8 @@ type metadataPlans struct {
 	slabs  int
 }
 
-// metadataPlan is how ObjectMeta is written in every Object. Without it there is no codec.
+// metadataPlan returns the plan by which ObjectMeta is written in every Object. For makes no codec
+// unless this plan exists.
 func metadataPlan() *structPlan {
 	p, _ := compiledMetadata()
 	return p.fields
@@ -168,9 +172,10 @@ func metadataPlan() *structPlan {
 // Type returns the struct type whose objects this codec writes and reads.
 func (c *Codec) Type() reflect.Type { return c.typ }
 
-// Metadata returns what Encode takes for the metadata of obj, a non-nil pointer to the codec's
-// type; nil if that has no ObjectMeta that it embeds by value. Those of unstructured content are
-// nil too: they are what its methods say.
+// Metadata returns the ObjectMeta inside obj, a non-nil pointer to the codec's type: the one that
+// Encode writes as the metadata of obj. It returns nil if the type does not embed an ObjectMeta by
+// value, and for unstructured content, whose metadata is available through the methods of the
+// object.
 func (c *Codec) Metadata(obj any) *metav1.ObjectMeta {
 	p, err := c.memory(obj)
 	if err != nil || c.flags != flagMetadata {
@@ -179,11 +184,11 @@ func (c *Codec) Metadata(obj any) *metav1.ObjectMeta {
 	return (*metav1.ObjectMeta)(unsafe.Add(p, c.meta))
 }
 
-// Encode returns the flat form of obj, a non-nil pointer to the codec's type. It keeps no
-// reference to obj. dict may be nil: then the Object stands for itself, and is larger. Strings
-// that recur enter dict.
+// Encode returns the flat form of obj, a non-nil pointer to the codec's type. It keeps no reference
+// to obj. Strings that several objects share enter dict. A nil dict is allowed: the Object then
+// contains all its strings itself and is larger.
 //
-// The error is a *ValueError if this object holds what cannot be kept without loss.
+// The error is a *ValueError if obj holds a value that the codec cannot keep without loss.
 func (c *Codec) Encode(obj any, dict *Dictionary) (Object, error) {
 	p, err := c.memory(obj)
 	if err != nil {
@@ -194,9 +199,9 @@ func (c *Codec) Encode(obj any, dict *Dictionary) (Object, error) {
 	return e.object(p, dict)
 }
 
-// Decode overwrites into, a non-nil pointer to the codec's type, with what was encoded. Nothing
-// that into refers to afterwards is shared with the Object or any other caller, strings apart,
-// which are immutable. The package comment says what a kept string keeps in memory.
+// Decode overwrites into, a non-nil pointer to the codec's type, with the object that was encoded.
+// The result shares no memory with the Object or with other callers, except strings, which are
+// immutable. The package comment says how much memory a kept string keeps.
 //
 // The error is ErrWrongType or ErrCorrupt; into is then in an undefined but valid state.
 func (c *Codec) Decode(o Object, into any) error {
@@ -226,7 +231,8 @@ func (c *Codec) Decode(o Object, into any) error {
 	return d.finish()
 }
 
-// Reencode returns o encoded with dict, to move it there from another dictionary.
+// Reencode returns o encoded with dict. It serves to move o from one dictionary to another. Errors
+// are those of Decode and Encode.
 func (c *Codec) Reencode(o Object, dict *Dictionary) (Object, error) {
 	obj := reflect.New(c.typ).Interface()
 	if err := c.Decode(o, obj); err != nil {
@@ -244,7 +250,8 @@ func (c *Codec) memory(obj any) (unsafe.Pointer, error) {
 	return v.UnsafePointer(), nil
 }
 
-// wrong tells an Object of another type from a corrupt one.
+// wrong returns the error for an Object that does not fit to the codec: ErrWrongType, or ErrCorrupt
+// if its header is incomplete.
 func (c *Codec) wrong(o Object) error {
 	if len(o.data) < headerSize {
 		return ErrCorrupt

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// inlineFields is the number of fields up to which a struct inside a struct loses its own
-	// bitmap and joins the bitmap of the outer one: bits are cheaper than another level.
+	// inlineFields is the number of fields up to which a struct inside a struct has no bitmap of
+	// its own and uses the bitmap of the outer struct: bits are cheaper than another level.
 	inlineFields = 8
-	// sharedSize is the size from which a struct is worth a place in the dictionary as a whole.
+	// sharedSize is the size in bytes from which a struct may enter the dictionary as a whole.
 	sharedSize = 48
 )
 
@@ -34,34 +34,36 @@ var (
 	typeContentMap   = reflect.TypeFor[map[string]any]()
 )
 
-// metadataOrder puts the fields of ObjectMeta that are read without materializing first.
+// metadataOrder puts those fields of ObjectMeta first that are read without decoding the object.
 var metadataOrder = map[string]int{
 	"Namespace": -6, "Name": -5, "ResourceVersion": -4, "UID": -3, "Labels": -2, "Annotations": -1,
 }
 
-// compiler makes the plans of one root type. A struct needs the complete plans of what it holds
-// by value, which cannot be recursive. What it refers to can be, and waits until that is done.
+// compiler makes the plans of one root type. A struct needs the complete plans of the values that
+// it contains, which cannot be recursive. The plans of types behind pointers, slices and maps can
+// be recursive; they wait until the struct is complete.
 type compiler struct {
 	root    reflect.Type
 	layout  *layout
 	plans   map[reflect.Type]*plan
 	waiting []waitingPlan
-	// pointees are the plans that pointers and slices lead to, in the order of their discovery.
+	// pointees are the plans of the elements of pointers and slices, in the order in which the
+	// compiler found them.
 	pointees []*plan
 }
 
-// waitingPlan is a plan that is referred to, found at path.
+// waitingPlan is an incomplete plan to which another plan refers, and the path at which it does.
 type waitingPlan struct {
 	plan *plan
 	path string
 }
 
-// newCompiler returns a compiler for root, whose memory is to be as l says.
+// newCompiler returns a compiler for root. The layout l says what memory must look like.
 func newCompiler(root reflect.Type, l *layout) *compiler {
 	return &compiler{root: root, layout: l, plans: map[reflect.Type]*plan{}}
 }
 
-// finish completes the plans that wait, and those that they refer to.
+// finish completes the plans that wait, and the plans to which these refer.
 func (c *compiler) finish() error {
 	for len(c.waiting) > 0 {
 		w := c.waiting[0]
@@ -91,14 +93,14 @@ func (c *compiler) refuse(path, format string, args ...any) error {
 	return &UnsupportedError{Type: c.root, Path: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// plan returns the complete plan of t, which is found at path.
+// plan returns the complete plan of t. The path says where t stands in the root type.
 func (c *compiler) plan(t reflect.Type, path string) (*plan, error) {
 	p := c.shell(t)
 	return p, c.complete(p, path)
 }
 
-// complete fills in p unless that is done, and checks that values of its type are in memory what
-// p says.
+// complete fills in p if it is incomplete, and checks that values of its type have the memory
+// layout that p describes.
 func (c *compiler) complete(p *plan, path string) error {
 	if p.kind != kindUnknown {
 		return nil
@@ -112,7 +114,7 @@ func (c *compiler) complete(p *plan, path string) error {
 	return nil
 }
 
-// fill fills in p for the type that stands at path.
+// fill fills in p. The path says where its type stands in the root type.
 func (c *compiler) fill(p *plan, path string) error {
 	t := p.typ
 	if _, ok := c.layout.mirrors[t]; ok && !c.layout.mirrored(t) {
@@ -159,7 +161,7 @@ func allNoscan(fields []field) bool {
 	return true
 }
 
-// special fills in p if t is a type with a form of its own, and says whether it is.
+// special fills in p and returns true if t is a type with an encoding of its own.
 func (c *compiler) special(p *plan, t reflect.Type) bool {
 	switch t {
 	case typeTime:
@@ -180,7 +182,7 @@ func (c *compiler) special(p *plan, t reflect.Type) bool {
 	return true
 }
 
-// scalarKind returns the kind of types that hold no other type.
+// scalarKind returns the kind of t if t is a boolean, a number or a string.
 func scalarKind(t reflect.Type) (kind, bool) {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -212,7 +214,7 @@ func scalarKind(t reflect.Type) (kind, bool) {
 	}
 }
 
-// refer makes p refer to the elements of its type.
+// refer makes p a plan of kind k for a type with elements, and lets the plan of the elements wait.
 func (c *compiler) refer(p *plan, k kind, path string) {
 	p.kind, p.elem = k, c.shell(p.typ.Elem())
 	c.waiting = append(c.waiting, waitingPlan{p.elem, path})
@@ -257,7 +259,7 @@ func (c *compiler) mapping(p *plan, t reflect.Type, path string) error {
 	return nil
 }
 
-// fields lists the fields of a struct; small structs inside it are spread out.
+// fields lists the fields of a struct. A small struct inside it is replaced by its own fields.
 func (c *compiler) fields(t reflect.Type, path string) ([]field, error) {
 	var out []field
 	for _, i := range fieldOrder(t) {
@@ -270,7 +272,8 @@ func (c *compiler) fields(t reflect.Type, path string) ([]field, error) {
 	return out, nil
 }
 
-// single lists what stands for the one field f of t.
+// single lists the fields that stand for the one field f of t: f itself, or the fields of a small
+// struct.
 func (c *compiler) single(t reflect.Type, f reflect.StructField, path string) ([]field, error) {
 	at := join(path, f.Name)
 	embedded := f.Anonymous && f.Type.Kind() == reflect.Struct
@@ -285,8 +288,8 @@ func (c *compiler) single(t reflect.Type, f reflect.StructField, path string) ([
 }
 
 // rootFields lists the fields of the root struct without the ObjectMeta at offset skip, which is
-// written before all else. Embedded structs are spread out whatever their size, so that the
-// ObjectMeta is found.
+// written first. An embedded struct is replaced by its fields whatever its size, because the
+// ObjectMeta may be inside it.
 func (c *compiler) rootFields(t reflect.Type, path string, base, skip uintptr) ([]field, error) {
 	var out []field
 	for i := range t.NumField() {
@@ -314,12 +317,12 @@ func (c *compiler) rootFields(t reflect.Type, path string, base, skip uintptr) (
 	return out, nil
 }
 
-// isSpecial says whether t has a form of its own.
+// isSpecial says whether t is a struct with an encoding of its own.
 func isSpecial(t reflect.Type) bool {
 	return t == typeTime || t == typeQuantity || t == typeRawExtension
 }
 
-// spread returns the fields that stand for one field of plan p at offset.
+// spread returns the fields that stand for a field of plan p at offset.
 func spread(p *plan, offset uintptr) []field {
 	if p.kind != kindStruct {
 		return []field{newField(p, offset)}

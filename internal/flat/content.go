@@ -3,8 +3,8 @@
 
 package flat
 
-// A content value (what an unstructured object holds) is written as a number whose lowest three
-// bits say what the others are.
+// A content value is a value inside an unstructured object. It is written as a number whose lowest
+// three bits say what the other bits mean.
 const (
 	contentEntry    = iota // a string: number of a dictionary entry
 	contentText            // a string: it follows, in the form that strings have elsewhere
@@ -17,7 +17,8 @@ const (
 	contentBits     = 3
 )
 
-// Content values that are a number of their own, and those that announce a longer form.
+// The constants of contentConstant: values that need no more bytes, and marks before a longer
+// value.
 const (
 	constantNil = iota
 	constantFalse

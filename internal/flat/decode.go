@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// decoder reads one Object. After a failure it is at the end of its bytes, reads zeros, and
-// every loop ends soon; finish reports the failure.
+// decoder reads one Object. After a failure it stands at the end of its bytes and reads zeros, so
+// every loop ends soon. The method finish reports the failure.
 type decoder struct {
 	source
 	memory
@@ -25,19 +25,19 @@ type decoder struct {
 	fingerprint byte
 }
 
-// source is what a decoder reads.
+// source is the bytes that a decoder reads, and the dictionary and parts to which they refer.
 type source struct {
 	buf  string // the bytes that are being read: body, or a dictionary entry
 	pos  int    // the next byte of buf
 	view view   // the entries of the dictionary
 	body string // the object without its header
-	// annex is the annex of the object, never nil. Positions of strings that stand elsewhere count
-	// from the start of its parts, or of the body if there are none.
+	// annex is the annex of the object, never nil. The position in a string reference counts from
+	// the start of the parts, or from the start of the body if there are no parts.
 	annex *annex
 }
 
-// memory is what a decoder allocates values from. The header of an object says how much it will
-// need, so that what is small is allocated together.
+// memory is the source of the memory for decoded values. The header of an object says how much it
+// needs, so that small values are allocated together.
 type memory struct {
 	carved  unsafe.Pointer // the chunk that pointer-free values are carved from
 	carvedN uintptr        // bytes of the chunk
@@ -52,7 +52,7 @@ type memory struct {
 	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
 }
 
-// comparison is with another object, see DecodeReusing.
+// comparison is the state of a comparison with another object, see DecodeReusing.
 type comparison struct {
 	other    *decoder // reads the other object
 	compared int      // where in buf the bytes that are not yet compared begin
@@ -66,8 +66,8 @@ const (
 	flagMetadata = 1
 	// flagContent says that it is the head of unstructured content.
 	flagContent = 2
-	// leastBudget bounds the memory that reading an Object may take, strings apart; the encoder
-	// refuses what is larger. It is far more than the API server lets an object have.
+	// leastBudget bounds the memory that decoding one Object may take, without its strings. The
+	// encoder refuses larger objects. The bound is far above the size that an API server accepts.
 	leastBudget = 256 << 20
 )
 
@@ -103,7 +103,7 @@ func (d *decoder) fail() {
 	d.pos = len(d.buf)
 }
 
-// finish reports whether all went well and nothing is left over.
+// finish returns ErrCorrupt if reading failed or bytes are left over.
 func (d *decoder) finish() error {
 	if d.bad || d.pos != len(d.buf) {
 		return ErrCorrupt
@@ -111,16 +111,16 @@ func (d *decoder) finish() error {
 	return nil
 }
 
-// enter goes one level deeper; it fails when that is too deep.
+// enter goes one level deeper. It fails when the level is too deep.
 func (d *decoder) enter() bool {
 	d.depth++
-	if d.depth > 4*maxDepth { // a level of the encoder is up to four here
+	if d.depth > 4*maxDepth { // one level of the encoder is up to four levels here
 		d.fail()
 	}
 	return !d.bad
 }
 
-// charge accounts for an allocation; it fails when it is too much.
+// charge subtracts an allocation of n bytes from the budget. It fails when the budget is used up.
 func (d *decoder) charge(n int) bool {
 	d.budget -= n
 	if d.budget < 0 {
@@ -234,7 +234,7 @@ func (d *decoder) structure(s *structPlan, p unsafe.Pointer) {
 	}
 }
 
-// value reads what body wrote.
+// value reads what encoder.body wrote.
 func (d *decoder) value(t *plan, p unsafe.Pointer) {
 	switch t.kind {
 	case kindBool:
@@ -305,7 +305,7 @@ func (d *decoder) composite(t *plan, p unsafe.Pointer) {
 	}
 }
 
-// element reads what element of the encoder wrote.
+// element reads what encoder.element wrote.
 func (d *decoder) element(t *plan, p unsafe.Pointer) {
 	if t.nillable() && d.byte() == 0 {
 		return
@@ -313,7 +313,7 @@ func (d *decoder) element(t *plan, p unsafe.Pointer) {
 	d.value(t, p)
 }
 
-// whole reads a struct that stands for itself.
+// whole reads a struct that is written by itself or as the number of a dictionary entry.
 func (d *decoder) whole(t *plan, p unsafe.Pointer) {
 	if !t.shared {
 		d.structure(t.fields, p)
@@ -330,13 +330,13 @@ func (d *decoder) whole(t *plan, p unsafe.Pointer) {
 	}
 }
 
-// place is where reading goes on after a dictionary entry.
+// place is a position at which reading continues after a dictionary entry.
 type place struct {
 	buf string
 	pos int
 }
 
-// shared goes on reading in dictionary entry id.
+// shared continues reading in dictionary entry id. It returns the place for leave.
 func (d *decoder) shared(id uint64) (place, bool) {
 	s, ok := d.view.entry(id)
 	if !ok || !d.enter() {
@@ -348,7 +348,8 @@ func (d *decoder) shared(id uint64) (place, bool) {
 	return back, true
 }
 
-// leave goes on reading after the reference to an entry, which must have been read to its end.
+// leave continues reading at back, after the reference to an entry. It fails unless the entry was
+// read to its end.
 func (d *decoder) leave(back place) {
 	if d.pos != len(d.buf) {
 		d.bad = true
@@ -360,7 +361,7 @@ func (d *decoder) leave(back place) {
 	}
 }
 
-// pointee allocates what the pointer at p points to, and reads it.
+// pointee allocates the value for the pointer at p, and reads it.
 func (d *decoder) pointee(t *plan, p unsafe.Pointer) {
 	if !d.enter() || !d.charge(int(t.size)) {
 		return
@@ -404,8 +405,9 @@ func (d *decoder) slice(t *plan, s *sliceHeader) {
 	}
 }
 
-// makeSlice allocates the slice that h announces and goes to its elements, a level deeper. If
-// there are none, or that fails, it returns zero and stays where it is.
+// makeSlice allocates the slice that h announces, goes a level deeper and returns the number of
+// elements. If there are no elements, or if it fails, it returns zero and does not change the
+// level.
 func (d *decoder) makeSlice(t *plan, s *sliceHeader, h uint64) int {
 	n := int(h >> 1)
 	if n == 0 {
@@ -475,7 +477,7 @@ func (d *decoder) carve(size, align uintptr) unsafe.Pointer {
 	return unsafe.Add(d.carved, at)
 }
 
-// stringHeaders returns n empty strings that nobody else has.
+// stringHeaders returns n empty strings that are used nowhere else.
 func (d *decoder) stringHeaders(n int) []string {
 	if len(d.strs) < n {
 		size := d.wantStr

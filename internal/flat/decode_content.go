@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// document reads what document of the encoder wrote.
+// document reads what encoder.document wrote.
 func (d *decoder) document(into *map[string]any) {
 	switch d.byte() {
 	case 0:
@@ -40,7 +40,7 @@ func (d *decoder) content() any {
 	n := h >> contentBits
 	switch h & contentMask {
 	case contentEntry:
-		// Entries never move or change, so that they can serve as boxes.
+		// Entries never move or change, so an interface can refer to them.
 		if s := d.view.pointer(n); s != nil {
 			return boxString(s)
 		}
@@ -95,7 +95,8 @@ func (d *decoder) constant(n uint64) any {
 	return nil
 }
 
-// contentPairs reads n pairs into a new map with room for extra more; nil if that fails.
+// contentPairs reads n pairs into a new map with room for extra more pairs. It returns nil if it
+// fails.
 func (d *decoder) contentPairs(n uint64, extra int) map[string]any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(48+contentPair*int(n)) || !d.enter() {
 		d.fail()
@@ -110,7 +111,7 @@ func (d *decoder) contentPairs(n uint64, extra int) map[string]any {
 	return m
 }
 
-// contentList reads n values into a new list; nil if that fails.
+// contentList reads n values into a new list. It returns nil if it fails.
 func (d *decoder) contentList(n uint64) []any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(24+16*int(n)) || !d.enter() {
 		d.fail()
@@ -127,7 +128,7 @@ func (d *decoder) contentList(n uint64) []any {
 	return l
 }
 
-// The type words of what content boxes.
+// The type words of the interfaces that content puts values into.
 var (
 	typeWordString = typeWord("")
 	typeWordInt    = typeWord(int64(0))
@@ -135,16 +136,16 @@ var (
 	typeWordNumber = typeWord(json.Number(""))
 )
 
-// boxed returns the interface that holds what p points to, which must never change.
+// boxed returns the interface that holds the value at p. That value must never change.
 func boxed(typ, p unsafe.Pointer) (v any) {
 	*(*interfaceHeader)(unsafe.Pointer(&v)) = interfaceHeader{typ: typ, data: p}
 	return v
 }
 
-// boxString returns the interface that holds *s, which must never change.
+// boxString returns the interface that holds *s. That string must never change.
 func boxString(s *string) any { return boxed(typeWordString, unsafe.Pointer(s)) }
 
-// boxInt returns v as an interface, in the chunk for pointer-free values.
+// boxInt returns v as an interface, whose memory is in the chunk for pointer-free values.
 func (d *decoder) boxInt(v int64) any {
 	p := d.carve(8, 8)
 	*(*int64)(p) = v

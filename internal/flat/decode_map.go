@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// pairCount reads the number of pairs of a map, each of which takes at least a byte and, in
-// memory, size bytes.
+// pairCount returns the number of pairs that h announces. A pair takes at least a byte of the form,
+// and size bytes of memory.
 func (d *decoder) pairCount(h uint64, size int) (int, bool) {
 	n := h >> 1
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(int(n)*size) {
@@ -21,7 +21,7 @@ func (d *decoder) pairCount(h uint64, size int) (int, bool) {
 	return int(n), true
 }
 
-// stringMap reads a map of strings. Failing, it returns what it has.
+// stringMap reads a map of strings. If it fails, it returns the pairs that it has read.
 func (d *decoder) stringMap() map[string]string {
 	h := d.uvarint()
 	if h&1 != 0 {
@@ -45,7 +45,7 @@ func (d *decoder) stringMap() map[string]string {
 	return m
 }
 
-// quantityMap reads a map of quantities into the map at p, whose keys may be of any string type.
+// quantityMap reads a map of quantities into the map at p. The keys may be of any string type.
 func (d *decoder) quantityMap(p unsafe.Pointer) {
 	h := d.uvarint()
 	if h&1 != 0 {

@@ -36,7 +36,7 @@ func (d *decoder) stringAfter(h uint64) string {
 	return s
 }
 
-// earlier returns the string that stands inline elsewhere.
+// earlier returns the string that stands inline at another position.
 func (d *decoder) earlier(at uint64) string {
 	s, ok := d.stringAt(at)
 	if !ok {
@@ -45,7 +45,7 @@ func (d *decoder) earlier(at uint64) string {
 	return s
 }
 
-// bytes reads a byte slice, never nil. It is a copy.
+// bytes reads a byte slice that is not nil. The result is a copy.
 func (d *decoder) bytes() []byte {
 	h := d.uvarint()
 	if h == markPieces {
@@ -57,7 +57,7 @@ func (d *decoder) bytes() []byte {
 	return out
 }
 
-// pieces reads a byte slice that is made of strings.
+// pieces reads a byte slice that is written as several strings.
 func (d *decoder) pieces() []byte {
 	out := d.room(d.uvarint())
 	for rest := out; len(rest) > 0; {
@@ -71,7 +71,7 @@ func (d *decoder) pieces() []byte {
 	return out
 }
 
-// room returns a new slice of n bytes, or an empty one if that is too many.
+// room returns a new slice of n bytes, or an empty one if n is too large.
 func (d *decoder) room(n uint64) []byte {
 	switch {
 	case n == 0 || n > uint64(d.budget) || !d.charge(int(n)):

@@ -14,11 +14,11 @@ const (
 	defaultEntries = 1 << 18  // room for the names in a cluster of 100,000 Pods, several times over
 	defaultBytes   = 32 << 20 // 128 bytes for each of them
 	longestEntry   = 16 << 10 // managedFields of large objects fit; what is longer hardly recurs
-	chunkEntries   = 32       // what refers to one of them keeps all of them
-	maxLocations   = 256      // time zones are few; more means a new Location for every object
+	chunkEntries   = 32       // a reference to one entry keeps the whole chunk
+	maxLocations   = 256      // time zones are few; more Locations than this would be a new one for every object
 )
 
-// Limits bound a Dictionary. The zero value stands for defaults.
+// Limits bound a Dictionary. Zero fields stand for the defaults.
 type Limits struct {
 	// Entries is the largest number of byte strings to hold; 0 stands for 262,144.
 	Entries int
@@ -26,19 +26,20 @@ type Limits struct {
 	Bytes int
 }
 
-// Dictionary holds the byte strings that recur among the objects of one store, each once:
-// strings, raw bytes, and whole encoded values like a label map or the environment of a
-// container. One enters when a second object brings it, so that what is unique to an object
-// (its name, its UID) stays with that object, however often that object is encoded anew.
+// Dictionary holds the byte strings that recur among the objects of one store: strings, raw bytes,
+// and whole encoded values like a label map or the environment of a container. It holds each of
+// them once. A byte string enters when a second object brings it. So a string that is unique to one
+// object, like its name or UID, stays in that object, however often the object is encoded again.
 //
-// It only grows, up to its limits; nothing is ever changed or moved, so that Objects decode with
-// the dictionary they were encoded with for as long as they live. To be rid of what is no longer
-// used, ask Stale now and then, make a Successor, and move the Objects to it with
-// Codec.Reencode; the old dictionary is garbage when the last of them has moved.
+// A Dictionary only grows, up to its limits. Entries never change or move, so an Object can be
+// decoded with the dictionary of its encoding for as long as it lives. Entries that are no longer
+// used are removed by a change of dictionaries: ask Stale now and then, make a Successor, and move
+// the Objects to it with Codec.Reencode. The old dictionary is garbage when its last Object has
+// moved.
 //
-// All methods are safe for concurrent use. Reading takes no lock; only adding does.
+// All methods are safe for concurrent use. Reading takes no lock; adding an entry does.
 type Dictionary struct {
-	annex  annex // of Objects that have nothing but this dictionary
+	annex  annex // of Objects with this dictionary and without parts
 	seed   maphash.Seed
 	limits Limits
 
@@ -71,7 +72,7 @@ func NewDictionary(limits Limits) *Dictionary {
 	return d
 }
 
-// Stats tells what a Dictionary holds.
+// Stats says what a Dictionary holds.
 type Stats struct {
 	Entries int // byte strings
 	Bytes   int // sum of their lengths
@@ -99,7 +100,7 @@ func (d *Dictionary) Stats() Stats {
 // hash returns the hash of s under the seed of this dictionary.
 func (d *Dictionary) hash(s string) uint64 { return maphash.String(d.seed, s) }
 
-// find returns the number of s, whose hash is h.
+// find returns the number of the entry s, whose hash is h.
 func (d *Dictionary) find(h uint64, s string) (uint32, bool) {
 	x := d.index.Load()
 	if x == nil {
@@ -125,7 +126,7 @@ func (d *Dictionary) find(h uint64, s string) (uint32, bool) {
 	}
 }
 
-// intern returns the number of s, entering it if an object other than owner brought it before.
+// intern returns the number of s. It enters s if an object other than owner brought s before.
 func (d *Dictionary) intern(h uint64, owner uint32, s string) (uint32, bool) {
 	if id, ok := d.find(h, s); ok {
 		return id, true
@@ -133,7 +134,8 @@ func (d *Dictionary) intern(h uint64, owner uint32, s string) (uint32, bool) {
 	return d.offer(h, owner, s)
 }
 
-// offer notes that owner brings s, which find did not find, and enters it if it recurs.
+// offer notes that owner brings s, which find did not find. It enters s if another object brought
+// it before.
 func (d *Dictionary) offer(h uint64, owner uint32, s string) (uint32, bool) {
 	if len(s) > longestEntry || !d.doorkeeper.admit(h, owner) {
 		return 0, false
@@ -141,7 +143,7 @@ func (d *Dictionary) offer(h uint64, owner uint32, s string) (uint32, bool) {
 	return d.add(h, s)
 }
 
-// add enters a copy of s unless it is there or the limits forbid it.
+// add enters a copy of s, unless s is there already or the limits forbid it.
 func (d *Dictionary) add(h uint64, s string) (uint32, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,7 +163,7 @@ func (d *Dictionary) add(h uint64, s string) (uint32, bool) {
 	return id, true
 }
 
-// appendLocked writes entry id, which is the next one.
+// appendLocked writes entry id, which must be the next free one.
 func (d *Dictionary) appendLocked(id uint32, s string) {
 	var chunks []*chunk
 	if c := d.chunks.Load(); c != nil {
@@ -175,7 +177,8 @@ func (d *Dictionary) appendLocked(id uint32, s string) {
 	chunks[id/chunkEntries][id%chunkEntries] = s
 }
 
-// indexLocked makes entry id findable, in a larger index if this one is three quarters full.
+// indexLocked adds entry id to the index. If the index is three quarters full, it is replaced by a
+// larger one.
 func (d *Dictionary) indexLocked(h uint64, id uint32) {
 	x := d.index.Load()
 	if x != nil && int(id) < len(x.slots)*3/4 {
@@ -214,7 +217,7 @@ func (d *Dictionary) location(l *time.Location) (int, bool) {
 	return len(zones), true
 }
 
-// zones returns the locations that are kept. A nil dictionary has none.
+// zones returns the locations that the dictionary keeps. A nil dictionary has none.
 func (d *Dictionary) zones() []*time.Location {
 	if d == nil {
 		return nil
@@ -235,18 +238,18 @@ func findLocation(zones []*time.Location, l *time.Location) (int, bool) {
 	return 0, false
 }
 
-// view is what a reader sees of a dictionary: all that was published when it was taken.
+// view is the part of a dictionary that was published when the view was taken.
 type view struct {
 	chunks []*chunk
 	n      uint64
 }
 
-// view returns the entries published so far. A nil dictionary has none.
+// view returns the entries published so far. A nil dictionary has no entries.
 func (d *Dictionary) view() view {
 	if d == nil {
 		return view{}
 	}
-	n := d.published.Load() // before chunks: they are published first
+	n := d.published.Load() // read before chunks, because chunks are published first
 	if n == 0 {
 		return view{}
 	}
@@ -261,7 +264,8 @@ func (v *view) entry(id uint64) (string, bool) {
 	return "", false
 }
 
-// pointer returns where entry id stands, or nil. What it points to never changes.
+// pointer returns the address of entry id, or nil if there is no such entry. The string there never
+// changes.
 func (v *view) pointer(id uint64) *string {
 	if id >= v.n {
 		return nil

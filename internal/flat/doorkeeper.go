@@ -15,18 +15,19 @@ const (
 )
 
 // doorkeeper decides which byte strings enter a dictionary, as the doorkeeper of a TinyLFU cache
-// does: a string enters when a second object brings it. The doorkeeper remembers of a string that
-// was seen once its hash and the object that brought it, nothing else. A full table forgets the
-// older ones: what recurs soon is what counts. Two strings whose hashes agree in 44 bits are taken
-// for one, which lets the second one in too early and does no other harm.
+// does: a string enters when a second object brings it. For a string that one object brought, the
+// doorkeeper remembers the hash of the string and a mark of the object, nothing else. A full table
+// forgets older marks, because only a string that recurs soon is worth an entry. Two strings whose
+// hashes agree in 44 bits count as one string; the second one then enters too early, which does no
+// other harm.
 type doorkeeper struct {
 	slots   atomic.Pointer[[]atomic.Uint64]
 	evicted atomic.Uint32 // since the last growth
 	mu      sync.Mutex    // guards growth
 }
 
-// admit says whether an object other than owner brought the string with hash h before, and
-// remembers that owner brings it now.
+// admit says whether an object other than owner brought the string with hash h before. It remembers
+// that owner brings the string now.
 func (k *doorkeeper) admit(h uint64, owner uint32) bool {
 	t := k.slots.Load()
 	if t == nil {

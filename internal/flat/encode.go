@@ -16,34 +16,37 @@ import (
 )
 
 const (
-	// shortString is the length below which a string stands inline at every place: a number
-	// would hardly be shorter.
+	// shortString is the length in bytes below which a string always stands inline: a number would
+	// hardly be shorter.
 	shortString = 3
-	// shortShared is the encoded length below which a value is not worth a dictionary entry.
+	// shortShared is the encoded length in bytes below which a value does not enter the dictionary.
 	shortShared = 6
-	// maxDepth ends objects that contain themselves.
+	// maxDepth is the number of levels after which an object is refused. An object that contains
+	// itself is refused by it.
 	maxDepth = 1000
-	// carveLimit is the size up to which a pointer-free value is carved from the chunk that
-	// one materialization allocates; larger ones stand alone, so as not to keep others alive.
+	// carveLimit is the size in bytes up to which a pointer-free value is carved from the chunk
+	// that a decoder allocates. A larger value gets memory of its own, so that it does not keep
+	// others alive.
 	carveLimit = 4 << 10
-	// carveChunk is the size of the chunks of larger objects.
+	// carveChunk is the size in bytes of the chunks of a larger object.
 	carveChunk = 2 * carveLimit
-	// largestChunk and largestHeaders bound what is allocated at once; the rest is as needed.
+	// largestChunk (bytes) and largestHeaders (strings) bound what a decoder allocates at once. It
+	// allocates the rest when it needs it.
 	largestChunk   = 1 << 20
 	largestHeaders = 1 << 16
 )
 
-// encoder writes one object at a time. It is reused, with its buffers.
+// encoder writes one object at a time. A codec reuses its encoders, with their buffers.
 type encoder struct {
 	codec *Codec
 	destination
 	buf  []byte
 	head [headerSize + 2*binary.MaxVarintLen64 + 2*slabKinds + 1]byte
 
-	// private counts what only this object can hold: strings that are not in the dictionary and
-	// references to them, and times, which objects hardly have in common: to look for values
-	// with times in them in the dictionary costs more than the few that are found save. A value
-	// that has none of these may enter the dictionary as a whole.
+	// private counts the parts of the object that no other object is expected to have: strings that
+	// are not in the dictionary, references to them, and times. A value without such parts may
+	// enter the dictionary as a whole. Times count because a search of the dictionary for values
+	// with times costs more than the few hits save.
 	private int
 	depth   int
 	err     error
@@ -54,15 +57,15 @@ type encoder struct {
 	scratch resource.Quantity // a map value, to have an address
 }
 
-// destination is the dictionary that an object is encoded with, and what the dictionary is told
-// of the object.
+// destination is the dictionary that an object is encoded with, and the identity of the object that
+// the dictionary is told.
 type destination struct {
 	dict  *Dictionary // may be nil
 	seed  maphash.Seed
 	owner uint32 // hash of the object's identity
 }
 
-// needs adds up the memory that a reader of the object will need.
+// needs adds up the memory that a decoder of the object will need.
 type needs struct {
 	noscan  uintptr // bytes to carve pointer-free values from
 	strings int     // string headers other than those in structs and maps
@@ -115,8 +118,8 @@ func (e *encoder) reset(dict *Dictionary) {
 	e.split.reset()
 }
 
-// result puts the header before what was written and returns both as immutable bytes, and the
-// parts of a large object.
+// result puts the header before the bytes that were written and returns both as immutable bytes,
+// together with the parts of a large object.
 func (e *encoder) result() (data string, parts []string) {
 	if e.charged > leastBudget {
 		e.refuse("it takes too much memory")
@@ -150,7 +153,8 @@ func (e *encoder) refuse(reason string) {
 	}
 }
 
-// enter goes one level deeper; it returns false when that is too deep.
+// enter goes one level deeper. It returns false, and refuses the object, when the level is too
+// deep.
 func (e *encoder) enter() bool {
 	e.depth++
 	if e.depth <= maxDepth {
@@ -172,14 +176,14 @@ func (e *encoder) uvarint(v uint64) {
 // varint writes a signed number.
 func (e *encoder) varint(v int64) { e.uvarint(uint64(v<<1) ^ uint64(v>>63)) }
 
-// carve counts memory that the reader will carve for a pointer-free value.
+// carve counts memory that the decoder will carve for a pointer-free value.
 func (e *encoder) carve(size, align uintptr) {
 	if size <= carveLimit {
 		e.noscan = (e.noscan+align-1)&^(align-1) + size
 	}
 }
 
-// structure writes the fields of a struct and says whether any is not zero.
+// structure writes the fields of a struct. It says whether a field is not zero.
 func (e *encoder) structure(s *structPlan, p unsafe.Pointer) bool {
 	if !e.enter() {
 		return false
@@ -202,7 +206,7 @@ func (e *encoder) structure(s *structPlan, p unsafe.Pointer) bool {
 // zeros is room for a bitmap.
 var zeros [8]byte
 
-// group writes the fields of one group that are not zero and returns their bitmap.
+// group writes those fields of a group that are not zero, and returns their bitmap.
 func (e *encoder) group(g *fieldGroup, p unsafe.Pointer) (bits uint64) {
 	for i := range g.fields {
 		f := &g.fields[i]
@@ -263,7 +267,7 @@ func zero(t *plan, p unsafe.Pointer) bool {
 	}
 }
 
-// body writes a value that is known not to be nil.
+// body writes a value of which the caller knows that it is not nil.
 func (e *encoder) body(t *plan, p unsafe.Pointer) {
 	switch t.kind {
 	case kindBool:
@@ -343,7 +347,7 @@ func (e *encoder) element(t *plan, p unsafe.Pointer) {
 	e.body(t, p)
 }
 
-// whole writes a struct that stands for itself, perhaps as a number into the dictionary.
+// whole writes a struct by itself or, if it is in the dictionary, as the number of its entry.
 func (e *encoder) whole(t *plan, p unsafe.Pointer) {
 	if !t.shared {
 		e.structure(t.fields, p)
@@ -396,10 +400,11 @@ func (e *encoder) slice(t *plan, s *sliceHeader) {
 	e.depth--
 }
 
-// share replaces what was written since position at by its number in the dictionary, if other
-// objects hold the same. What is private to this object cannot be shared. Every shared form
-// starts with a number whose lowest bit is zero when it is written out, and one when it is a
-// number into the dictionary.
+// share replaces the bytes from position at by the number of a dictionary entry, if other objects
+// have the same bytes. It does nothing if these bytes contain a part that is private to this
+// object: before is the count of private parts at that position. Every shared form starts with a
+// number: its lowest bit is zero if the value follows, and one if it is the number of a dictionary
+// entry.
 func (e *encoder) share(at, before int) {
 	if e.dict == nil || e.private != before || len(e.buf)-at < shortShared {
 		return
@@ -411,7 +416,7 @@ func (e *encoder) share(at, before int) {
 	}
 }
 
-// rawExtension writes the raw bytes; a decoded object beside them cannot be kept.
+// rawExtension writes the raw bytes. It refuses an extension that also holds a decoded object.
 func (e *encoder) rawExtension(r *runtime.RawExtension) {
 	if r.Object != nil {
 		e.refuse("a RawExtension with a decoded Object")

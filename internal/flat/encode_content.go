@@ -18,15 +18,16 @@ func (e *encoder) contentOwner(u *unstructured.Unstructured) uint32 {
 	return e.identity(text(m, "uid"), text(m, "namespace"), text(m, "name"))
 }
 
-// text returns the string at key, or nothing if there is none.
+// text returns the string at key, or an empty one if there is none.
 func text(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return s
 }
 
-// contentHead writes the metadata that can be read without materializing, in the form that the
-// ObjectMeta of typed objects has: the first fields of it, under its bitmap. The same strings
-// occur again in the content, where they are short references to these.
+// contentHead writes the metadata that can be read without decoding the object: namespace, name,
+// resourceVersion, uid, labels and annotations. Its form is that of the first fields of ObjectMeta
+// in typed objects. The same strings occur again in the content, where they are written as short
+// references.
 func (e *encoder) contentHead(u *unstructured.Unstructured) {
 	m, _ := u.Object["metadata"].(map[string]any)
 	at := len(e.buf)
@@ -46,7 +47,7 @@ func (e *encoder) contentHead(u *unstructured.Unstructured) {
 	e.buf[at] = bits
 }
 
-// contentStrings writes v as a map of strings if it is one.
+// contentStrings writes v and returns true if v is a map whose values are all strings.
 func (e *encoder) contentStrings(v any) bool {
 	m, ok := v.(map[string]any)
 	if !ok || m == nil {
@@ -65,8 +66,8 @@ func (e *encoder) contentStrings(v any) bool {
 	return true
 }
 
-// document writes the content of an unstructured object: its metadata first, so that it can be
-// read alone.
+// document writes the content of an unstructured object. The metadata comes first, so that a
+// decoder can read it alone.
 func (e *encoder) document(m map[string]any) {
 	if m == nil {
 		e.buf = append(e.buf, 0)
@@ -83,7 +84,7 @@ func (e *encoder) document(m map[string]any) {
 	e.contentPairs(m, "metadata")
 }
 
-// contentMap writes a map that is not nil, where the type says that it is one.
+// contentMap writes a map that is not nil, for a field of type map[string]any.
 func (e *encoder) contentMap(m map[string]any) { e.content(m) }
 
 // content writes one value.
@@ -120,10 +121,11 @@ func (e *encoder) content(v any) {
 // constant writes one of the constants.
 func (e *encoder) constant(c uint64) { e.tagged(contentConstant, c) }
 
-// tagged writes what a value is, and the number that goes with it.
+// tagged writes a tag, which says what a value is, and the number n that belongs to it.
 func (e *encoder) tagged(tag, n uint64) { e.uvarint(n<<contentBits | tag) }
 
-// contentInt writes an int64. The reader boxes the ones that the runtime has no box for.
+// contentInt writes an int64. It counts the memory that the decoder needs to put it into an
+// interface.
 func (e *encoder) contentInt(v int64) {
 	zigzag := uint64(v<<1) ^ uint64(v>>63)
 	e.carve(8, 8)
@@ -135,7 +137,7 @@ func (e *encoder) contentInt(v int64) {
 	e.tagged(contentInt, zigzag)
 }
 
-// contentString writes a string value: the number of a dictionary entry if it has one.
+// contentString writes a string value, or the number of the dictionary entry that holds it.
 func (e *encoder) contentString(s string) {
 	at := len(e.buf)
 	e.buf = append(e.buf, contentText)
@@ -160,7 +162,7 @@ func (e *encoder) contentObject(m map[string]any) {
 	e.contentShare(at, before)
 }
 
-// contentPairs writes the pairs of a map, except the one at skip if it is not empty.
+// contentPairs writes the pairs of a map. A skip that is not empty is a key to leave out.
 func (e *encoder) contentPairs(m map[string]any, skip string) {
 	if !e.enter() {
 		return

@@ -15,14 +15,14 @@ import (
 
 // Maps are written with their keys in order, so that equal maps have equal bytes.
 
-// What a pair of a map takes in memory, more or less.
+// The memory in bytes that one pair of a map takes, more or less.
 const (
 	stringPair   = 40
 	quantityPair = 90
 	contentPair  = 40
 )
 
-// pairSize is the same for any other map.
+// pairSize returns the same for any other map.
 func (t *plan) pairSize() int { return int(t.key.size+t.elem.size) + 8 }
 
 // pair is one entry of a map with string keys; which value is set depends on the map.
@@ -32,7 +32,7 @@ type pair struct {
 	content any
 }
 
-// pairStack holds the entries of the maps that are being written, the innermost last.
+// pairStack holds the pairs of the maps that are being written. The innermost map is last.
 type pairStack struct {
 	all   []pair
 	order []uint32 // a buffer of sorted
@@ -47,9 +47,9 @@ func (s *pairStack) pop(at int) {
 	s.all = s.all[:at]
 }
 
-// sorted sorts the pairs from position at by key and returns them. Of many pairs it sorts the
-// numbers, and moves each pair once: pairs are large and full of pointers, and the garbage collector
-// must see each move of these.
+// sorted sorts the pairs from position at by key and returns them. If there are many, it sorts
+// their numbers first and then moves each pair once, because a pair is large and full of pointers,
+// and the garbage collector has work with each move.
 func (s *pairStack) sorted(at int) []pair {
 	pairs := s.all[at:]
 	if len(pairs) <= 12 {
@@ -65,7 +65,7 @@ func (s *pairStack) sorted(at int) []pair {
 	return pairs
 }
 
-// permute puts pairs into an order: that of the numbers of the pairs, which it overwrites.
+// permute reorders pairs: pairs[i] becomes the former pairs[order[i]]. It overwrites order.
 func permute(pairs []pair, order []uint32) {
 	for start := range order {
 		first, at := pairs[start], start
@@ -80,7 +80,7 @@ func permute(pairs []pair, order []uint32) {
 	}
 }
 
-// insertionSort is the fastest way for few pairs.
+// insertionSort sorts pairs by key. For few pairs it is the fastest way.
 func insertionSort(pairs []pair) {
 	for i := 1; i < len(pairs); i++ {
 		for j := i; j > 0 && pairs[j].key < pairs[j-1].key; j-- {
@@ -112,8 +112,8 @@ func (e *encoder) stringPairs(at int) {
 	e.share(start, before)
 }
 
-// quantityMap writes a map of quantities that is not nil. Only the type of its keys may differ
-// from string, which changes nothing in memory.
+// quantityMap writes a map of quantities that is not nil. Its key type may be a named string type,
+// which has the same memory layout as string.
 func (e *encoder) quantityMap(t *plan, p unsafe.Pointer) {
 	at := len(e.pairs.all)
 	m := *(*map[string]resource.Quantity)(p)
@@ -156,7 +156,7 @@ func (e *encoder) anyMap(t *plan, p unsafe.Pointer) {
 	e.depth--
 }
 
-// compareKeys orders map keys of the kinds that compile lets through.
+// compareKeys compares map keys of the kinds that the compiler accepts.
 func compareKeys(a, b reflect.Value) int {
 	switch {
 	case a.Kind() == reflect.String:

@@ -12,17 +12,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A string is written as a number whose lowest bits say what follows: xxx1 is the number of a
-// dictionary entry, xx00 the length of the bytes that follow, xx10 the position where the string
-// stands inline: earlier in this object or, counting from 1, in its parts. For byte slices position
-// 0, where no string can stand, announces pieces: the whole length and then strings that make it
-// up.
+// A string is written as a number whose lowest bits say what follows. xxx1 is the number of a
+// dictionary entry. xx00 is a length, and the bytes follow: the string stands inline. xx10 is the
+// position of a string that stands inline earlier in this object or, counted from 1, in its parts.
+// In a byte slice, position 0, where no string can stand, announces pieces: the length of the whole
+// follows, and then the strings that it consists of.
 
-// markPieces announces pieces.
+// markPieces is the number that announces pieces.
 const markPieces = 2
 
-// splitLength is the length from which a byte slice that is not in the dictionary is split into
-// pieces that may be.
+// splitLength is the length in bytes from which a byte slice that is not in the dictionary is split
+// into pieces, each of which may be in the dictionary.
 const splitLength = 128
 
 // string writes a string.
@@ -43,7 +43,8 @@ func (e *encoder) string(s string) {
 		return
 	}
 	e.private++
-	// A string that will stand alone goes there at once if it is clear that there will be parts.
+	// A string that will stand alone goes to the parts at once if the object is certain to have
+	// parts.
 	if len(s) > pinLimit || len(s) > longString && len(e.buf) > pinLimit {
 		at := e.split.apart(s)
 		e.uvarint(uint64(at)<<2 | 2)
@@ -56,8 +57,9 @@ func (e *encoder) string(s string) {
 	e.inlined.add(h, at, len(e.buf)-len(s), len(s))
 }
 
-// reference writes s, whose hash is h and which is not in the dictionary, as a reference: to the
-// same string earlier in the object, or to the entry that it becomes now.
+// reference writes s, whose hash is h and which is not in the dictionary, as a reference. The
+// reference is to the same string earlier in the object, or to the dictionary entry that s becomes
+// now. It returns false if s is neither.
 func (e *encoder) reference(h uint64, s string) bool {
 	if x := e.inlined.find(h); x != nil && e.inlinedText(x) == s {
 		e.private++
@@ -82,7 +84,7 @@ func (e *encoder) inline(s string) {
 	e.buf = append(e.buf, s...)
 }
 
-// bytes writes a byte slice that is not nil: like a string, or in pieces.
+// bytes writes a byte slice that is not nil, like a string or in pieces.
 func (e *encoder) bytes(b []byte) {
 	e.carve(uintptr(len(b)), 1)
 	e.charged += len(b)
@@ -110,10 +112,10 @@ func (e *encoder) bytes(b []byte) {
 	}
 }
 
-// pieceLength returns where to cut s next. The large byte slices of Kubernetes objects are the
-// FieldsV1 of managedFields: JSON that many objects have in common but for a few keys of list
-// items, like "k:{\"ip\":\"10.0.0.1\"}". So these keys become pieces. Whatever has none stays in
-// one piece.
+// pieceLength returns the length of the next piece of s. Large byte slices in Kubernetes objects
+// are mostly the FieldsV1 of managedFields. This is JSON that many objects have in common, except a
+// few keys of list items like "k:{\"ip\":\"10.0.0.1\"}". So such a key is a piece of its own. A
+// slice without such keys stays in one piece.
 func pieceLength(s string) int {
 	const before, after = `"k:{`, `}":`
 	if strings.HasPrefix(s, before) {
@@ -133,13 +135,13 @@ func (e *encoder) handle(p unsafe.Pointer) {
 	e.string((*(*unique.Handle[string])(p)).Value())
 }
 
-// metadataOwner returns the hash of the identity in the ObjectMeta at p.
+// metadataOwner returns the identity hash of the object with the ObjectMeta at p.
 func (e *encoder) metadataOwner(p unsafe.Pointer) uint32 {
 	m := (*metav1.ObjectMeta)(p)
 	return e.identity(string(m.UID), m.Namespace, m.Name)
 }
 
-// identity returns a hash of what makes an object this one.
+// identity returns a hash of the UID or, without a UID, of name and namespace.
 func (e *encoder) identity(uid, namespace, name string) uint32 {
 	if uid != "" {
 		return uint32(maphash.String(e.seed, uid))
@@ -147,12 +149,12 @@ func (e *encoder) identity(uid, namespace, name string) uint32 {
 	return uint32(maphash.String(e.seed, name) ^ maphash.String(e.seed, namespace)<<1)
 }
 
-// stringOf returns b as a string without copying. The caller sees to it that nobody writes to b
+// stringOf returns b as a string without copying. The caller makes sure that nobody writes to b
 // while the string is in use.
 func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// inlined remembers strings that stand inline in the object that is being written, so that a
-// second one refers to the first. It forgets when two fall on the same slot.
+// inlined remembers the strings that stand inline in the object that is being written, so that a
+// second equal string refers to the first. It forgets a string when another one takes its slot.
 type inlined struct {
 	epoch uint32
 	slots [256]inlinedSlot
@@ -161,10 +163,10 @@ type inlined struct {
 // inlinedSlot is one remembered string.
 type inlinedSlot struct {
 	hash  uint64
-	epoch uint32 // of the object that it belongs to
-	at    uint32 // where its length stands, as references say it
-	start uint32 // where its bytes stand
-	len   uint32 // 0 if that is in a part
+	epoch uint32 // epoch of the object that the string belongs to
+	at    uint32 // position of its length, as in a reference
+	start uint32 // position of its bytes
+	len   uint32 // of the bytes; 0 if the string is in a part
 }
 
 // reset forgets all.
@@ -182,7 +184,7 @@ func (l *inlined) add(h uint64, at, start, n int) {
 	}
 }
 
-// find returns the string that was remembered under that hash.
+// find returns the string that was remembered with that hash.
 func (l *inlined) find(h uint64) *inlinedSlot {
 	x := &l.slots[h%uint64(len(l.slots))]
 	if x.hash != h || x.epoch != l.epoch {

@@ -5,9 +5,10 @@ package flat
 
 import "sync/atomic"
 
-// hashIndex finds the number of an entry by its hash: open addressing with linear probing, at
-// most three quarters full. A slot holds the upper half of the hash and the number plus one.
-// Slots are only ever filled, so that readers need no lock; inserting is for one at a time.
+// hashIndex finds the number of an entry by its hash. It uses open addressing with linear probing,
+// and is at most three quarters full. A slot holds the upper half of the hash and the number plus
+// one. A slot never changes once it is filled, so readers need no lock. There may be one writer at
+// a time.
 type hashIndex struct {
 	slots []atomic.Uint64
 }
@@ -17,7 +18,7 @@ func newHashIndex(size int) *hashIndex {
 	return &hashIndex{slots: make([]atomic.Uint64, size)}
 }
 
-// insert adds entry id. The caller sees to it that a slot is free.
+// insert adds entry id. The caller makes sure that a slot is free.
 func (x *hashIndex) insert(h uint64, id uint32) {
 	mask := uint64(len(x.slots) - 1)
 	i := h & mask

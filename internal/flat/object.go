@@ -12,26 +12,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Object is the flat form of one object: immutable bytes without pointers, and the dictionary
-// that they refer to. The zero Object holds nothing. Copies share the bytes.
+// Object is the flat form of one object: immutable bytes without pointers, and a reference to the
+// dictionary that they use. The zero Object holds nothing. Copies of an Object share the bytes.
 //
-// The methods that return metadata read it from the bytes without materializing anything; they
-// return nothing for objects without metadata. The strings point into immutable memory.
+// The methods that return metadata read it from the bytes, without decoding the object. They return
+// empty values if the object has no metadata. The strings refer to immutable memory.
 type Object struct {
 	data  string
-	annex *annex // nil if there is nothing but the bytes
+	annex *annex // nil if there is neither a dictionary nor a part
 }
 
-// annex is what an Object refers to beside its bytes. It never changes.
+// annex is the dictionary and the parts of an Object. It never changes.
 type annex struct {
 	dict  *Dictionary // nil if none
 	parts []string    // the memory of the strings of a large Object, see parts.go
 }
 
-// noAnnex is that of Objects which have none.
+// noAnnex is the annex of an Object that has neither.
 var noAnnex annex
 
-// newAnnex returns what an Object refers to: the annex of the dictionary, if it has no parts.
+// newAnnex returns the annex for a dictionary and parts. Without parts it is the one that the
+// dictionary holds.
 func newAnnex(d *Dictionary, parts []string) *annex {
 	switch {
 	case parts != nil:
@@ -45,7 +46,7 @@ func newAnnex(d *Dictionary, parts []string) *annex {
 // IsZero says whether o is the zero Object.
 func (o Object) IsZero() bool { return o.data == "" }
 
-// Size returns the number of bytes that o takes, its share of the dictionary apart.
+// Size returns the number of bytes that o takes, without its share of the dictionary.
 func (o Object) Size() int {
 	size := len(o.data)
 	if parts := o.parts(); parts != nil {
@@ -57,7 +58,7 @@ func (o Object) Size() int {
 	return size
 }
 
-// Dictionary returns the dictionary that o was encoded with; nil if none.
+// Dictionary returns the dictionary that o was encoded with, or nil.
 func (o Object) Dictionary() *Dictionary {
 	if o.annex == nil {
 		return nil
@@ -65,7 +66,7 @@ func (o Object) Dictionary() *Dictionary {
 	return o.annex.dict
 }
 
-// parts returns the memory of the strings of a large Object; nil if o is small.
+// parts returns the memory of the strings of a large Object, or nil if o is small.
 func (o Object) parts() []string {
 	if o.annex == nil {
 		return nil
@@ -73,14 +74,15 @@ func (o Object) parts() []string {
 	return o.annex.parts
 }
 
-// Identity tells an Object, and its copies, from every other one, even with the same bytes. It
-// keeps these in memory, so that no other Object ever has it, and nothing else: no dictionary.
+// Identity identifies an Object and its copies. Another Object has another Identity, even if it has
+// the same bytes. An Identity keeps the bytes in memory, so that no later Object gets the same
+// Identity. It does not keep the dictionary.
 type Identity struct{ data *byte }
 
-// Identity returns the identity of o, which is not the zero Object.
+// Identity returns the identity of o, which must not be the zero Object.
 func (o Object) Identity() Identity { return Identity{unsafe.StringData(o.data)} }
 
-// The bits of the metadata that comes first, in the order of metadataOrder.
+// The bits of the first fields of the metadata, in the order of metadataOrder.
 const (
 	metaNamespace = iota
 	metaName
@@ -114,7 +116,7 @@ func (o Object) Labels() iter.Seq2[string, string] { return o.walk(metaLabels) }
 // Annotations walks the annotations in the order of their keys.
 func (o Object) Annotations() iter.Seq2[string, string] { return o.walk(metaAnnotations) }
 
-// seek moves d to metadata field number want and says whether o has it.
+// seek moves d to metadata field number want. It says whether o has that field.
 func (d *decoder) seek(o Object, want int) bool {
 	if !d.open(o) || d.flags&flagMetadata == 0 {
 		return false
@@ -127,12 +129,12 @@ func (d *decoder) seek(o Object, want int) bool {
 	return !d.bad
 }
 
-// skipHead moves d behind the metadata head of unstructured content.
+// skipHead skips the metadata head of unstructured content.
 func (d *decoder) skipHead() {
 	d.skipMetadata(d.bitmap(&metadataPlan().groups[0]), metaAnnotations+1)
 }
 
-// skipMetadata moves d behind those of the first n metadata fields that are in set.
+// skipMetadata skips those of the first n metadata fields that are in set.
 func (d *decoder) skipMetadata(set uint64, n int) {
 	for i := range n {
 		switch {
@@ -145,7 +147,7 @@ func (d *decoder) skipMetadata(set uint64, n int) {
 	}
 }
 
-// skipStrings moves d behind a map of strings.
+// skipStrings skips a map of strings.
 func (d *decoder) skipStrings() {
 	h := d.uvarint()
 	if h&1 != 0 {
@@ -165,7 +167,8 @@ func (o Object) text(want int) string {
 	return d.string()
 }
 
-// pairs moves d to the pairs of the map of strings where it stands, and counts them.
+// pairs goes to the first pair of the map of strings at which d stands, and returns the number of
+// pairs.
 func (d *decoder) pairs() int {
 	h := d.uvarint()
 	if h&1 != 0 {
@@ -192,7 +195,7 @@ func (o Object) lookup(want int, key string) (string, bool) {
 	return "", false
 }
 
-// walk walks metadata map number want.
+// walk returns the pairs of metadata map number want.
 func (o Object) walk(want int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		var d decoder
@@ -208,10 +211,10 @@ func (o Object) walk(want int) iter.Seq2[string, string] {
 	}
 }
 
-// DecodeMetadata overwrites into with the metadata of o, whatever its type, without reading the
-// rest. As with Decode, into shares nothing that can be changed. Of an object without
-// ObjectMeta the result is empty. The error is ErrCorrupt, or says that the metadata of
-// unstructured content is not that of a Kubernetes object.
+// DecodeMetadata overwrites into with the metadata of o, whatever the type of o, and reads nothing
+// else. As with Decode, the result shares no memory that can be changed. It is empty if the object
+// has no ObjectMeta. The error is ErrCorrupt, or says that the metadata of unstructured content is
+// not that of a Kubernetes object.
 func (o Object) DecodeMetadata(into *metav1.ObjectMeta) error {
 	*into = metav1.ObjectMeta{}
 	var d decoder
@@ -221,7 +224,7 @@ func (o Object) DecodeMetadata(into *metav1.ObjectMeta) error {
 	if d.flags&flagMetadata == 0 {
 		return nil
 	}
-	// The chunks that the encoder measured are for the whole object: take what is needed.
+	// The sizes that the encoder measured are for the whole object, so allocate as needed instead.
 	d.want, d.wantStr = 0, 0
 	if d.flags&flagContent != 0 {
 		return d.contentMetadata(into)

@@ -10,40 +10,42 @@ import (
 	"unsafe"
 )
 
-// The strings of a decoded object stand in the memory of the flat one, and whoever keeps one
-// keeps all of that memory. So no memory that strings stand in is larger than pinLimit, except
-// that of one long string. An Object that would be larger has parts: its strings stand inline in
-// these, long ones singly, and its own bytes have references to them. So a reader has nothing to
-// copy either way.
+// A string of a decoded object refers to memory of the flat object, and a reader that keeps the
+// string keeps all of that block of memory. So no block is larger than pinLimit, except a block
+// that holds one long string. An Object that would be larger is split: its strings stand in parts,
+// and its own bytes have references to them. A long string is a part of its own. In both cases a
+// decoder copies no string.
 
 const (
-	// pinLimit is how much memory a string of a decoded object keeps at most, apart from its own.
+	// pinLimit is the number of bytes that a string of a decoded object keeps in memory at most,
+	// without its own.
 	pinLimit = 1 << partBits
-	// partBits is how many bits of a position in the parts are the position in a part.
+	// partBits is the number of bits of a position that count within a part. The higher bits are
+	// the number of the part.
 	partBits = 12
-	// longString is the length above which a string stands alone, so that little room of a part,
-	// or of an arena of a dictionary, is left unused.
+	// longString is the length in bytes above which a string gets memory of its own, so that little
+	// room of a part, or of an arena of a dictionary, is left unused.
 	longString = pinLimit / 4
-	// boxedTogether is how many string headers of a large object share an allocation.
+	// boxedTogether is the number of string headers of a large object that share an allocation.
 	boxedTogether = 16
 )
 
-// splitter makes the parts of an object that turns out to be large.
+// splitter makes the parts of a large object.
 type splitter struct {
 	mentions []mention // in the order of their places
-	parts    []string  // those that are complete, with a place for the open one
+	parts    []string  // the complete parts, and a place for the open one
 	text     []byte    // the open part
 	open     int       // its number, if there is any text
 	body     []byte    // a buffer
 }
 
-// mention is a place in the body where a string stands inline, or a reference to such a one.
+// mention is a place in the body with an inline string, or with a reference to an inline string.
 type mention struct {
 	place int
 	at    int // where the string stands in the parts
 }
 
-// mention notes that a string stands inline, or is referred to, at that place of the body.
+// mention notes that there is an inline string, or a reference to one, at that place of the body.
 func (s *splitter) mention(place int) { s.mentions = append(s.mentions, mention{place: place}) }
 
 // reset prepares for the next object.
@@ -86,7 +88,7 @@ func (s *splitter) close() {
 	}
 }
 
-// take returns the parts; nil if there are none.
+// take returns the parts, or nil if there are none.
 func (s *splitter) take() []string {
 	s.close()
 	parts := s.parts
@@ -94,7 +96,7 @@ func (s *splitter) take() []string {
 	return parts
 }
 
-// at returns the string that apart wrote to a position.
+// at returns the string at a position that apart returned.
 func (s *splitter) at(at int) string {
 	n := (at - 1) >> partBits
 	part := s.parts[n]
@@ -105,8 +107,8 @@ func (s *splitter) at(at int) string {
 	return text
 }
 
-// split moves the strings that were mentioned out of a body into the parts and returns the body
-// with references to them. Its memory is used again.
+// split moves the inline strings of a body into the parts, and returns the body with references to
+// them. It reuses the memory of the body later.
 func (s *splitter) split(body []byte) []byte {
 	short, from := s.body[:0], 0
 	for i := range s.mentions {
@@ -127,13 +129,13 @@ func (s *splitter) split(body []byte) []byte {
 	return append(short, body[from:]...)
 }
 
-// moved returns where the string that stood at a place of the body is now.
+// moved returns the new position of the string that stood at a place of the body.
 func (s *splitter) moved(place int) int {
 	i, _ := slices.BinarySearchFunc(s.mentions, place, func(m mention, place int) int { return m.place - place })
 	return s.mentions[i].at
 }
 
-// stringAt returns the string that a reference with that position means.
+// stringAt returns the string at the position that a reference gives.
 func (d *decoder) stringAt(at uint64) (string, bool) {
 	switch {
 	case at == 0:
@@ -159,7 +161,8 @@ func inlineAt(in string, at uint64) (string, bool) {
 	return in[size : size+int(h>>2)], true
 }
 
-// clone returns a copy of a string that stands in large memory: one too short to stand apart.
+// clone returns a copy of s. It is for a string that is too short to have memory of its own and
+// would keep a large block.
 func (d *decoder) clone(s string) string {
 	if !d.charge(len(s)) {
 		return ""
@@ -167,8 +170,9 @@ func (d *decoder) clone(s string) string {
 	return strings.Clone(s)
 }
 
-// header returns a header for s to be referred to. In large objects that of a long string stands
-// alone: the others with it would keep the string.
+// header returns the address of a new string header that holds s. In a large object the header of a
+// long string is allocated by itself, because other headers in the same allocation would keep the
+// string.
 func (d *decoder) header(s string) *string {
 	if d.annex.parts != nil && len(s) > longString {
 		alone := s

@@ -41,7 +41,7 @@ const (
 	kindUnknown      // not yet compiled
 )
 
-// plan says how values of one Go type are written and read. It never changes once compiled.
+// plan says how values of one Go type are written and read. It never changes after it is compiled.
 type plan struct {
 	kind   kind
 	size   uintptr
@@ -52,17 +52,18 @@ type plan struct {
 	key    *plan        // of maps
 	fields *structPlan  // of structs
 
-	// noscan: the type holds no pointers, so that values of it can be carved from one chunk.
+	// noscan says that the type holds no pointers, so that its values can be carved from one chunk.
 	noscan bool
-	// shared: values of this struct type may stand in the dictionary as a whole.
+	// shared says that values of this struct type may enter the dictionary as a whole.
 	shared bool
 	slabPlan
-	// slicePointer is the type word of *[]T, to let reflection allocate straight into a slice
-	// header. Only set for slices.
+	// slicePointer is the type word of *[]T, for slices only. With it, reflection allocates
+	// straight into a slice header.
 	slicePointer unsafe.Pointer
 }
 
-// nillable says whether values of the type may be nil, which is so exactly if their first word is.
+// nillable says whether values of the type may be nil. Such a value is nil exactly if its first
+// word is nil.
 func (t *plan) nillable() bool {
 	switch t.kind {
 	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindHandle:
@@ -71,13 +72,13 @@ func (t *plan) nillable() bool {
 	return false
 }
 
-// structPlan lists the fields of a struct, those of small structs inside it included, in
-// groups of up to 64. A group starts with a bitmap of its non-zero fields.
+// structPlan lists the fields of a struct in groups of up to 64, with the fields of small structs
+// inside it. A group starts with a bitmap of its non-zero fields.
 type structPlan struct {
 	groups []fieldGroup
 }
 
-// fieldGroup is a run of fields behind one bitmap.
+// fieldGroup is a run of fields with one bitmap.
 type fieldGroup struct {
 	fields []field
 	width  int    // bytes of the bitmap
@@ -85,11 +86,12 @@ type fieldGroup struct {
 	bytes  uint64 // bits of those bytes
 }
 
-// field is one field at its offset from the start of the struct that is being written or read.
+// field is one field, with its offset from the start of the struct that is being written or read.
 type field struct {
 	offset uintptr
-	// probe is the offset of the eight bytes that are zero exactly when the field is, if wide
-	// is set. Most fields of most objects are zero: this way it takes one look to skip them.
+	// probe is the offset of eight bytes that are zero exactly if the field is zero. It is valid if
+	// wide is set. Most fields of most objects are zero, and with probe one look is enough to skip
+	// them.
 	probe uintptr
 	wide  bool
 	kind  kind // of plan, here for locality
@@ -145,10 +147,10 @@ type interfaceHeader struct {
 	data unsafe.Pointer
 }
 
-// typeWord returns the type word that an interface holding a value of v's type carries.
+// typeWord returns the type word of an interface that holds v.
 func typeWord(v any) unsafe.Pointer {
 	return (*interfaceHeader)(unsafe.Pointer(&v)).typ
 }
 
-// nothing is what empty, non-nil slices point to.
+// nothing is the memory to which empty slices refer that are not nil.
 var nothing struct{}

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// DecodeReusing is Decode for who has a similar object and changes neither: it overwrites into
-// with what o holds, and wherever a slice, a map or what a pointer points to is the same at the
-// same place of other, into refers to that of like instead of memory of its own. Like is what
-// other holds, and both are non-nil pointers to the codec's type. Objects of two dictionaries
-// are not compared, and share nothing.
+// DecodeReusing is Decode for a caller that already has a similar decoded object and changes
+// neither. Like is that decoded object, and other is its flat form; into and like are non-nil
+// pointers to the codec's type. DecodeReusing overwrites into with the object of o. Where a slice,
+// a map or a pointer has the same content in o and in other, into refers to the memory of like
+// instead of new memory. Objects of two dictionaries are not compared and share nothing.
 //
-// What is the same is found by comparing the bytes of the two Objects, where what recurs is a
-// number: this costs much less than to compare what they hold, or to make it. Some of what is
-// equal may be found different, and is made then. Errors are those of Decode.
+// The comparison is one of the bytes of the two Objects, in which recurring values are numbers.
+// This costs much less than a comparison of decoded values, or than their allocation. A few equal
+// values may be taken for different ones, and are decoded. Errors are those of Decode.
 func (c *Codec) DecodeReusing(o Object, into any, other Object, like any) error {
 	p, err := c.memory(into)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Codec) DecodeReusing(o Object, into any, other Object, like any) error 
 	if !d.open(o) || d.flags != c.flags || d.fingerprint != c.fingerprint {
 		return c.wrong(o)
 	}
-	// The chunks that the encoder measured are for the whole object: take what is needed.
+	// The sizes that the encoder measured are for the whole object, so allocate as needed instead.
 	d.want, d.wantStr = 0, 0
 	d.other, b.other, b.apart = &b, &d, true
 	if c.flags&flagContent != 0 {
@@ -56,30 +56,33 @@ func (c *Codec) DecodeReusing(o Object, into any, other Object, like any) error 
 	return d.finish()
 }
 
-// The functions here read a value of the object, as those of the decoder do, and the one at the
-// same place of the object beside it, which stands at q in memory. They go behind both. Nothing
-// that is written there is trusted to fit to the memory: it may have been changed.
+// The functions here read a value of the object, as the other methods of decoder do, and at the
+// same time the value at the same place of the other object, which stands at q in memory. They move
+// both decoders behind the value. The memory at q may have been changed, so they do not trust that
+// it fits to the bytes of the other object.
 
-// reusingDepth is how deep down values are still compared: each level looks at all that is in it.
+// reusingDepth is the depth down to which values are compared. Each level compares all bytes below
+// it, so the cost grows with the depth.
 const reusingDepth = 16
 
-// mark is where a decoder stands.
+// mark is the position and the depth of a decoder.
 type mark struct {
 	place
 	depth int
 }
 
-// mark returns where d stands.
+// mark returns the position and the depth of d.
 func (d *decoder) mark() mark { return mark{place{d.buf, d.pos}, d.depth} }
 
-// back goes back to where d stood, unless it failed meanwhile.
+// back returns d to m, unless d failed meanwhile.
 func (d *decoder) back(m mark) {
 	if !d.bad {
 		d.buf, d.pos, d.depth = m.buf, m.pos, m.depth
 	}
 }
 
-// same goes behind a value of both objects and says true if it is the same. Otherwise it stays.
+// same skips a value of plan t in both objects and returns true if the two are equal. If they
+// differ, it moves neither decoder.
 func (d *decoder) same(t *plan) bool {
 	b := d.other
 	from, other := d.mark(), b.mark()
@@ -95,9 +98,9 @@ func (d *decoder) same(t *plan) bool {
 	return same
 }
 
-// compare looks whether the bytes up to end, from where was compared last, stand in the object
-// beside which d is as well, and goes behind them there. A value ends where its bytes say, so
-// that one that begins with all bytes of another is the same.
+// compare checks that the other object has the same bytes as d has between the last comparison and
+// end, and skips them there. The bytes of a value say where the value ends, so a value that begins
+// with all bytes of another value is equal to it.
 func (d *decoder) compare(end int) {
 	if d.apart || d.bad {
 		return
@@ -110,8 +113,8 @@ func (d *decoder) compare(end int) {
 	b.pos += len(span)
 }
 
-// compareReference compares a reference to an earlier string, which d has just read at from. It
-// counts what it means, not where that stands.
+// compareReference compares a reference to an earlier string, which d has just read at from. Two
+// references are equal if their strings are equal, at whatever positions these stand.
 func (d *decoder) compareReference(at uint64, from int) {
 	if d.compare(from); d.apart || d.bad {
 		return
@@ -124,7 +127,7 @@ func (d *decoder) compareReference(at uint64, from int) {
 	d.compared = d.pos
 }
 
-// structureReusing is structure reusing the struct at q.
+// structureReusing is structure with reuse of the struct at q.
 func (d *decoder) structureReusing(s *structPlan, p, q unsafe.Pointer) {
 	for i := range s.groups {
 		g := &s.groups[i]
@@ -144,7 +147,7 @@ func (d *decoder) structureReusing(s *structPlan, p, q unsafe.Pointer) {
 	}
 }
 
-// field reads a field whose bit is set.
+// field reads a field whose bit is set in the bitmap.
 func (d *decoder) field(f *field, p unsafe.Pointer) {
 	switch f.kind {
 	case kindBool:
@@ -156,7 +159,8 @@ func (d *decoder) field(f *field, p unsafe.Pointer) {
 	}
 }
 
-// fieldReusing is field reusing the field at q, whose bit is set as well.
+// fieldReusing is field with reuse of the field at q, whose bit is set in the bitmap of the other
+// object.
 func (d *decoder) fieldReusing(f *field, p, q unsafe.Pointer) {
 	switch f.kind {
 	case kindString:
@@ -171,7 +175,7 @@ func (d *decoder) fieldReusing(f *field, p, q unsafe.Pointer) {
 	}
 }
 
-// valueReusing is value reusing the value at q.
+// valueReusing is value with reuse of the value at q.
 func (d *decoder) valueReusing(t *plan, p, q unsafe.Pointer) {
 	switch {
 	case d.depth > reusingDepth:
@@ -200,18 +204,18 @@ func (d *decoder) valueReusing(t *plan, p, q unsafe.Pointer) {
 	d.other.skip(t)
 }
 
-// takeOver makes p refer to what q refers to.
+// takeOver makes the value at p refer to the memory to which the value at q refers.
 func takeOver(t *plan, p, q unsafe.Pointer) {
 	if t.kind != kindSlice && t.kind != kindBytes {
 		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(q)
 		return
 	}
 	s := *(*sliceHeader)(q)
-	s.cap = s.len // who appends to one of the two must not write into the other
+	s.cap = s.len // an append to one of the two must not write into the other
 	*(*sliceHeader)(p) = s
 }
 
-// elementReusing is element reusing the element at q.
+// elementReusing is element with reuse of the element at q.
 func (d *decoder) elementReusing(t *plan, p, q unsafe.Pointer) {
 	if t.nillable() {
 		set, have := d.byte() != 0, d.other.byte() != 0
@@ -229,8 +233,8 @@ func (d *decoder) elementReusing(t *plan, p, q unsafe.Pointer) {
 	d.valueReusing(t, p, q)
 }
 
-// inside goes into the dictionary entry that the value is, if it is one, and reads the number
-// that its form begins with. Outside goes back.
+// inside reads the first number of a value. If this is the number of a dictionary entry, inside
+// goes into the entry and reads the first number there. The method outside goes back.
 func (d *decoder) inside() (h uint64, back place, entered bool) {
 	if h = d.uvarint(); h&1 == 0 {
 		return h, place{}, false
@@ -243,14 +247,14 @@ func (d *decoder) inside() (h uint64, back place, entered bool) {
 	return h &^ 1, back, entered
 }
 
-// outside goes back to where inside was called, behind the value.
+// outside ends what inside began, and moves d behind the value.
 func (d *decoder) outside(back place, entered bool) {
 	if entered {
 		d.leave(back)
 	}
 }
 
-// wholeReusing is whole reusing the struct at q.
+// wholeReusing is whole with reuse of the struct at q.
 func (d *decoder) wholeReusing(t *plan, p, q unsafe.Pointer) {
 	if !t.shared {
 		d.structureReusing(t.fields, p, q)
@@ -263,7 +267,7 @@ func (d *decoder) wholeReusing(t *plan, p, q unsafe.Pointer) {
 	d.other.outside(otherBack, otherEntered)
 }
 
-// pointeeReusing is pointee reusing what is at q.
+// pointeeReusing is pointee with reuse of the value at q.
 func (d *decoder) pointeeReusing(t *plan, p, q unsafe.Pointer) {
 	if !d.enter() || !d.charge(int(t.size)) {
 		return
@@ -274,7 +278,7 @@ func (d *decoder) pointeeReusing(t *plan, p, q unsafe.Pointer) {
 	d.depth--
 }
 
-// sliceReusing is slice reusing another slice, whose elements are those at the same places.
+// sliceReusing is slice with reuse of another slice. It compares elements with the same index.
 func (d *decoder) sliceReusing(t *plan, s, like *sliceHeader) {
 	h, back, entered := d.inside()
 	otherH, otherBack, otherEntered := d.other.inside()

@@ -3,7 +3,7 @@
 
 package flat
 
-// documentReusing is document reusing the content of another object.
+// documentReusing is document with reuse of the content of another object.
 func (d *decoder) documentReusing(into *map[string]any, like map[string]any) {
 	b := d.other
 	form, same := d.byte(), false
@@ -41,7 +41,8 @@ func (d *decoder) documentReusing(into *map[string]any, like map[string]any) {
 // contentKind is the plan of a content value, for same.
 var contentKind = &plan{kind: kindContent}
 
-// contentReusing is content reusing like. Only maps and lists are worth sharing.
+// contentReusing is content with reuse of like. It compares only maps and lists, because other
+// values are not worth sharing.
 func (d *decoder) contentReusing(like any) any {
 	switch l := like.(type) {
 	case map[string]any:
@@ -64,7 +65,8 @@ func (d *decoder) contentReusing(like any) any {
 	return v
 }
 
-// differentContent reads a value beside a map or a list that it is not the same as.
+// differentContent reads a value that differs from the map m or the list l at the same place of the
+// other object. It reuses what m or l contains.
 func (d *decoder) differentContent(m map[string]any, l []any) any {
 	b := d.other
 	from, other := d.mark(), b.mark()
@@ -89,7 +91,7 @@ func (d *decoder) differentContent(m map[string]any, l []any) any {
 	return v
 }
 
-// insideContent is inside for content.
+// insideContent is inside for a content value.
 func (d *decoder) insideContent() (h uint64, back place, entered bool) {
 	if h = d.uvarint(); h&contentMask == contentShared {
 		if back, entered = d.shared(h >> contentBits); entered {
@@ -99,8 +101,8 @@ func (d *decoder) insideContent() (h uint64, back place, entered bool) {
 	return h, back, entered
 }
 
-// pairsReusing is contentPairs reusing the map like, of which other pairs are written. The keys of
-// both are in order.
+// pairsReusing is contentPairs with reuse of the map like. Other is the number of its pairs in the
+// other object. Both objects have their keys in order.
 func (d *decoder) pairsReusing(n, other uint64, extra int, like map[string]any) map[string]any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(48+contentPair*int(n)) || !d.enter() {
 		d.fail()
@@ -140,7 +142,8 @@ func (d *decoder) pairsReusing(n, other uint64, extra int, like map[string]any) 
 	return m
 }
 
-// listReusing is contentList reusing another list, of which other elements are written.
+// listReusing is contentList with reuse of the list like. Other is the number of its elements in
+// the other object.
 func (d *decoder) listReusing(n, other uint64, like []any) []any {
 	if n > uint64(len(d.buf)-d.pos) || !d.charge(24+16*int(n)) || !d.enter() {
 		d.fail()

@@ -3,8 +3,7 @@
 
 package flat
 
-// skip goes behind the value that decoder.value would read. What is in the dictionary is one
-// number to it.
+// skip skips the value that decoder.value would read. It does not look into dictionary entries.
 func (d *decoder) skip(t *plan) {
 	switch t.kind {
 	case kindBool:
@@ -47,7 +46,7 @@ func (d *decoder) skip(t *plan) {
 	}
 }
 
-// over goes over n bytes.
+// over skips n bytes.
 func (d *decoder) over(n uint64) {
 	if n > uint64(len(d.buf)-d.pos) {
 		d.fail()
@@ -69,7 +68,7 @@ func (d *decoder) skipStructure(s *structPlan) {
 	}
 }
 
-// skipField goes behind a field whose bit is set.
+// skipField skips a field whose bit is set in the bitmap.
 func (d *decoder) skipField(f *field) {
 	switch f.kind {
 	case kindBool: // the bit says it all
@@ -88,14 +87,14 @@ func (d *decoder) skipElement(t *plan) {
 	d.skip(t)
 }
 
-// skipElements goes behind n elements, each of which takes at least a byte.
+// skipElements skips n elements, each of which takes at least a byte.
 func (d *decoder) skipElements(t *plan, n uint64) {
 	for i := uint64(0); i < n && !d.bad; i++ {
 		d.skipElement(t)
 	}
 }
 
-// skipSlice goes behind a slice of elements of plan t.
+// skipSlice skips a slice with elements of plan t.
 func (d *decoder) skipSlice(t *plan) {
 	h := d.uvarint()
 	if h&1 == 0 && d.enter() {
@@ -104,7 +103,7 @@ func (d *decoder) skipSlice(t *plan) {
 	}
 }
 
-// skipMap goes behind a map that is not content.
+// skipMap skips a map that is not content.
 func (d *decoder) skipMap(t *plan) {
 	h := d.uvarint()
 	if h&1 != 0 || !d.enter() {
@@ -126,13 +125,13 @@ func (d *decoder) skipMap(t *plan) {
 	d.depth--
 }
 
-// skipString goes behind a string.
+// skipString skips a string.
 func (d *decoder) skipString() {
 	from := d.pos
 	d.skipStringAfter(d.uvarint(), from)
 }
 
-// skipStringAfter goes behind the string that h announces, which stands at from.
+// skipStringAfter skips the string that h announces; h stands at from.
 func (d *decoder) skipStringAfter(h uint64, from int) {
 	switch {
 	case h&1 != 0:
@@ -143,7 +142,7 @@ func (d *decoder) skipStringAfter(h uint64, from int) {
 	}
 }
 
-// skipBytes goes behind a byte slice.
+// skipBytes skips a byte slice.
 func (d *decoder) skipBytes() {
 	from := d.pos
 	h := d.uvarint()
@@ -166,7 +165,7 @@ func (d *decoder) skipBytes() {
 	}
 }
 
-// skipTime goes behind a time.
+// skipTime skips a time.
 func (d *decoder) skipTime() {
 	flags := d.byte()
 	if flags&timeShort != 0 {
@@ -184,7 +183,7 @@ func (d *decoder) skipTime() {
 	}
 }
 
-// skipQuantity goes behind a quantity.
+// skipQuantity skips a quantity.
 func (d *decoder) skipQuantity() {
 	flags := d.byte()
 	d.uvarint()
@@ -204,7 +203,7 @@ func (d *decoder) skipQuantity() {
 	}
 }
 
-// skipContent goes behind a content value.
+// skipContent skips a content value.
 func (d *decoder) skipContent() {
 	h := d.uvarint()
 	n := h >> contentBits

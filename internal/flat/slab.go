@@ -9,28 +9,29 @@ import (
 	"unsafe"
 )
 
-// What several pointers and slices of an object hold, when it is of one type, is allocated
-// together: the encoder counts, and the counts stand in the header as pairs of bytes, a number
-// for the type and how many. Like any recurring value they may be one number into the dictionary.
+// Values of one type that stand behind several pointers and slices of an object are allocated
+// together, in a slab. The encoder counts them. The header has the counts as pairs of bytes: the
+// number of a type, and the number of its values. Like any recurring value, all pairs together may
+// be the number of a dictionary entry.
 
 const (
-	slabTypes = 255     // numbers for types; what comes after them is allocated singly
+	slabTypes = 255     // numbers for types; values of further types are allocated singly
 	slabKinds = 24      // types in one object
 	slabSize  = 16      // values in one slab: each size is a Go type of its own
 	slabLimit = 1 << 10 // bytes of a value, so that a slab stays small
 )
 
-// slabPlan says how values of a type are allocated several at once.
+// slabPlan says how several values of a type are allocated together.
 type slabPlan struct {
-	slab   uint8 // the number of the type among those of its codec; 0 if they are allocated singly
+	slab   uint8 // the number of the type within its codec; 0 if its values are allocated singly
 	arrays *slabArrays
 }
 
 // slabArrays holds the array types of the sizes used so far.
 type slabArrays [slabSize + 1]atomic.Pointer[reflect.Type]
 
-// number gives the types that pointers lead to numbers for their slabs, from after on, and
-// returns the last one. Pointer-free values are carved from a chunk and need none.
+// number numbers the types of the pointees for their slabs. The first number is after+1; the last
+// one is returned. A pointer-free type gets no number, because its values are carved from a chunk.
 func (c *compiler) number(after int) int {
 	for _, p := range c.pointees {
 		if p.slab == 0 && p.kind == kindStruct && !p.noscan && p.size <= slabLimit && after < slabTypes {
@@ -41,13 +42,14 @@ func (c *compiler) number(after int) int {
 	return after
 }
 
-// slabCounts counts what pointers of one object point to.
+// slabCounts counts the values behind the pointers and slices of one object.
 type slabCounts struct {
 	counts [slabTypes + 1]struct{ values, takes uint8 }
 	seen   []uint8 // numbers whose count is not zero, in order
 }
 
-// add counts n values of plan t that are taken at once. What does not fit is allocated apart.
+// add counts n values of plan t that the decoder takes at once. If the slab has no room for them,
+// the decoder allocates them separately.
 func (s *slabCounts) add(t *plan, n int) {
 	c := &s.counts[t.slab]
 	if n == 0 || n > slabSize-int(c.values) {
@@ -68,7 +70,8 @@ func (s *slabCounts) reset() {
 	s.seen = s.seen[:0]
 }
 
-// slabBlock writes the counts worth a slab behind the object and returns where they start.
+// slabBlock writes the counts of those types for which a slab pays. It writes them behind the
+// object, and returns their position.
 func (e *encoder) slabBlock() int {
 	at := len(e.buf)
 	e.buf = append(e.buf, 0)
@@ -82,13 +85,13 @@ func (e *encoder) slabBlock() int {
 	return at
 }
 
-// slabTable hands out memory while one object is read.
+// slabTable hands out memory of the slabs while a decoder reads one object.
 type slabTable struct {
 	kinds [slabTypes + 1]uint8 // for each number, the slab plus one
 	slabs [slabKinds]slab
 }
 
-// slab is the rest of what was allocated for values of one type.
+// slab is the unused memory of an allocation for values of one type.
 type slab struct {
 	next unsafe.Pointer // nil until the first is needed
 	left int
@@ -123,7 +126,7 @@ func (s *slabTable) fill(counts string) {
 	}
 }
 
-// take returns zeroed memory for n values of plan t, or nil if the slab does not have so many.
+// take returns zeroed memory for n values of plan t, or nil if the slab has less.
 func (s *slabTable) take(t *plan, n int) unsafe.Pointer {
 	k := s.kinds[t.slab]
 	if k == 0 {
@@ -143,7 +146,7 @@ func (s *slabTable) take(t *plan, n int) unsafe.Pointer {
 	return p
 }
 
-// array allocates n values, at most slabSize.
+// array allocates n values in one allocation. The largest n is slabSize.
 func (t *plan) array(n int) unsafe.Pointer {
 	typ := t.arrays[n].Load()
 	if typ == nil {

@@ -12,18 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// unixToInternal is the distance in seconds from the year 1, where time.Time counts from, to
-// the Unix epoch.
+// unixToInternal is the number of seconds between the start of the year 1, from which time.Time
+// counts, and the Unix epoch.
 const unixToInternal int64 = (1969*365 + 1969/4 - 1969/100 + 1969/400) * 86400
 
-// formats are the formats of quantities that are written as a number.
+// formats are the formats of quantities that have a number.
 var formats = [...]string{"", string(resource.DecimalSI), string(resource.BinarySI), string(resource.DecimalExponent)}
 
-// formatOther marks a format that is written out.
+// formatOther marks a format that has no number and is written as a string.
 const formatOther = len(formats)
 
-// time writes a time.Time: a byte of flags (lower two bits: the location; then whether the
-// seconds fit into 32 bits without more), the time, and what the location needs.
+// time writes a time.Time: a byte of flags, the time, and what its location needs. The lower two
+// bits of the flags are the location. The next bit says that the time is whole seconds in 32 bits.
 func (e *encoder) time(p unsafe.Pointer) {
 	t := (*timeMemory)(p)
 	if *t != (timeMemory{}) {
@@ -48,7 +48,7 @@ func (e *encoder) time(p unsafe.Pointer) {
 	}
 }
 
-// How the location of a time is written, and the flag for a short time.
+// How the location of a time is written, and the flag of a short time.
 const (
 	zoneUTC      = 0 // no location
 	zoneLocal    = 1
@@ -113,7 +113,7 @@ const (
 	quantityDec    = 32
 )
 
-// quantity writes a resource.Quantity: a byte of flags and what they announce.
+// quantity writes a resource.Quantity: a byte of flags, and the fields that these announce.
 func (e *encoder) quantity(p unsafe.Pointer) {
 	q := (*quantityMemory)(p)
 	flags := byte(formatOther)

@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Verify materializes o and compares it with obj, the object that it was made from. Equal is
-// what reflect.DeepEqual calls equal: nil and empty differ, so do time zones and the formats and
-// cached strings of quantities. (An object with a NaN in it is equal to nothing.) It also
-// compares the metadata that o gives without materializing. The error is a *MismatchError that
-// names the first difference, or that of Decode.
+// Verify decodes o and compares the result with obj, the object that was encoded. The comparison is
+// that of reflect.DeepEqual: nil and empty values differ, and so do time zones and the formats and
+// cached strings of quantities. An object with a NaN in it equals no other. Verify also compares
+// the metadata that the methods of o return. The error is a *MismatchError that names the first
+// difference, or an error of Decode.
 func (c *Codec) Verify(obj any, o Object) error {
 	if _, err := c.memory(obj); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (c *Codec) Verify(obj any, o Object) error {
 	return c.verifyMetadata(obj, o)
 }
 
-// verifyMetadata compares what o says of its metadata with what obj does, if it has any: also if
-// the codec knows of none.
+// verifyMetadata compares the metadata that o returns with the metadata of obj, if obj has any. It
+// does so even if the codec found no ObjectMeta in the type.
 func (c *Codec) verifyMetadata(obj any, o Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Codec) verifyMetadata(obj any, o Object) error {
 	return nil
 }
 
-// sameStrings compares two maps; nil and empty are the same.
+// sameStrings says whether two maps are equal; nil equals empty.
 func sameStrings(a, b map[string]string) bool {
 	if len(a) != len(b) {
 		return false
@@ -80,7 +80,8 @@ func sameStrings(a, b map[string]string) bool {
 	return true
 }
 
-// difference returns where a and b, of one type and not deeply equal, first differ.
+// difference returns the path of the first difference between a and b, which are of one type. It
+// returns false if they are equal.
 func difference(a, b reflect.Value, path string) (string, bool) {
 	if !a.CanInterface() || a.Type() == reflect.TypeFor[time.Time]() {
 		return path, true

@@ -11,26 +11,28 @@ const (
 	wearReleased = 8       // no measure counts as low until one in so many live objects was replaced
 )
 
-// wear estimates how much of a dictionary is dead without counting references. The measure is
-// entries for each live object. While a store fills, it falls, as objects share what they have
-// in common. It rises when entries outlive their objects: because objects are replaced by ones
-// with other strings, or because there are fewer objects. When it has doubled since its lowest
-// point, about half of the entries serve nobody. Points before as many objects were encoded as
-// are live and a fair share more do not count: nothing can be dead then, and the first objects,
-// which have met none that they could share with, would set a mark that the others cannot keep.
+// wear estimates how much of a dictionary is no longer used, without counting references. The
+// measure is the number of entries for each live object. It falls while a store fills, because
+// objects share what they have in common. It rises when entries outlive their objects: when objects
+// are replaced by objects with other strings, or when there are fewer objects. When the measure has
+// doubled since its lowest value, about half of the entries are unused. A low value counts only
+// after as many objects were encoded as are live, and a fair share more. Before that, no entry can
+// be unused; and the first objects, which have met few others to share with, would set a lowest
+// value that later objects cannot reach.
 //
-// The estimate can be wrong when later objects have less in common than earlier ones. Moving to
-// a successor then costs one encoding for each object and wins little; the successor takes its
-// own measure only when it holds as many objects, so that it does not go wrong the same way.
-// Entries that the limits keep out count as well: a full dictionary that no longer fits its
-// objects wears out, at most once in as many encodings as there are objects.
+// The estimate is wrong if later objects have less in common than earlier ones. A change to a
+// successor then costs one encoding for each object and gains little. The successor takes its own
+// measure only when it holds as many objects, so it does not make the same mistake. Entries that
+// the limits kept out count as well: a full dictionary that no longer fits its objects wears out,
+// at most once in as many encodings as there are objects.
 type wear struct {
 	encoded atomic.Int64  // objects ever encoded
 	refused atomic.Uint32 // entries that the limits kept out
 	lowest  atomic.Uint64 // lowest measure so far, in 1/1024 entries for each object; 0 for none
 }
 
-// measure returns entries for each live object, in 1/1024, and the lowest measure so far.
+// measure returns the number of entries for each live object, in units of 1/1024, and the lowest
+// such number so far.
 func (d *Dictionary) measure(live int64) (now, lowest uint64) {
 	w := &d.wear
 	encoded := w.encoded.Load()
@@ -53,15 +55,16 @@ func (d *Dictionary) measure(live int64) (now, lowest uint64) {
 	return now, lowest
 }
 
-// Stale says whether about half of the dictionary or more is thought to serve no object any more,
-// so that a Successor would pay. Live is how many Objects of this dictionary are kept: the store
-// knows, where to count what is encoded and released would go wrong by each Object that is made
-// and never kept. It costs next to nothing. Ask once in a thousand writes or so: what it says
-// rests on what it was told before.
+// Stale says whether about half of the dictionary, or more, is probably unused, so that a change to
+// a Successor pays. Live is the number of Objects of this dictionary that the store keeps. The
+// store gives this number, because a count of encoded and released Objects would be wrong by each
+// Object that is encoded and never kept. A call costs next to nothing. It is enough to ask once in
+// about a thousand writes.
 func (d *Dictionary) Stale(live int) bool {
 	now, lowest := d.measure(int64(live))
 	return now > 2*lowest && d.published.Load() >= wearEntries
 }
 
-// Successor returns an empty dictionary with the same limits, to move the live Objects to.
+// Successor returns an empty dictionary with the same limits, to which the live Objects can be
+// moved.
 func (d *Dictionary) Successor() *Dictionary { return NewDictionary(d.limits) }
