@@ -4,6 +4,8 @@
 package envtest_test
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -12,6 +14,7 @@ type sample struct {
 	resource schema.GroupVersionResource
 	kind     string
 	cluster  bool   // cluster-scoped
+	name     string // if it cannot be any name
 	content  string // JSON of everything but kind and metadata
 	change   string // merge patch that changes the desired state, or metadata when nothing else can change
 	counted  bool   // change makes a new generation
@@ -39,7 +42,7 @@ const (
 
 // samples returns one object of every built-in kind.
 func samples() []sample {
-	return append(append(coreSamples(), workloadSamples()...), clusterSamples()...)
+	return slices.Concat(coreSamples(), workloadSamples(), clusterSamples(), platformSamples())
 }
 
 func coreSamples() []sample {

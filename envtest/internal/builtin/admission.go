@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -15,7 +17,7 @@ import (
 )
 
 // Some of what clients see of an object on a kube-apiserver is the work of admission plugins that are on by default. These
-// are here: TaintNodesByCondition, Priority, DefaultTolerationSeconds and StorageObjectInUseProtection.
+// are here: TaintNodesByCondition, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection and RuntimeClass.
 
 // newPlugins returns the admission plugins of the built-in kinds, in kube-apiserver's order (its
 // pkg/kubeapiserver/options/plugins.go): policies and webhooks come after them. peer finds the stores of one server.
@@ -23,6 +25,7 @@ func newPlugins(peer func(schema.GroupResource) *genericregistry.Store) []admiss
 	created := admission.NewHandler(admission.Create)
 	written := admission.NewHandler(admission.Create, admission.Update)
 	classes := priorityClasses{peer(priorityClassResource)}
+	runtimes := runtimeClasses{peer(nodev1.Resource("runtimeclasses"))}
 	return []admission.Interface{
 		plugin{name: "TaintNodesByCondition", Handler: created, resource: corev1.Resource("nodes"), admit: taintNewNode},
 		plugin{name: "Priority", Handler: written, resource: corev1.Resource("pods"), admit: classes.prioritize},
@@ -30,6 +33,8 @@ func newPlugins(peer func(schema.GroupResource) *genericregistry.Store) []admiss
 		plugin{name: "DefaultTolerationSeconds", Handler: written, resource: corev1.Resource("pods"), admit: tolerateNodeTroubles},
 		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: corev1.Resource("persistentvolumes"), admit: protect(volumeProtection)},
 		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: corev1.Resource("persistentvolumeclaims"), admit: protect(claimProtection)},
+		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: storagev1.Resource("volumeattributesclasses"), admit: protect(attributesProtection)},
+		plugin{name: "RuntimeClass", Handler: created, resource: corev1.Resource("pods"), admit: runtimes.apply, validate: runtimes.check},
 	}
 }
 
@@ -106,8 +111,9 @@ func taintNewNode(_ context.Context, a admission.Attributes) error {
 // The finalizers that keep volumes and claims while they are in use. As with a bare kube-apiserver, nobody removes them
 // here by itself.
 const (
-	volumeProtection = "kubernetes.io/pv-protection"
-	claimProtection  = "kubernetes.io/pvc-protection"
+	volumeProtection     = "kubernetes.io/pv-protection"
+	claimProtection      = "kubernetes.io/pvc-protection"
+	attributesProtection = "kubernetes.io/vac-protection"
 )
 
 // protect returns a function that adds a finalizer.

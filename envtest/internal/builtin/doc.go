@@ -1,9 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package builtin is the built-in kinds of the API server in the test process: core, apps, batch, autoscaling,
-// coordination, discovery, events, networking, policy, rbac, scheduling, storage and admissionregistration, in their v1
-// (autoscaling in its v2).
+// Package builtin is the built-in kinds of the API server in the test process: every group of kube-apiserver's default set
+// but apiregistration, in its v1, and autoscaling in its v2 too.
 //
 // # One table
 //
@@ -21,8 +20,9 @@
 // for the kinds' own fields; namespaces terminate and are finalized; Pods on a node are deleted gracefully; Services get
 // addresses and node ports, Jobs a selector; Secrets fold stringData; immutable content, selectors, role references, Pod
 // specs and claims stay what they are; scale, pods/binding, pods/eviction, pods/ephemeralcontainers and pods/resize are
-// served; the admission plugins TaintNodesByCondition, Priority, DefaultTolerationSeconds and StorageObjectInUseProtection
-// (Kinds.Admission) work before webhooks do. The specs of envtest check this for every row, and pass on a kube-apiserver too.
+// served; the admission plugins TaintNodesByCondition, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection and
+// RuntimeClass (Kinds.Admission) work before webhooks do. The specs of envtest check this for every row, and pass on a kube-apiserver
+// too.
 //
 // # What is not
 //
@@ -36,9 +36,9 @@
 //   - Nothing follows from the annotations that were the fields of AppArmor profiles, from matchLabelKeys, or from the resources
 //     of a whole Pod.
 //   - Events that are written through events.k8s.io are checked like core ones, which is less than that group asks for.
-//   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, RuntimeClass, DefaultStorageClass, DefaultIngressClass,
+//   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, DefaultStorageClass, DefaultIngressClass,
 //     PodSecurity, PersistentVolumeClaimResize and PodTopologyLabels do nothing here.
 //   - Services are IPv4 only and get the lowest free address.
-//   - serviceaccounts/token, pods/log, exec, attach, portforward and proxy are not served, nor autoscaling/v1.
+//   - serviceaccounts/token, pods/log, exec, attach, portforward and proxy are not served.
 //   - Warnings about old or dubious fields are not sent.
 package builtin

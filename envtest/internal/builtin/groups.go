@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -50,6 +51,7 @@ func New(getter generic.RESTOptionsGetter) (*Kinds, error) {
 			set.add(k.alias.GroupVersion(), storages)
 		}
 	}
+	set.add(corev1.SchemeGroupVersion, virtualStorages(stores[corev1.Resource("pods")]))
 	return &Kinds{Groups: set.groups, Admission: newPlugins(peer), stores: stores}, nil
 }
 

@@ -80,6 +80,8 @@ type hooks struct {
 	prepareStatus func(ctx context.Context, obj, old runtime.Object)
 	// validate returns what is wrong with obj. old is nil on create.
 	validate func(obj, old runtime.Object) field.ErrorList
+	// validateStatus returns what is wrong with a status that the status subresource writes.
+	validateStatus func(obj, old runtime.Object) field.ErrorList
 	// grace says whether the object is deleted gracefully, and sets options.GracePeriodSeconds if so.
 	grace func(obj runtime.Object, options *metav1.DeleteOptions) bool
 	// ttl is the lifetime of an object in storage, in seconds.

@@ -14,7 +14,8 @@ func kinds() []*kind { return table() }
 var table = sync.OnceValue(func() []*kind {
 	return slices.Concat(
 		coreKinds(), coreResourceKinds(), appsKinds(), batchKinds(), autoscalingKinds(), coordinationKinds(), discoveryKinds(), networkingKinds(),
-		policyKinds(), rbacKinds(), schedulingKinds(), storageKinds(), admissionKinds(),
+		nodeKinds(), policyKinds(), rbacKinds(), schedulingKinds(), storageKinds(), admissionKinds(), certificatesKinds(),
+		flowcontrolKinds(), resourceKinds(),
 	)
 })
 

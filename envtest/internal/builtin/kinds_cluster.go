@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -55,7 +56,28 @@ func networkingKinds() []*kind {
 			hooks: hooks{defaults: typed1(defaultNetworkPolicy), validate: typedCheck(validateNetworkPolicy)},
 			table: show("Pod-Selector,Age", networkPolicyCells),
 		},
+		{
+			gvk: networking("ServiceCIDR"), resource: "servicecidrs", cluster: true,
+			rules: rules{status: true, statusKeeps: []string{"metadata"}},
+			hooks: hooks{validate: typedCheck(validateServiceCIDR)},
+			table: show("CIDRs,Age", serviceCIDRCells),
+		},
+		{
+			gvk: networking("IPAddress"), resource: "ipaddresses", short: []string{"ip"}, cluster: true,
+			rules: rules{names: ipAddressName},
+			hooks: hooks{validate: typedCheck(validateIPAddress)},
+			table: show("ParentRef,Age", ipAddressCells),
+		},
 	}
+}
+
+func nodeKinds() []*kind {
+	return []*kind{{
+		gvk: nodev1.SchemeGroupVersion.WithKind("RuntimeClass"), resource: "runtimeclasses", cluster: true,
+		rules: rules{needVersion: true},
+		hooks: hooks{validate: typedCheck(validateRuntimeClass)},
+		table: show("Handler,Age", runtimeClassCells),
+	}}
 }
 
 func policyKinds() []*kind {
@@ -136,6 +158,18 @@ func storageKinds() []*kind {
 			rules: rules{status: true, returnDeleted: true, needVersion: true, statusKeeps: []string{"metadata"}},
 			hooks: hooks{validate: typedCheck(validateVolumeAttachment)},
 			table: show("Attacher,PV,Node,Attached?,Age", volumeAttachmentCells),
+		},
+		{
+			gvk: storage("VolumeAttributesClass"), resource: "volumeattributesclasses", short: []string{"vac"}, cluster: true,
+			rules: rules{returnDeleted: true},
+			hooks: hooks{validate: typedCheck(validateVolumeAttributesClass)},
+			table: show("DriverName,Age", volumeAttributesClassCells),
+		},
+		{
+			gvk: storage("CSIStorageCapacity"), resource: "csistoragecapacities",
+			rules: rules{needVersion: true},
+			hooks: hooks{validate: typedCheck(validateCSIStorageCapacity)},
+			table: show("StorageClassName,Capacity", csiStorageCapacityCells),
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -85,7 +86,7 @@ func batchKinds() []*kind {
 func autoscalingKinds() []*kind {
 	return []*kind{{
 		gvk: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), resource: "horizontalpodautoscalers",
-		short: []string{"hpa"}, categories: inAll,
+		short: []string{"hpa"}, categories: inAll, alias: autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		rules: rules{status: true},
 		hooks: hooks{defaults: typed1(defaultHorizontalPodAutoscaler), validate: typedCheck(validateHorizontalPodAutoscaler)},
 		table: show("Reference,Targets,MinPods,MaxPods,Replicas,Age", horizontalPodAutoscalerCells),

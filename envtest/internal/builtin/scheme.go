@@ -12,16 +12,21 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,7 +74,8 @@ func buildScheme() *runtime.Scheme {
 		corev1.AddToScheme, admissionregistrationv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme,
 		autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme, coordinationv1.AddToScheme,
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
-		rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme, addEventConversions,
+		rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme, authorizationv1.AddToScheme, certificatesv1.AddToScheme,
+		flowcontrolv1.AddToScheme, nodev1.AddToScheme, resourcev1.AddToScheme, addEventConversions, addAutoscalerConversions,
 	} {
 		utilruntime.Must(add(scheme))
 	}
@@ -82,10 +88,14 @@ func buildScheme() *runtime.Scheme {
 		authenticationv1.SchemeGroupVersion, autoscalingv2.SchemeGroupVersion, autoscalingv1.SchemeGroupVersion,
 		batchv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
 		networkingv1.SchemeGroupVersion, policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion,
-		schedulingv1.SchemeGroupVersion, storagev1.SchemeGroupVersion,
+		schedulingv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion,
+		certificatesv1.SchemeGroupVersion, flowcontrolv1.SchemeGroupVersion, nodev1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
 	} {
 		registerInternal(scheme, gv)
 	}
+	scheme.AddTypeDefaultingFunc(&autoscalingv1.HorizontalPodAutoscaler{}, func(o any) {
+		missing(&o.(*autoscalingv1.HorizontalPodAutoscaler).Spec.MinReplicas, 1)
+	})
 	for _, k := range kinds() {
 		utilruntime.Must(registerKind(scheme, k))
 	}

@@ -54,9 +54,12 @@ func keepMeta(obj, old metav1.Object, path string) {
 	}
 }
 
-// ValidateUpdate finds nothing: metadata is checked by the generic store, and the desired state is unchanged.
-func (s statusStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
-	return nil
+// ValidateUpdate asks the row about the status: metadata is checked by the generic store, and the desired state is unchanged.
+func (s statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	if s.kind.hooks.validateStatus == nil {
+		return nil
+	}
+	return s.kind.hooks.validateStatus(obj, old)
 }
 
 // GetResetFields names the whole desired state, and the metadata that is kept.

@@ -46,7 +46,7 @@ func newStorages(k *kind, store *genericregistry.Store, peer func(schema.GroupRe
 			storages[strings.TrimSuffix(k.resource+"/"+path, "/")] = part
 		}
 	}
-	if k.rules.status {
+	if _, own := storages[k.resource+"/status"]; k.rules.status && !own {
 		storages[k.resource+"/status"] = newPartREST(store, statusStrategy{newStrategy(k)})
 	}
 	if k.scale != nil {

@@ -12,11 +12,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -183,4 +185,36 @@ func paramRef(ref *admissionregistrationv1.ParamRef) string {
 	default:
 		return "*/*"
 	}
+}
+
+func serviceCIDRCells(cidr *networkingv1.ServiceCIDR) []any {
+	return []any{strings.Join(cidr.Spec.CIDRs, ","), ageOf(cidr)}
+}
+
+func ipAddressCells(address *networkingv1.IPAddress) []any {
+	parent := "<none>"
+	if ref := address.Spec.ParentRef; ref != nil {
+		parent = strings.ToLower(schema.GroupResource{Group: ref.Group, Resource: ref.Resource}.String())
+		if ref.Namespace != "" {
+			parent += "/" + ref.Namespace
+		}
+		parent += "/" + ref.Name
+	}
+	return []any{parent, ageOf(address)}
+}
+
+func runtimeClassCells(class *nodev1.RuntimeClass) []any {
+	return []any{class.Handler, ageOf(class)}
+}
+
+func volumeAttributesClassCells(class *storagev1.VolumeAttributesClass) []any {
+	return []any{class.DriverName, ageOf(class)}
+}
+
+func csiStorageCapacityCells(capacity *storagev1.CSIStorageCapacity) []any {
+	size := "<unset>"
+	if capacity.Capacity != nil {
+		size = capacity.Capacity.String()
+	}
+	return []any{capacity.StorageClassName, size}
 }

@@ -19,7 +19,7 @@ type Plugins struct {
 }
 
 // here are the plugins of this server, all on by default, as in kube-apiserver.
-const here = `NamespaceLifecycle TaintNodesByCondition Priority DefaultTolerationSeconds StorageObjectInUseProtection
+const here = `NamespaceLifecycle TaintNodesByCondition Priority DefaultTolerationSeconds StorageObjectInUseProtection RuntimeClass
 MutatingAdmissionPolicy MutatingAdmissionWebhook ValidatingAdmissionPolicy ValidatingAdmissionWebhook`
 
 // elsewhere are the plugins that kube-apiserver v1.36 has besides, as its help lists them.
@@ -28,7 +28,7 @@ ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DenyServiceExte
 ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger NamespaceAutoProvision
 NamespaceExists NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize
 PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction
-PodTopologyLabels ResourceQuota RuntimeClass ServiceAccount`
+PodTopologyLabels ResourceQuota ServiceAccount`
 
 func (p *Plugins) addFlags(set *pflag.FlagSet) {
 	names := strings.Join(strings.Fields(here), ", ")
