@@ -72,7 +72,8 @@ func dial(ctx context.Context, config storagebackend.Config) (*remote, error) {
 		_ = shared.Close()
 		return nil, fmt.Errorf("reach etcd at %v: %w", t.ServerList, err)
 	}
-	storagefeature.DefaultFeatureSupportChecker.CheckClient(ctx, shared, storage.RequestWatchProgress)
+	// It asks in the background, for as long as the connection lives.
+	storagefeature.DefaultFeatureSupportChecker.CheckClient(shared.Ctx(), shared, storage.RequestWatchProgress)
 	return &remote{shared: shared, compactor: etcd3.NewCompactor(shared, config.CompactionInterval, clock.RealClock{}, nil)}, nil
 }
 

@@ -72,7 +72,9 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 	if err != nil {
 		return nil, err
 	}
-	learnProgress(s.run)
+	if opts.process == nil {
+		learnProgress(s.run)
+	}
 	stores, err := newStores(opts, storage, s.checks)
 	if err != nil {
 		return nil, err
