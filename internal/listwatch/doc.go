@@ -4,18 +4,18 @@
 // Package listwatch lists and watches the objects of a kind for an informer.
 //
 // A [Source] lists and watches one resource in one of three representations: as Go types,
-// unstructured, or as metadata alone. [New] makes a source the ListerWatcher that client-go's
-// Reflector needs. [Failures] looks at all that goes wrong meanwhile, so that a wait that
-// times out can name the reason.
+// unstructured, or as metadata. [New] makes a source the ListerWatcher that client-go's Reflector
+// needs. [Failures] remembers the last failure, so that the error of a wait that times out contains
+// the reason.
 //
 // # Contract
 //
-// The events of a watch keep their order. One goroutine receives them and cuts the stream
-// into objects; workers on all cores decode these and call [Options].Each, so that this must
-// be safe for concurrent use. A watch has only objects of the source's Go type, and of its
-// kind: others are replaced by a Status, which the Reflector logs and passes over.
+// The events of a watch keep their order. One goroutine receives them and cuts the stream into
+// objects. Workers on all cores decode the objects and call [Options].Each, so Each must be safe
+// for concurrent use. All objects of a watch have the Go type and the kind of the source. An object
+// of another type or kind is replaced by a Status, which the Reflector logs and skips.
 //
-// A list or an event that cannot be decoded is an error with the reason, never a panic.
+// A list or an event that cannot be decoded leads to an error with the reason, never to a panic.
 // Stopping a watch ends its goroutines and waits for them.
 //
 // # Files

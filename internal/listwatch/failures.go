@@ -17,11 +17,11 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Failures remembers the last failure to list or watch, for those who wait for the first list.
-// The error handler of a Reflector does not learn of every failure: after a refused connection
-// and after a 429 the Reflector waits and tries again, and the REST client does the same after a
-// connection was closed or timed out. Neither tells anybody. So Failures looks at the requests,
-// too. The zero value is ready; it is safe for concurrent use.
+// Failures remembers the last failure to list or watch, for callers that wait for the first list.
+// The error handler of a Reflector does not see every failure. After a refused connection and after
+// a 429 the Reflector waits and tries again, and the REST client does the same after a connection
+// was closed or timed out; neither calls the handler. So Failures also watches the requests. The
+// zero value is ready to use. It is safe for concurrent use.
 type Failures struct {
 	last   atomic.Pointer[error]
 	misfit atomic.Bool
@@ -35,25 +35,25 @@ func (f *Failures) Last() error {
 	return nil
 }
 
-// Misfit reports that a list arrived and did not fit the Go types of the kind, and that no other
-// list was complete since. One object is enough for that, and as long as it is there another list
-// is no help.
+// Misfit reports that a list arrived that did not fit the Go types of the kind, and that no list
+// has been complete since. One object that does not fit is enough, and further lists fail as long
+// as that object exists.
 func (f *Failures) Misfit() bool { return f.misfit.Load() }
 
-// Listed says that a list is complete and all its objects fit.
+// Listed is called when a list is complete and all its objects fit.
 func (f *Failures) Listed() { f.misfit.Store(false) }
 
 func (f *Failures) note(err error) { f.last.Store(&err) }
 
-// noteStatus notes an error that the API server answered with. Other errors of a request were
-// noted when it was made, in fewer words.
+// noteStatus notes an error if the API server answered with it. The transport has noted other
+// errors of the request, in fewer words.
 func (f *Failures) noteStatus(err error) {
 	if _, ok := err.(apierrors.APIStatus); ok {
 		f.note(err)
 	}
 }
 
-// Handler returns an error handler for a Reflector, which notes the error and calls next.
+// Handler returns an error handler for a Reflector. It notes the error and calls next.
 func (f *Failures) Handler(next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
 		f.note(err)
@@ -64,7 +64,7 @@ func (f *Failures) Handler(next toolscache.WatchErrorHandlerWithContext) toolsca
 	}
 }
 
-// Client returns a client that makes requests as c does, and notes requests that fail.
+// Client returns a client that makes requests as c does, and notes the requests that fail.
 func (f *Failures) Client(c *http.Client) *http.Client {
 	observed := *c
 	if observed.Transport == nil {
@@ -74,8 +74,7 @@ func (f *Failures) Client(c *http.Client) *http.Client {
 	return &observed
 }
 
-// Source returns a source that lists and watches as s does, and notes the errors that the API
-// server answers with.
+// Source returns a source that lists and watches as s does, and notes the errors of the API server.
 func (f *Failures) Source(s Source) Source { return &observedSource{Source: s, failures: f} }
 
 // misfitError is the error for a list with an object that does not fit the Go type of its kind.

@@ -19,11 +19,11 @@ import (
 // Options configure a ListerWatcher.
 type Options struct {
 	Selector Selector
-	// Bookmarks asks the API server for bookmarks, and so allows streaming lists.
+	// Bookmarks asks the API server for bookmarks. Streaming lists need them.
 	Bookmarks bool
-	// Each, if it is set, is passed every event of a watch behind Source.Finish, and returns
-	// the event that takes its place. It is called for several events at once; the order of
-	// the events stays.
+	// Each, if it is set, is called with every event of a watch after Source.Finish. The event that
+	// it returns takes the place of the first one. Each is called for several events at the same
+	// time; the results keep the order of the events.
 	Each func(watch.Event) watch.Event
 }
 
@@ -32,8 +32,8 @@ type listWatch struct {
 	bookmarks bool
 }
 
-// New returns the ListerWatcher of a source. A watch of it owns some goroutines, which end
-// with the stream of the API server, or with Stop; Stop waits for them.
+// New returns the ListerWatcher of a source. A watch of it owns goroutines, which end with the
+// stream of the API server, or with Stop. Stop waits for them.
 func New(s Source, o Options) toolscache.ListerWatcher {
 	expected := kindOf(s.Example())
 	finish := func(e watch.Event) watch.Event { return expected.check(s.Finish(e)) }
@@ -59,13 +59,13 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 	}}
 }
 
-// IsWatchListSemanticsUnSupported tells the Reflector to list first and then watch if
-// bookmarks are off: a bookmark ends a streaming list (KEP-3157), which would never be
-// complete without it.
+// IsWatchListSemanticsUnSupported tells the Reflector to list first and then watch if bookmarks are
+// off. A streaming list ends with a bookmark (KEP-3157), so without bookmarks it would never be
+// complete.
 func (lw *listWatch) IsWatchListSemanticsUnSupported() bool { return !lw.bookmarks }
 
-// kind is what the objects of a watch must be. Unstructured objects of all kinds have the same
-// Go type, so for them the name of the kind counts too.
+// kind is the type that the objects of a watch must have. Unstructured objects of all kinds have
+// the same Go type, so for them the name of the kind counts too.
 type kind struct {
 	goType reflect.Type
 	gvk    schema.GroupVersionKind // empty unless unstructured
@@ -79,9 +79,9 @@ func kindOf(obj runtime.Object) kind {
 	return k
 }
 
-// check puts a Status in the place of an object of another kind, such as a Table: the informer
-// must not keep that object. The Reflector logs an event with a Status and passes it over. In
-// client-go's informer it does the same with an object of a kind that it does not expect.
+// check replaces an object of another kind, such as a Table, by a Status, because the informer must
+// not keep that object. The Reflector logs an event with a Status and skips it. In client-go's
+// informer the Reflector does the same with an object of an unexpected kind.
 func (k kind) check(event watch.Event) watch.Event {
 	if got := kindOf(event.Object); event.Type != watch.Error && (got.goType != k.goType || !k.gvk.Empty() && got.gvk != k.gvk) {
 		event.Object = &metav1.Status{Message: fmt.Sprintf("the watch is of %v, and sent %v", k, got)}

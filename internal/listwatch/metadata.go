@@ -13,15 +13,14 @@ import (
 	clientmetadata "k8s.io/client-go/metadata"
 )
 
-// partial is the source of objects that are reduced to their metadata. The API server sends them
-// as PartialObjectMetadata of meta.k8s.io. The source gives them the kind of the whole objects
-// before anybody sees them.
+// partial is the source of metadata. The API server sends the objects as PartialObjectMetadata of
+// meta.k8s.io. The source replaces this kind by the kind of the whole objects.
 type partial struct {
 	gvk       schema.GroupVersionKind
 	resources clientmetadata.ResourceInterface
 }
 
-// Metadata returns a source of objects that are reduced to their metadata.
+// Metadata returns a source of metadata: its objects are PartialObjectMetadata.
 func Metadata(t Target) (Source, error) {
 	client, err := clientmetadata.NewForConfigAndClient(withoutSerializer(t.Config), t.HTTPClient)
 	if err != nil {
@@ -55,8 +54,8 @@ func (s *partial) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	return s.resources.Watch(ctx, opts)
 }
 
-// Finish gives the object of an event its kind; that of an error event is a Status
-// and stays one.
+// Finish sets the kind of the object of an event. The object of an error event is a Status, and
+// stays as it is.
 func (s *partial) Finish(event watch.Event) watch.Event {
 	if m, ok := event.Object.(*metav1.PartialObjectMetadata); ok {
 		m.SetGroupVersionKind(s.gvk)

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// orderedWatch passes the events of another watch to a function, several at once, and sends the
-// results in the order of the events. Unlike watch.Filter it ends with Stop, even if nobody has
-// received an event.
+// orderedWatch calls a function with the events of another watch, for several events at once, and
+// sends the results in the order of the events. Unlike watch.Filter it ends with Stop, even if its
+// results are not received.
 type orderedWatch struct {
 	from    watch.Interface
 	each    func(watch.Event) watch.Event
@@ -23,18 +23,18 @@ type orderedWatch struct {
 	running sync.WaitGroup
 }
 
-// readAhead is how many events of a watch may be under way: enough to keep all cores busy, and
-// little memory beside the objects of a kind.
+// readAhead is the number of events of a watch that may be in work: enough to keep all cores busy,
+// and little memory compared to the objects of a kind.
 const readAhead = 64
 
-// job is an event under way.
+// job is an event in work.
 type job struct {
 	event watch.Event
 	done  chan watch.Event // holds the result; closed without one if there is none
 }
 
-// inOrder returns a watch that owns from: stopping it stops from. Its goroutines end
-// when from ends, or with Stop, which waits for them.
+// inOrder returns a watch that owns the watch from: stopping it stops from. Its goroutines end when
+// from ends, or with Stop, which waits for them.
 func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Interface {
 	w := &orderedWatch{from: from, each: each, results: make(chan watch.Event), stopped: make(chan struct{})}
 	queue, jobs := make(chan *job, readAhead), make(chan *job, readAhead)
@@ -46,7 +46,7 @@ func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Int
 	return w
 }
 
-// receive hands each event to the workers, and in its order to send.
+// receive sends each event to the workers and, in the order of the events, to send.
 func (w *orderedWatch) receive(queue, jobs chan<- *job) {
 	defer close(queue)
 	defer close(jobs)
@@ -62,7 +62,7 @@ func (w *orderedWatch) receive(queue, jobs chan<- *job) {
 		}
 		select {
 		case queue <- j:
-			jobs <- j // has room for as many as the queue, and one for each worker
+			jobs <- j // jobs has as much room as queue, and each worker holds one job more
 		case <-w.stopped:
 			return
 		}
@@ -75,15 +75,15 @@ func (w *orderedWatch) work(jobs <-chan *job) {
 	}
 }
 
-// do makes the result of one event. A panic is handled as in the goroutine of client-go that
-// decodes a watch: unless the process ends, the watch does.
+// do makes the result of one event. A panic is handled as in client-go's goroutine that decodes a
+// watch: if the process goes on, the watch ends.
 func (w *orderedWatch) do(j *job) {
 	defer utilruntime.HandleCrash()
 	defer close(j.done)
 	j.done <- w.each(j.event)
 }
 
-// send sends the results, up to the first event that has none.
+// send sends the results, and ends at the first event without a result.
 func (w *orderedWatch) send(queue <-chan *job) {
 	defer close(w.results)
 	for j := range queue {
@@ -99,8 +99,8 @@ func (w *orderedWatch) send(queue <-chan *job) {
 	}
 }
 
-// Stop implements watch.Interface. It waits until the function has returned from the last event,
-// so that nothing of a watch is left when the informer that has stopped it ends.
+// Stop implements watch.Interface. It waits until the function has returned from the last event, so
+// that no goroutine of a watch is left when its informer ends.
 func (w *orderedWatch) Stop() {
 	w.stop.Do(func() {
 		close(w.stopped)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Selector restricts what is listed and watched. Objects must match both selectors; a nil
-// one matches every object.
+// Selector restricts what is listed and watched. An object must match both selectors. A nil
+// selector matches every object.
 type Selector struct {
 	Label labels.Selector
 	Field fields.Selector
@@ -28,8 +28,9 @@ func (s Selector) applyTo(opts *metav1.ListOptions) {
 	}
 }
 
-// maxDescribed is how many bytes of a selector a message shows. The selector of a cache for
-// "all other namespaces" names each namespace that has an informer of its own.
+// maxDescribed is the number of bytes of a selector that a message shows. A selector may be long:
+// the one of a cache for "all other namespaces" names each namespace that has an informer of its
+// own.
 const maxDescribed = 200
 
 // Describe returns the text that names the selectors in messages. It is empty if they restrict
@@ -49,8 +50,8 @@ func (s Selector) Describe() string {
 	return text
 }
 
-// Namespace returns the one namespace that the field selector admits, or "" if it admits
-// several. To list one namespace, permissions in this namespace are enough.
+// Namespace returns the one namespace that the field selector selects, or "" if it selects several.
+// A list of that namespace needs permissions in that namespace only.
 func (s Selector) Namespace() string {
 	if s.Field == nil || s.Field.Empty() {
 		return ""

@@ -14,22 +14,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Source lists and watches one resource in one representation. [Structured],
-// [Unstructured] and [Metadata] make the three that there are, and nothing else tells the
-// representations apart. It is safe for concurrent use.
+// Source lists and watches one resource in one representation. There are three: those of
+// [Structured], [Unstructured] and [Metadata]. No other code of this package distinguishes the
+// representations. A Source is safe for concurrent use.
 type Source interface {
 	// Example returns an empty object of the representation.
 	Example() runtime.Object
-	// List returns the list that the API server answers with.
+	// List returns the list with which the API server answers.
 	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
-	// Watch returns a watch whose events may need Finish.
+	// Watch returns a watch, whose events must go through Finish.
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	// Finish turns an event of the watch into one with an object of the representation.
-	// It may take long, because it decodes, and is called for several events at once.
+	// Finish returns the event with an object of the representation. It may take long, because it
+	// decodes, and it is called for several events at the same time.
 	Finish(event watch.Event) watch.Event
 }
 
-// Target is the resource that a [Source] lists and watches, and the way to its API server.
+// Target is the resource that a [Source] lists and watches, and the API server that serves it.
 type Target struct {
 	// Config and HTTPClient make the requests. Config is not changed.
 	Config     *rest.Config
@@ -40,7 +40,7 @@ type Target struct {
 	// Kind is the kind of the objects, and Resource the resource that serves them.
 	Kind     schema.GroupVersionKind
 	Resource schema.GroupVersionResource
-	// Namespace is where the objects are. It is empty for all namespaces, and for a
+	// Namespace is the namespace of the objects. It is empty for all namespaces, and for a
 	// cluster-scoped resource.
 	Namespace string
 }

@@ -21,21 +21,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// structured is the source of the Go types in the scheme. It has a typed REST client, which asks
-// for protobuf if the types have it.
+// structured is the source of objects of the Go types in the scheme. It has a typed REST client,
+// which asks for protobuf if the types support it.
 type structured struct {
 	scheme     *runtime.Scheme
 	gvk        schema.GroupVersionKind
 	resource   string
 	namespace  string
 	lister     rest.Interface
-	watcher    rest.Interface // of undecoded objects, where that can be
+	watcher    rest.Interface // leaves objects undecoded if that is possible
 	paramCodec runtime.ParameterCodec
 	object     runtime.Object
 }
 
-// Structured returns a source of the Go types that the scheme has for a kind and its list. It is
-// an error if the scheme has none.
+// Structured returns a source of objects of the Go type that the scheme has for a kind. It is an
+// error if the scheme does not have the type.
 func Structured(t Target) (Source, error) {
 	object, err := t.Scheme.New(t.Kind)
 	if err != nil {
@@ -83,10 +83,10 @@ func (s *structured) List(ctx context.Context, opts metav1.ListOptions) (runtime
 	return into, nil
 }
 
-// misfit returns a misfitError in place of err if the answer is a list of the kind, and one of its
-// objects does not fit the Go type. It names the object if the list is in JSON: an error of the
-// decoder names the field alone. Any other answer, such as a page of a proxy, does not tell
-// whether the objects fit, and err stays as it is.
+// misfit returns a misfitError in place of err if the answer is a list of the kind with an object
+// that does not fit the Go type. If the list is in JSON, the error names the object, because the
+// error of the decoder names only the field. For any other answer, such as a page of a proxy, it is
+// unknown whether the objects fit, and err is returned.
 func (s *structured) misfit(result rest.Result, err error) error {
 	body, bodyErr := result.Raw()
 	if bodyErr != nil {
@@ -112,8 +112,8 @@ func (s *structured) misfit(result rest.Result, err error) error {
 	return err
 }
 
-// isProtobufList reports whether body is a list of the kind in the protobuf of API servers, which
-// has the kind in an envelope.
+// isProtobufList reports whether body is a list of the kind in the protobuf encoding of API
+// servers, whose envelope contains the kind.
 func (s *structured) isProtobufList(body []byte) bool {
 	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
 	unknown := runtime.Unknown{}
@@ -124,8 +124,8 @@ func (s *structured) Watch(ctx context.Context, opts metav1.ListOptions) (watch.
 	return s.request(s.watcher, &opts).Watch(ctx)
 }
 
-// Finish decodes the object of an event. If that fails, the event becomes an error event, as it
-// does in client-go.
+// Finish decodes the object of an event. If decoding fails, the event becomes an error event, as in
+// client-go.
 func (s *structured) Finish(event watch.Event) watch.Event {
 	received, ok := event.Object.(*undecoded)
 	if !ok {

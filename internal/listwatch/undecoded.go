@@ -16,10 +16,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// undecoded is an object of a watch in the bytes that were received. client-go decodes a watch in
-// the one goroutine that receives it, and this is most of what an event costs. In the scheme of
-// our client the kind has this type: so that goroutine only cuts the stream into objects, and
-// Finish decodes them in others.
+// undecoded is an object of a watch in the received bytes. client-go decodes the objects of a watch
+// in the one goroutine that receives them, and decoding is most of the cost of an event. In the
+// scheme of our client the kind has the type undecoded. So that goroutine only cuts the stream into
+// objects, and Finish decodes them in other goroutines.
 type undecoded struct {
 	protobuf, json []byte // one of them is set
 }
@@ -29,26 +29,26 @@ var _ runtime.Object = (*undecoded)(nil)
 // GetObjectKind implements runtime.Object.
 func (*undecoded) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject implements runtime.Object; the bytes are never changed.
+// DeepCopyObject implements runtime.Object. The bytes are shared, because they never change.
 func (u *undecoded) DeepCopyObject() runtime.Object { c := *u; return &c }
 
-// Reset is what the protobuf serializer calls first.
+// Reset is called by the protobuf serializer before Unmarshal.
 func (u *undecoded) Reset() { *u = undecoded{} }
 
-// Unmarshal is what the protobuf serializer decodes with. The bytes are the
-// object's own: the serializer makes them anew for each event.
+// Unmarshal is called by the protobuf serializer. It keeps data, which the serializer allocates for
+// each event.
 func (u *undecoded) Unmarshal(data []byte) error {
 	u.protobuf = data
 	return nil
 }
 
-// UnmarshalJSON is what the JSON serializer decodes with.
+// UnmarshalJSON is called by the JSON serializer.
 func (u *undecoded) UnmarshalJSON(data []byte) error {
 	u.json = data
 	return nil
 }
 
-// decodeInto decodes the object.
+// decodeInto decodes the bytes into an object of the kind.
 func (u *undecoded) decodeInto(into runtime.Object) error {
 	if u.json != nil {
 		err := kjson.UnmarshalCaseSensitivePreserveInts(u.json, into)
@@ -71,8 +71,8 @@ func undecodedScheme(gvk schema.GroupVersionKind) *runtime.Scheme {
 	return scheme
 }
 
-// canLeaveUndecoded reports whether objects arrive in an encoding that undecoded knows, and
-// decodeInto would make of them what client-go's decoder makes.
+// canLeaveUndecoded reports whether objects arrive in an encoding that undecoded supports, and
+// decodeInto makes the same objects as client-go's decoder.
 func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {
 	_, protobuf := example.(interface{ Unmarshal([]byte) error })
 	_, json := example.(interface{ UnmarshalJSON([]byte) error })

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// untyped is the source of unstructured objects: the dynamic client.
+// untyped is the source of unstructured objects. It uses the dynamic client.
 type untyped struct {
 	gvk       schema.GroupVersionKind
 	resources dynamic.ResourceInterface
@@ -34,8 +34,8 @@ func Unstructured(t Target) (Source, error) {
 	return s, nil
 }
 
-// withoutSerializer returns a copy of cfg without a serializer of the user's:
-// the dynamic and the metadata client bring the one that they need.
+// withoutSerializer returns a copy of cfg without the serializer of the user. The dynamic and the
+// metadata client set the serializer that they need.
 func withoutSerializer(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.NegotiatedSerializer = nil

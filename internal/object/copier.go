@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Copier deep-copies objects of one type. DeepCopyObject would make an object of
-// its own for each copy; DeepCopyInto, which every generated type has beside it,
-// writes straight to where the copy is wanted.
+// Copier deep-copies objects of one type. It uses DeepCopyInto, which every generated type has in
+// addition to DeepCopyObject: DeepCopyInto writes straight to the target, while DeepCopyObject
+// allocates an object for each copy.
 type Copier struct {
 	into reflect.Value // func(in, out *T), or invalid
 }
@@ -25,8 +25,8 @@ func CopierFor(t reflect.Type) Copier {
 		return known.(Copier)
 	}
 	made := Copier{}
-	// The signature is checked because a type that embeds another API type has
-	// that one's DeepCopyInto promoted to it.
+	// The signature is checked because a type that embeds another API type has the DeepCopyInto
+	// method of the embedded type.
 	if m, ok := t.MethodByName("DeepCopyInto"); ok && m.Type == reflect.FuncOf([]reflect.Type{t, t}, nil, false) {
 		made.into = m.Func
 	}
@@ -34,7 +34,7 @@ func CopierFor(t reflect.Type) Copier {
 	return made
 }
 
-// CopyInto replaces what out points to by a deep copy of obj. Both are of the
+// CopyInto overwrites the object that out points to with a deep copy of obj. Both are of the
 // copier's type.
 func (c Copier) CopyInto(obj runtime.Object, out reflect.Value) {
 	if c.into.IsValid() {

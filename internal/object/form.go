@@ -21,22 +21,22 @@ type Options struct {
 	// Type is the Go type of the objects: a pointer to a struct that is a
 	// runtime.Object.
 	Type reflect.Type
-	// Decoded keeps them decoded even if they could be flat.
+	// Decoded keeps the objects decoded even if they have a flat form.
 	Decoded bool
-	// Verify compares each flat object with its source, and panics if they differ:
-	// for tests. See also VerifyAll.
+	// Verify compares each flat object with its source, and panics if they differ. It is for tests.
+	// See also VerifyAll.
 	Verify bool
 }
 
 // verifyAll is set by VerifyAll.
 var verifyAll atomic.Bool
 
-// VerifyAll has every [Form] that is made from now on verify its objects, as with
-// Options.Verify: for test environments, which serve caches that they do not make.
+// VerifyAll sets Options.Verify for every [Form] that is made from now on. It is for test
+// environments, whose caches are made by the code under test.
 func VerifyAll() { verifyAll.Store(true) }
 
-// Form keeps the objects of one store, and gives them back. It is safe for
-// concurrent use, except as said at Declare.
+// Form makes the Objects of one store, and turns them back into Kubernetes objects. It is safe for
+// concurrent use, with the exceptions that Declare and Renew name.
 type Form struct {
 	typ    reflect.Type
 	codec  *flat.Codec // nil if the objects are kept decoded
@@ -60,12 +60,12 @@ func NewForm(o Options) *Form {
 	return f
 }
 
-// Reason returns why the objects of the store are decoded although they were to be
-// flat; nil if they are flat, or were not to be.
+// Reason returns why the objects of the store are decoded although Options.Decoded was not set. It
+// returns nil if they are flat, or if Options.Decoded was set.
 func (f *Form) Reason() error { return f.reason }
 
-// Keep returns what is kept of obj, which must not be changed any more. Whatever its type, the
-// metadata of what is kept are those that meta.Accessor finds.
+// Keep returns obj in the form of the store. Obj must not be changed any more. Whatever the type of
+// obj, the metadata of the result is what meta.Accessor returns for obj.
 func (f *Form) Keep(obj any) Object {
 	kept := f.tell(Object{}, obj)
 	if f.codec == nil || reflect.TypeOf(obj) != f.typ || !f.metadataAgree(obj) {
@@ -73,7 +73,7 @@ func (f *Form) Keep(obj any) Object {
 		return kept
 	}
 	encoded, err := f.codec.Encode(obj, f.dict.Load())
-	if err != nil { // this one holds what cannot be kept without loss
+	if err != nil { // this object cannot be kept flat without loss
 		kept.decoded = obj
 		return kept
 	}
@@ -82,7 +82,7 @@ func (f *Form) Keep(obj any) Object {
 	return kept
 }
 
-// check panics if obj is not what encoded holds, if that is to be looked at.
+// check panics if verification is on and encoded does not hold what obj holds.
 func (f *Form) check(obj any, encoded flat.Object) {
 	if !f.verify {
 		return
@@ -92,8 +92,9 @@ func (f *Form) check(obj any, encoded flat.Object) {
 	}
 }
 
-// CopyInto overwrites into with a copy that is the caller's own. Of an object of
-// another type, a *metav1.PartialObjectMetadata gets the metadata, without its kind.
+// CopyInto overwrites into with a copy of o, which belongs to the caller. If into is a
+// *metav1.PartialObjectMetadata and o is of another type, into gets the metadata of o and an empty
+// kind. Any other difference of types is an error.
 func (f *Form) CopyInto(o Object, into runtime.Object) error {
 	if m, ok := into.(*metav1.PartialObjectMetadata); ok && !f.holds(o, into) {
 		m.TypeMeta = metav1.TypeMeta{}
@@ -108,7 +109,7 @@ func (f *Form) CopyInto(o Object, into runtime.Object) error {
 	return f.decode(o, into)
 }
 
-// decode makes an object of a flat one.
+// decode decodes the flat object o into the object that into points to.
 func (f *Form) decode(o Object, into any) error {
 	if err := f.codec.Decode(o.flat, into); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (f *Form) decode(o Object, into any) error {
 	return nil
 }
 
-// holds reports whether o is of the type of like.
+// holds reports whether o has the type of like.
 func (f *Form) holds(o Object, like any) bool {
 	if o.IsFlat() {
 		return f.typ == reflect.TypeOf(like)
@@ -125,8 +126,9 @@ func (f *Form) holds(o Object, like any) bool {
 	return reflect.TypeOf(o.decoded) == reflect.TypeOf(like)
 }
 
-// ShareInto overwrites into with what Shared returns; what it refers to must not be
-// changed. Metadata alone are copied.
+// ShareInto overwrites into with a shallow copy of what Shared returns: maps, slices and pointers
+// of into must not be changed. If into is a *metav1.PartialObjectMetadata and o is of another type,
+// the metadata is copied.
 func (f *Form) ShareInto(o Object, into runtime.Object) error {
 	if _, ok := into.(*metav1.PartialObjectMetadata); ok && !f.holds(o, into) {
 		return f.CopyInto(o, into)
@@ -146,9 +148,10 @@ func (f *Form) ShareInto(o Object, into runtime.Object) error {
 	return nil
 }
 
-// Shared returns the object that reads without a copy share: a decoded object itself; of
-// a flat one, what was made by the first of such reads that follow one another closely,
-// unless it is large or of an old dictionary.
+// Shared returns the object that reads without a copy share; it must not be changed. For a decoded
+// o it is the kept object. For a flat o, the first read decodes an object and later reads return
+// the same one, until a bounded store of such objects is emptied. A large object, and one of an old
+// dictionary, are decoded for each read.
 func (f *Form) Shared(o Object) (any, error) {
 	if !o.IsFlat() {
 		return o.decoded, nil
@@ -163,8 +166,8 @@ func (f *Form) Shared(o Object) (any, error) {
 	return f.shared.keep(o.flat, made), nil
 }
 
-// Materialize returns an object of which nothing else is made: for a decoded one
-// that is the object itself, which must not be changed.
+// Materialize returns o as a Kubernetes object. A flat o is decoded, and the result belongs to the
+// caller. A decoded o is returned itself and must not be changed.
 func (f *Form) Materialize(o Object) (any, error) {
 	if !o.IsFlat() {
 		return o.decoded, nil
@@ -173,9 +176,9 @@ func (f *Form) Materialize(o Object) (any, error) {
 	return made, f.decode(o, made)
 }
 
-// MaterializeReusing is Materialize beside another object, and like is that one
-// materialized, or what it was kept of: if both are flat, what is made refers to memory
-// of like wherever the two are the same. Neither may be changed then.
+// MaterializeReusing is Materialize with reuse of a similar object. Like is the object that other
+// holds. If both Objects are flat, the result refers to the memory of like wherever the two are
+// equal; then neither may be changed.
 func (f *Form) MaterializeReusing(o, other Object, like any) (any, error) {
 	if !o.IsFlat() || !other.IsFlat() || reflect.TypeOf(like) != f.typ {
 		return f.Materialize(o)
@@ -189,7 +192,7 @@ func (f *Form) MaterializeReusing(o, other Object, like any) (any, error) {
 	return made, nil
 }
 
-// Copy returns a copy that is the caller's own.
+// Copy returns a copy of o, which belongs to the caller.
 func (f *Form) Copy(o Object) (runtime.Object, error) {
 	made, err := f.Materialize(o)
 	if err != nil {
@@ -202,8 +205,7 @@ func (f *Form) Copy(o Object) (runtime.Object, error) {
 	return obj.DeepCopyObject(), nil
 }
 
-// MetadataInto overwrites into with a copy of the object's metadata, which is the
-// caller's own.
+// MetadataInto overwrites into with a copy of the metadata of o, which belongs to the caller.
 func (f *Form) MetadataInto(o Object, into *metav1.ObjectMeta) error {
 	if o.IsFlat() {
 		if err := o.flat.DecodeMetadata(into); err != nil {
@@ -220,16 +222,16 @@ func (f *Form) MetadataInto(o Object, into *metav1.ObjectMeta) error {
 	return nil
 }
 
-// Stale reports that most of the dictionary serves objects that are gone, so that
-// Renew pays. Live is how many objects the store has.
+// Stale reports that the store should call Renew, because most of the dictionary is probably used
+// only by objects that are gone. Live is the number of objects in the store.
 func (f *Form) Stale(live int) bool {
 	dict := f.dict.Load()
 	return dict != nil && dict.Stale(live)
 }
 
-// Renew begins a new dictionary, and returns a function that moves an object to it.
-// Objects that are not moved stay readable. It must not run while another Renew
-// does. A form that keeps objects decoded has nothing to move.
+// Renew begins a new dictionary, and returns a function that moves an Object to it. Objects that
+// are not moved stay readable. Two calls of Renew must not overlap. If the form keeps objects
+// decoded, the function returns its argument.
 func (f *Form) Renew() func(Object) Object {
 	if worn := f.dict.Load(); worn != nil {
 		f.begin(worn.Successor())
@@ -237,13 +239,14 @@ func (f *Form) Renew() func(Object) Object {
 	return f.move
 }
 
-// begin makes dict the dictionary of what is kept from now on.
+// begin makes dict the dictionary of objects that are kept from now on.
 func (f *Form) begin(dict *flat.Dictionary) {
 	f.dict.Store(dict)
 	f.shared.begin(dict)
 }
 
-// move moves an object to the newest dictionary.
+// move returns o encoded with the newest dictionary. It returns o unchanged if that is not possible
+// or not necessary.
 func (f *Form) move(o Object) Object {
 	dict := f.dict.Load()
 	if !o.IsFlat() || o.flat.Dictionary() == dict {
@@ -255,9 +258,9 @@ func (f *Form) move(o Object) Object {
 	return o
 }
 
-// Refresh returns o as Keep would keep it now: with the values of all declared fields,
-// and moved to the newest dictionary. An object that is in the old one would keep all
-// of that from being collected.
+// Refresh returns o as Keep would make it now: with the values of all declared fields, and encoded
+// with the newest dictionary. An Object of an old dictionary prevents the garbage collection of all
+// of that dictionary.
 func (f *Form) Refresh(o Object) Object { return f.move(f.Retell(o)) }
 
 func copyDecoded(obj any, into runtime.Object) error {
@@ -272,7 +275,8 @@ func copyDecoded(obj any, into runtime.Object) error {
 	return nil
 }
 
-// asObject refuses what a transform may have put in the place of an object.
+// asObject returns obj as a runtime.Object. A transform may have replaced the object by something
+// else, which is an error.
 func asObject(obj any) (runtime.Object, error) {
 	if o, ok := obj.(runtime.Object); ok {
 		return o, nil
@@ -280,12 +284,14 @@ func asObject(obj any) (runtime.Object, error) {
 	return nil, fmt.Errorf("the cache holds a %T, which is no runtime.Object; check the transform of this kind", obj)
 }
 
-// typeError has the words of controller-runtime's cache.
+// typeError returns the error for an object of the wrong type, in the words of controller-runtime's
+// cache.
 func typeError(have reflect.Type, into any) error {
 	return fmt.Errorf("cache had type %s, but %T was asked for", have, into)
 }
 
-// declared is a field by whose values objects are to be found.
+// declared is a field whose values are written down for each object, so that an index can find the
+// object.
 type declared struct {
 	name    string
 	extract func(client.Object) []string

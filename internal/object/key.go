@@ -5,14 +5,14 @@ package object
 
 import "strings"
 
-// separator stands between the namespace and the name in a key. It sorts before every
-// character that a namespace may contain.
+// separator is between the namespace and the name in a key. It sorts before every character that a
+// namespace may contain.
 const separator = "\x00"
 
-// Key returns the key of an object in an engine. Keys are ordered by namespace, and within
-// a namespace by name; client-go's keys, with a slash between the two, are not. A key shares
-// no memory with the name: a name that was read out of a flat object keeps up to some KiB of
-// that object from being collected.
+// Key returns the key of an object in an engine. Keys are ordered by namespace, and within a
+// namespace by name. The keys of client-go are not, because they have a slash in place of the
+// separator. A key shares no memory with the name: a name that was read from a flat object would
+// prevent the garbage collection of up to some KiB of that object.
 func Key(namespace, name string) string {
 	if namespace == "" {
 		return strings.Clone(name)
@@ -20,8 +20,8 @@ func Key(namespace, name string) string {
 	return namespace + separator + name
 }
 
-// KeyPrefix returns the prefix of the keys of all objects in a namespace. Without a
-// namespace it is empty, and so the prefix of every key.
+// KeyPrefix returns the prefix of the keys of all objects in a namespace. For an empty namespace it
+// returns the empty string, which is a prefix of every key.
 func KeyPrefix(namespace string) string {
 	if namespace == "" {
 		return ""
@@ -37,5 +37,5 @@ func SplitKey(key string) (namespace, name string) {
 	return "", key
 }
 
-// StoreKey returns the key that client-go's stores have for the object with this key.
+// StoreKey returns the key that client-go's stores use for the object with this key.
 func StoreKey(key string) string { return strings.Replace(key, separator, "/", 1) }

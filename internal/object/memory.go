@@ -11,21 +11,22 @@ import (
 	"unsafe"
 )
 
-// measure says how many bytes the values of a type take. What keeps old objects is bounded by
-// what these really hold, also those of types that cannot tell the size of their protobuf form.
-// A plan is made once for each type, because every event may be measured.
+// measure computes how many bytes the values of a type take. Stores of old objects are bounded by
+// these numbers, also for types that cannot tell the size of their protobuf form. A measure is made
+// once for each type, because every event may be measured.
 type measure struct {
 	size  int    // of a value itself
-	parts []part // where it refers to memory of its own
+	parts []part // the places that refer to more memory
 }
 
-// part is a place in a value, and what adds up the memory that it refers to; nil for a string.
+// part is a place in a value that refers to more memory. The function beyond adds up that memory;
+// it is nil for a string.
 type part struct {
 	offset uintptr
 	beyond func(at unsafe.Pointer) int
 }
 
-// beyond returns the bytes that a value refers to.
+// beyond returns the bytes of memory to which the value at that address refers.
 func (m *measure) beyond(at unsafe.Pointer) (sum int) {
 	for i := range m.parts {
 		p := &m.parts[i]
@@ -38,8 +39,9 @@ func (m *measure) beyond(at unsafe.Pointer) (sum int) {
 	return sum
 }
 
-// MemoryOf returns the bytes that a value takes which is a pointer, with all that it refers to.
-// It takes every reference for the only one, as it is in an object that was decoded.
+// MemoryOf returns the bytes of memory of the value behind a pointer, with everything that it
+// refers to. It counts memory twice if two references lead to it; in an object that was decoded
+// there are no such references.
 func MemoryOf(pointer any) int {
 	v := reflect.ValueOf(pointer)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -58,13 +60,14 @@ func measureOf(t reflect.Type) *measure {
 	}
 	made := measurer{}
 	m := made.of(t)
-	for t, m := range made { // only now is each of them complete
+	for t, m := range made { // all of them are complete now
 		measures.Store(t, m)
 	}
 	return m
 }
 
-// measurer makes the measures of a type and of all that it refers to, itself maybe.
+// measurer makes the measure of a type and of the types that it refers to, which may include
+// itself.
 type measurer map[reflect.Type]*measure
 
 func (made measurer) of(t reflect.Type) *measure {
@@ -94,7 +97,7 @@ func (made measurer) collect(m *measure, t reflect.Type, offset uintptr) {
 	case reflect.String:
 		add(nil)
 	case reflect.Pointer:
-		if t.Elem() != locationType { // all times of a zone have it in common
+		if t.Elem() != locationType { // shared by all times of a zone
 			add(made.pointer(t))
 		}
 	case reflect.Slice:
@@ -119,7 +122,7 @@ func (made measurer) pointer(t reflect.Type) func(unsafe.Pointer) int {
 func (made measurer) slice(t reflect.Type) func(unsafe.Pointer) int {
 	of := made.of(t.Elem())
 	return func(at unsafe.Pointer) int {
-		s := *(*[]byte)(at) // of whatever type: only the header is read
+		s := *(*[]byte)(at) // the element type does not matter, only the header is read
 		sum := Allocated(cap(s) * of.size)
 		if len(of.parts) > 0 {
 			for i := range len(s) {
@@ -151,13 +154,13 @@ func (made measurer) table(t reflect.Type) func(unsafe.Pointer) int {
 	}
 }
 
-// walker walks a map. It is used again: a new one takes three allocations.
+// walker walks a map. It is reused, because a new one takes three allocations.
 type walker struct {
 	pairs      reflect.MapIter
-	key, value reflect.Value // pointers to the pair that it is at
+	key, value reflect.Value // pointers to the current pair
 }
 
-// beyond returns the bytes that the keys and values of a map refer to.
+// beyond returns the bytes of memory to which the keys and values of a map refer.
 func (w *walker) beyond(table reflect.Value, key, value *measure) (sum int) {
 	for w.pairs.Reset(table); w.pairs.Next(); {
 		w.key.Elem().SetIterKey(&w.pairs)
@@ -186,7 +189,8 @@ func beyondContent(m map[string]any) int {
 	return sum
 }
 
-// beyondAny returns the bytes of a value in an interface. Those that JSON is decoded into come first.
+// beyondAny returns the bytes of a value in an interface. The types that a JSON decoder makes come
+// first.
 func beyondAny(value any) (sum int) {
 	switch v := value.(type) {
 	case nil, bool:
@@ -208,13 +212,13 @@ func beyondAny(value any) (sum int) {
 	box := reflect.New(v.Type())
 	box.Elem().Set(v)
 	m := measureOf(v.Type())
-	if k := v.Kind(); k != reflect.Pointer && k != reflect.Map { // these are in the interface itself
+	if k := v.Kind(); k != reflect.Pointer && k != reflect.Map { // the interface holds these directly
 		sum = Allocated(m.size)
 	}
 	return sum + m.beyond(box.UnsafePointer())
 }
 
-// Allocated returns what the runtime takes for so many bytes, about.
+// Allocated returns about how many bytes the Go runtime allocates for a value of so many bytes.
 func Allocated(bytes int) int {
 	switch {
 	case bytes == 0:
@@ -226,16 +230,16 @@ func Allocated(bytes int) int {
 }
 
 const (
-	// tableGroup is how many pairs a map makes room for at once.
+	// tableGroup is the number of pairs for which a map makes room at once.
 	tableGroup = 8
-	// tableHeader is a map without its pairs.
+	// tableHeader is the number of bytes of a map without its pairs.
 	tableHeader = 48
-	// tableInline is the largest key or value that is in the table itself.
+	// tableInline is the size in bytes of the largest key or value that stands in the table itself.
 	tableInline = 128
 )
 
-// tableBytes returns what a map of n pairs takes, without what these refer to: it doubles its
-// room when seven eighths are full.
+// tableBytes returns the bytes of a map with n pairs, without the memory to which these refer. A
+// map doubles its room when it is seven eighths full.
 func tableBytes(n, key, value int) (sum int) {
 	if n == 0 {
 		return 0

@@ -15,7 +15,8 @@ import (
 	"github.com/tarn-dev/tarn/internal/flat"
 )
 
-// codecFor returns the codec of a type whose metadata it knows.
+// codecFor returns the codec of a type. It is an error if the codec does not know where the
+// metadata is.
 func codecFor(t reflect.Type) (*flat.Codec, error) {
 	codec, err := flat.For(t)
 	if err != nil {
@@ -28,9 +29,9 @@ func codecFor(t reflect.Type) (*flat.Codec, error) {
 	return codec, nil
 }
 
-// metadataAgree reports whether what the codec takes for the metadata of obj are those that
-// meta.Accessor finds, by which everybody else knows the object. Of a type that has methods of
-// its own in place of promoted ones, they may be others.
+// metadataAgree reports whether the metadata that the codec writes for obj equals the metadata that
+// meta.Accessor returns, by which all other code knows the object. The two may differ if a type
+// replaces a promoted method by its own.
 func (f *Form) metadataAgree(obj any) bool {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -43,8 +44,8 @@ func (f *Form) metadataAgree(obj any) bool {
 	return own != nil && sameMetadata(m, own)
 }
 
-// metadata returns the metadata of obj, which was made of a flat object or was kept as one, where
-// the codec has them: a type may have a setter of its own in place of a promoted one.
+// metadata returns the metadata of obj, an object of the type of the codec. It returns the
+// ObjectMeta if the codec knows one, because a type may replace a promoted setter by its own.
 func (f *Form) metadata(obj any) metav1.Object {
 	if own := f.codec.Metadata(obj); own != nil {
 		return own
@@ -52,9 +53,9 @@ func (f *Form) metadata(obj any) metav1.Object {
 	return obj.(*unstructured.Unstructured)
 }
 
-// sameMetadata reports whether all methods of m return what own has. Of maps, slices and
-// pointers it must be the same memory: to compare what they hold would take longer, and where
-// methods are promoted it is.
+// sameMetadata reports whether all methods of m return the values that own has. Maps, slices and
+// pointers must be the same memory, because a comparison of their contents would take longer. With
+// promoted methods, they are the same memory.
 func sameMetadata(m metav1.Object, own *metav1.ObjectMeta) bool {
 	return m.GetNamespace() == own.Namespace && m.GetName() == own.Name && m.GetGenerateName() == own.GenerateName &&
 		m.GetUID() == own.UID && m.GetResourceVersion() == own.ResourceVersion && m.GetGeneration() == own.Generation &&

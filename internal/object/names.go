@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ownNames gives the metadata of an object that was made of a flat one a namespace, a name and
-// a UID in memory of their own. The other strings stand in the memory of the flat object, and each
-// would keep up to some KiB of it. The names are what users keep most, in the keys of
-// queues and maps.
+// ownNames gives the metadata of a decoded object a namespace, a name and a UID in memory of their
+// own. The strings of a decoded object refer to memory of the flat one, and each keeps up to some
+// KiB of it. Namespace, name and UID are the strings that users keep most, in the keys of queues
+// and maps.
 func ownNames(m metav1.Object) {
 	namespace, name, uid := m.GetNamespace(), m.GetName(), string(m.GetUID())
-	all := namespace + "\x00" + name + uid // for one that is alone, + would make no copy
+	all := namespace + "\x00" + name + uid // + copies only if two operands are not empty
 	setNames(m, all[:len(namespace)], all[len(namespace)+1:len(all)-len(uid)], all[len(all)-len(uid):])
 }
 
-// setNames sets the names that are not empty: to set an empty one would take the field out
-// of unstructured content that has it.
+// setNames sets those of the names that are not empty. An empty one is skipped, because setting it
+// would remove the field from unstructured content.
 func setNames(m metav1.Object, namespace, name, uid string) {
 	if namespace != "" {
 		m.SetNamespace(namespace)
@@ -34,13 +34,15 @@ func setNames(m metav1.Object, namespace, name, uid string) {
 	}
 }
 
-// shareNames is ownNames for an object that was made beside one with the metadata like, which
-// has names of its own: the two share these if they are the same.
+// shareNames is ownNames for an object that was decoded with reuse of another object, whose
+// metadata is like and whose names have memory of their own. If the names of both are equal, they
+// share that memory.
 func shareNames(m, like metav1.Object) {
 	namespace, name, uid := like.GetNamespace(), like.GetName(), string(like.GetUID())
 	switch {
 	case sameMemory(m.GetNamespace(), namespace) && sameMemory(m.GetName(), name) && sameMemory(string(m.GetUID()), uid):
-		// All that holds the names may be that of like, which must not be written to.
+		// Nothing is to be done. The maps that hold the names may be those of like, which must not
+		// be changed.
 	case m.GetNamespace() == namespace && m.GetName() == name && string(m.GetUID()) == uid:
 		setNames(m, namespace, name, uid)
 	default:
@@ -48,7 +50,7 @@ func shareNames(m, like metav1.Object) {
 	}
 }
 
-// sameMemory reports that a and b are the same and stand in the same place.
+// sameMemory reports that a and b are equal and have the same address.
 func sameMemory(a, b string) bool {
 	return a == b && (a == "" || unsafe.StringData(a) == unsafe.StringData(b))
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/tarn-dev/tarn/internal/flat"
 )
 
-// Object is one kept object. The zero Object is none.
+// Object is one kept object, flat or decoded. The zero Object holds no object.
 type Object struct {
 	flat    flat.Object
 	decoded any                   // if flat is zero; a runtime.Object unless a transform made it something else
 	terms   unique.Handle[string] // the values of the declared fields, see terms.go
-	fields  int                   // how many fields were declared then
+	fields  int                   // how many fields were declared when the values were written down
 }
 
-// IsZero reports that there is no object.
+// IsZero reports that o holds no object.
 func (o Object) IsZero() bool { return o.flat.IsZero() && o.decoded == nil }
 
 // IsFlat reports that the object is kept flat.
 func (o Object) IsFlat() bool { return !o.flat.IsZero() }
 
-// Bytes returns about how many bytes of memory o refers to, its share of the dictionary
-// apart. Those of a decoded object are added up.
+// Bytes returns about how many bytes of memory o refers to, without its share of the dictionary.
+// For a decoded object they are added up, which takes longer.
 func (o Object) Bytes() int {
 	if o.IsFlat() {
 		return Allocated(o.flat.Size())
@@ -79,7 +79,7 @@ func (o Object) ResourceVersion() string {
 	return ""
 }
 
-// Label returns a label, without materializing the object.
+// Label returns the label with that key, without decoding the object.
 func (o Object) Label(key string) (value string, ok bool) {
 	if o.IsFlat() {
 		return o.flat.Label(key)
@@ -90,7 +90,7 @@ func (o Object) Label(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Labels is the object's labels as labels.Selector reads them; nothing is copied.
+// Labels implements labels.Labels on the labels of an object, without a copy.
 type Labels struct{ object Object }
 
 // Labels returns the labels.

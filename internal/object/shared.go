@@ -9,26 +9,26 @@ import (
 	"github.com/tarn-dev/tarn/internal/flat"
 )
 
-// What stays of a store for reads without a copy. A kind that is read so as a whole is
-// better kept decoded.
+// The bounds of the objects that a store keeps for reads without a copy. If a whole kind is read in
+// this way, it is better to keep the kind decoded.
 const (
 	sharedMost  = 128     // objects: more than a reconciliation looks at
 	sharedBytes = 4 << 20 // of memory: as many Pods take half of that
 )
 
-// shared holds the objects that reads without a copy made of flat ones lately, so that
-// such reads share them. All are let go when there are too many: none of them must stay
-// for as long as the object that it was made of. They are found by the identity of that:
-// to compare its bytes would take longer than to make it anew.
+// shared holds the objects that were decoded for recent reads without a copy, so that later such
+// reads return the same objects. When there are too many, all of them are dropped, so none of them
+// lives as long as the flat object. The key is the identity of the flat object, because a
+// comparison of its bytes would take longer than decoding it again.
 type shared struct {
 	mu    sync.Mutex // guards all fields
 	dict  *flat.Dictionary
-	made  map[flat.Identity]any // of objects of dict alone
-	bytes int                   // that these take, with their strings
+	made  map[flat.Identity]any // only from flat objects of dict
+	bytes int                   // of memory that these objects take, with their strings
 }
 
-// begin lets go of all, and takes in objects of dict from now on. What was made of an
-// object of an old dictionary would be asked for by readers of old states alone.
+// begin drops all objects, and accepts objects of dict from now on. Objects of an older dictionary
+// are asked for only by readers of old states.
 func (s *shared) begin(dict *flat.Dictionary) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *shared) begin(dict *flat.Dictionary) {
 
 func (s *shared) letGoLocked() { s.made, s.bytes = nil, 0 }
 
-// find returns what was made of o.
+// find returns the object that was decoded from o and kept.
 func (s *shared) find(o flat.Object) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,8 @@ func (s *shared) find(o flat.Object) (any, bool) {
 	return made, ok
 }
 
-// keep returns what is to be shared of o: made, unless another goroutine was quicker.
+// keep returns the object that reads of o share: made, or the one that another goroutine has kept
+// earlier.
 func (s *shared) keep(o flat.Object, made any) any {
 	bytes := MemoryOf(made)
 	s.mu.Lock()

@@ -12,23 +12,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The terms of an object are its values of all declared fields. They are written
-// down when the object is kept, because to extract them later it would have to be
-// materialized. Objects with the same values share them: they are one interned
-// string, in which for each field, in the order of their declaration, there is the
-// number of values and then each value behind its length.
+// The terms of an object are its values of all declared fields. They are written down when the
+// object is kept, because a later extraction would have to decode the object. Objects with the same
+// values share one interned string. It contains, for each field in the order of declaration, the
+// number of values and then each value after its length.
 
-// Declare adds a field. The objects that were kept before do not have its values
-// until they went through Retell. Objects may be kept by several goroutines; extract is
-// called for one at a time. Declare must not run while another does.
+// Declare adds a field. Objects that were kept before get its values only from Retell. Several
+// goroutines may keep objects at the same time; extract is still called for one object at a time.
+// Two calls of Declare must not overlap.
 func (f *Form) Declare(name string, extract func(client.Object) []string) {
 	known := *f.fields.Load()
 	fields := append(known[:len(known):len(known)], declared{name: name, extract: inTurn(extract)})
 	f.fields.Store(&fields)
 }
 
-// inTurn returns extract as one that is called for one object at a time: client-go calls
-// such functions with the lock of its store, so they may rely on that.
+// inTurn returns a function that calls extract for one object at a time. client-go calls such
+// functions with the lock of its store, so they may rely on it.
 func inTurn(extract func(client.Object) []string) func(client.Object) []string {
 	var mu sync.Mutex
 	return func(obj client.Object) []string {
@@ -38,7 +37,8 @@ func inTurn(extract func(client.Object) []string) func(client.Object) []string {
 	}
 }
 
-// Retell returns o with the values of all fields that are declared now.
+// Retell returns o with the values of all fields that are declared now. It returns o unchanged if o
+// cannot be decoded.
 func (f *Form) Retell(o Object) Object {
 	if o.fields == len(*f.fields.Load()) {
 		return o
@@ -49,7 +49,7 @@ func (f *Form) Retell(o Object) Object {
 	return o
 }
 
-// tell returns o with the values that source has.
+// tell returns o with the values of source.
 func (f *Form) tell(o Object, source any) Object {
 	fields := *f.fields.Load()
 	o.fields = len(fields)
@@ -71,8 +71,9 @@ func (f *Form) tell(o Object, source any) Object {
 	return o
 }
 
-// valuesOf calls the user's function. If it panics, that is reported where client-go reports
-// panics, and unless utilruntime.ReallyCrash says that it goes on, the object has no values.
+// valuesOf returns the values that the user's function extracts. A panic of that function is
+// reported as client-go reports panics. If utilruntime.ReallyCrash says that the process goes on,
+// the object has no values.
 func (d *declared) valuesOf(obj client.Object) []string {
 	defer utilruntime.HandleCrash()
 	return d.extract(obj)
@@ -80,7 +81,7 @@ func (d *declared) valuesOf(obj client.Object) []string {
 
 var noTerms = unique.Make("")
 
-// Values passes the values of a declared field to yield.
+// Values calls yield with each value that o has of the declared field called name.
 func (f *Form) Values(o Object, name string, yield func(string)) {
 	if o.terms == (unique.Handle[string]{}) {
 		return

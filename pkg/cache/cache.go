@@ -16,8 +16,8 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// These are controller-runtime's own types: a program changes nothing but the
-// function that makes the cache.
+// These types are controller-runtime's own, so a program changes only the function that makes the
+// cache.
 type (
 	Cache              = crcache.Cache
 	Informers          = crcache.Informers
@@ -30,38 +30,37 @@ type (
 	ByObject = crcache.ByObject
 	Config   = crcache.Config
 
-	// ErrCacheNotStarted is returned by reads before Start, which is called in a
-	// goroutine, and WaitForCacheSync after it; match its pointer with errors.As.
+	// ErrCacheNotStarted is returned by reads before Start. A program calls Start in a goroutine,
+	// and then WaitForCacheSync. Match a pointer to this type with errors.As.
 	ErrCacheNotStarted = crcache.ErrCacheNotStarted
 	// ErrResourceNotCached is returned by reads of a kind without an informer if
-	// Options.ReaderFailOnMissingInformer is set; match its pointer with errors.As.
+	// Options.ReaderFailOnMissingInformer is set. Match a pointer to this type with errors.As.
 	ErrResourceNotCached = crcache.ErrResourceNotCached
 )
 
-// AllNamespaces is the key of Options.DefaultNamespaces and ByObject.Namespaces
-// for all namespaces that have no entry of their own.
+// AllNamespaces is the key of Options.DefaultNamespaces and ByObject.Namespaces that stands for all
+// namespaces without an entry of their own.
 const AllNamespaces = crcache.AllNamespaces
 
-// BlockUntilSynced says whether GetInformer and GetInformerForKind wait until the
-// informer has synced; they do by default.
+// BlockUntilSynced says whether GetInformer and GetInformerForKind wait until the informer has
+// synced. By default they wait.
 func BlockUntilSynced(shouldBlock bool) InformerGetOption {
 	return crcache.BlockUntilSynced(shouldBlock)
 }
 
-// TransformStripManagedFields drops the managedFields of every object before it
-// is stored.
+// TransformStripManagedFields returns a transform that removes the managedFields of every object
+// before the cache stores it.
 func TransformStripManagedFields() toolscache.TransformFunc {
 	return crcache.TransformStripManagedFields()
 }
 
 var _ NewCacheFunc = New
 
-// New returns a cache of the objects that the API server of cfg holds. It makes
-// requests only if opts.ByObject is set, to learn the scope of those kinds, and
-// otherwise when kinds are asked for. Neither cfg nor opts is modified or kept.
+// New returns a cache of the objects that the API server of cfg holds. If opts.ByObject is set, New
+// asks the API server for the scope of those kinds. All other requests are made later, when kinds
+// are asked for. New neither changes nor keeps cfg and opts.
 //
-// Options that contradict each other, or that the API server cannot serve, are
-// refused here.
+// New returns an error for options that contradict each other or that the API server cannot serve.
 func New(cfg *rest.Config, opts Options) (Cache, error) {
 	return newCache(cfg, opts, Tuning{})
 }
@@ -91,7 +90,7 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	return c, nil
 }
 
-// setDefaults fills in what connects the cache to the API server.
+// setDefaults fills in the options that connect the cache to the API server.
 func setDefaults(cfg *rest.Config, opts *Options) (err error) {
 	if opts.HTTPClient == nil {
 		if opts.HTTPClient, err = rest.HTTPClientFor(cfg); err != nil {
@@ -109,7 +108,7 @@ func setDefaults(cfg *rest.Config, opts *Options) (err error) {
 	return nil
 }
 
-// baseOptions returns what the informer maps of a cache have in common.
+// baseOptions returns the options that all informer maps of a cache have in common.
 func baseOptions(cfg *rest.Config, opts *Options, tuning *Tuning) (informers.Options, error) {
 	base := informers.Options{
 		Name:              nameOr(tuning.Name),

@@ -22,17 +22,15 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// defaultSyncPeriod is controller-runtime's: rare enough to cost nothing.
+// defaultSyncPeriod is the default of controller-runtime, so rare that its cost does not matter.
 const defaultSyncPeriod = 10 * time.Hour
 
-// scopeConfigs says how a kind is cached: one configuration for each namespace
-// that is cached on its own, and under AllNamespaces one for all others, or for a
-// cluster-scoped kind.
+// scopeConfigs says how a kind is cached. The key is a namespace that is cached on its own. The key
+// AllNamespaces stands for all other namespaces, or for a cluster-scoped kind.
 type scopeConfigs map[string]Config
 
-// merge returns the first setting there is, for each setting; configs are given
-// in the order of their precedence. It is the only place that lists the settings
-// of a Config.
+// merge returns for each setting the first value that is set. The configs are in the order of their
+// precedence. No other function lists the settings of a Config.
 func merge(configs ...Config) Config {
 	var merged Config
 	for _, c := range configs {
@@ -58,7 +56,7 @@ func merge(configs ...Config) Config {
 	return merged
 }
 
-// defaultConfig holds the Default* settings.
+// defaultConfig returns the Default* settings.
 func defaultConfig(o *Options) Config {
 	return Config{
 		LabelSelector:         o.DefaultLabelSelector,
@@ -70,7 +68,7 @@ func defaultConfig(o *Options) Config {
 	}
 }
 
-// objectConfig holds the settings of a kind.
+// objectConfig returns the settings of a kind.
 func objectConfig(b ByObject) Config {
 	return Config{
 		LabelSelector:         b.Label,
@@ -82,8 +80,7 @@ func objectConfig(b ByObject) Config {
 	}
 }
 
-// namespacedDefaults is how namespaced kinds without settings of their own are
-// cached.
+// namespacedDefaults returns how namespaced kinds without settings of their own are cached.
 func namespacedDefaults(o *Options) (scopeConfigs, error) {
 	configs := scopeConfigs{}
 	for namespace, c := range o.DefaultNamespaces {
@@ -92,16 +89,15 @@ func namespacedDefaults(o *Options) (scopeConfigs, error) {
 	return finish(configs, defaultConfig(o))
 }
 
-// clusterDefaults is how cluster-scoped kinds without settings of their own are
-// cached.
+// clusterDefaults returns how cluster-scoped kinds without settings of their own are cached.
 func clusterDefaults(o *Options) (scopeConfigs, error) {
 	return finish(nil, defaultConfig(o))
 }
 
-// byObjectConfigs is how the kinds in Options.ByObject are cached. A setting of a
-// namespace goes before one of the kind, that before one in DefaultNamespaces,
-// and that before the default. A kind whose Namespaces is nil has those of
-// DefaultNamespaces, with their settings, which then go before those of the kind.
+// byObjectConfigs returns how the kinds in Options.ByObject are cached. The order of precedence is:
+// the settings of a namespace of the kind, the settings of the kind, the settings in
+// DefaultNamespaces, the defaults. A kind whose Namespaces is nil has the namespaces of
+// DefaultNamespaces, and their settings then come before the settings of the kind.
 func byObjectConfigs(o *Options) (map[schema.GroupVersionKind]scopeConfigs, error) {
 	byGVK := make(map[schema.GroupVersionKind]scopeConfigs, len(o.ByObject))
 	for obj, b := range o.ByObject {
@@ -140,10 +136,10 @@ func identify(o *Options, obj client.Object) (gvk schema.GroupVersionKind, names
 	return gvk, namespaced, nil
 }
 
-// finish completes the configurations of a kind: without any namespace, all are
-// cached under one configuration; AllNamespaces leaves out the namespaces that
-// are cached on their own. Selectors that cannot be sent are refused, and names that no
-// namespace can have: the API server would answer with empty lists.
+// finish completes the configurations of a kind. If there is no namespace, all namespaces are
+// cached under one configuration. AllNamespaces excludes the namespaces that are cached on their
+// own. Selectors that cannot be sent are refused. Names that no namespace can have are refused too,
+// because the API server would answer with empty lists.
 func finish(configs scopeConfigs, all Config) (scopeConfigs, error) {
 	if len(configs) == 0 {
 		configs = scopeConfigs{AllNamespaces: all}
@@ -176,8 +172,8 @@ func excludeNamespaces(selector fields.Selector, configs scopeConfigs) fields.Se
 	return fields.AndSelectors(terms...)
 }
 
-// checkSelectors refuses the selectors that match nothing: they have no form in
-// which they could be sent, and would select everything.
+// checkSelectors refuses selectors that match nothing. They cannot be sent to an API server, and
+// would select everything.
 func checkSelectors(c Config) error {
 	if s := c.LabelSelector; s != nil && !s.Empty() && s.String() == labels.Nothing().String() {
 		return errors.New("labels.Nothing() cannot be sent to the API server, which would take it for everything; use a selector that no object matches")

@@ -1,34 +1,33 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache is an informer cache for controller-runtime. It is adopted with
-// one line:
+// Package cache is an informer cache for controller-runtime. A program adopts it with one line:
 //
 //	ctrl.NewManager(cfg, ctrl.Options{NewCache: cache.New})
 //
-// The types and options are controller-runtime's own; [With] takes options for
-// which it has no word, and [Iterate] walks a list one object at a time. What
-// differs from its cache is listed in docs/differences.md, and is meant to be better:
+// The types and options are controller-runtime's own. [With] takes options that controller-runtime
+// does not have, and [Iterate] walks a list one object at a time. The file docs/differences.md
+// lists the differences from controller-runtime's cache, each of which is meant to be better. Among
+// them:
 //
 //   - objects are kept flat, in a fraction of the memory, see package flat;
 //   - lists are sorted by namespace and name, and carry a resourceVersion; with a
 //     limit they are read page by page from one state;
-//   - label selectors are answered from indexes that lists cause to be built;
+//   - label selectors are answered from indexes, which are built when lists need them;
 //   - metadata-only reads are answered from objects that are cached already;
-//   - an event handler that is slow grows no memory and delays nobody: it gets one
+//   - a slow event handler takes no more memory and delays no other handler: it gets one
 //     event for each object that has changed;
-//   - a read that gives up waiting for an informer says what that one waits for;
+//   - a read that gives up waiting for an informer says what the informer waits for;
 //   - metadata.name and metadata.namespace can be selected without an index, and
-//     a field selector may use != beside =;
+//     a field selector may use != as well as =;
 //   - several controllers can declare the same field index.
 //
 // # Concurrency
 //
-// A cache is safe for concurrent use, before, while and after it runs. Start owns
-// all its goroutines and returns when they have ended.
+// A cache is safe for concurrent use before, while and after it runs. Start owns all goroutines of
+// the cache and returns when they have ended.
 //
-// Each informer calls its transform, and the function of a field index, for one object
-// after the other; informers of several namespaces do so at once. Each event handler is
-// called by one goroutine; handlers share the objects of events, and must not
-// change them.
+// An informer calls its transform, and the function of a field index, for one object at a time.
+// Informers of several namespaces may call them at the same time. One goroutine calls an event
+// handler. Handlers share the objects of events, and must not change them.
 package cache

@@ -22,20 +22,20 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// informerCache is the cache: it finds the scopes of a kind, and in them the
-// informers and readers. It has no state of its own beside the informer maps.
+// informerCache is the cache. It finds the scopes of a kind, and in them the informers and readers.
+// All other state is in the informer maps.
 type informerCache struct {
 	scheme        *runtime.Scheme
 	isNamespaced  func(schema.GroupVersionKind) (bool, error)
 	failOnMissing bool
 	tuning        func(schema.GroupVersionKind) TuningByObject
-	release       func() // gives the name of the cache back
+	release       func() // makes the name of the cache free again
 	logger        logr.Logger
 	readEarly     sync.Once // logs a read before the start
 
 	byGVK map[schema.GroupVersionKind]scopes
-	// The kinds that are not in byGVK. Without DefaultNamespaces namespaced is empty,
-	// and cluster serves all of them.
+	// The scopes of kinds that are not in byGVK. Without DefaultNamespaces, namespaced is empty,
+	// and cluster serves all kinds.
 	namespaced, cluster scopes
 }
 
@@ -146,8 +146,8 @@ func (c *informerCache) List(ctx context.Context, list client.ObjectList, opts .
 	return reader.List(ctx, list, &o, readers...)
 }
 
-// listReaders applies opts to o, and returns the readers for a list of key: in the
-// namespace of o, or in all of them if that is empty.
+// listReaders applies opts to o and returns the readers for a list of key: those of the namespace
+// in o or, if it is empty, those of all namespaces.
 func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *client.ListOptions, opts []client.ListOption) ([]*reader.CacheReader, error) {
 	if err := checkOptions(opts); err != nil {
 		return nil, fmt.Errorf("cannot list %s: %w", key.Kind, err)
@@ -167,7 +167,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 	return c.readers(ctx, key, m)
 }
 
-// readers returns the readers of key in the given maps, all synced.
+// readers returns the readers of key in the given maps. All of them have synced.
 func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...*informers.Map) ([]*reader.CacheReader, error) {
 	serving, err := c.serving(ctx, key, from)
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 	return readers, nil
 }
 
-// serving returns the entries that a read of key is served from in the given maps, all synced.
+// serving returns the entries in the given maps that serve a read of key. All of them have synced.
 func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*informers.Map) ([]*informers.MapEntry, error) {
 	key, found := c.view(key, from)
 	if c.failOnMissing && slices.Contains(found, nil) {
@@ -191,7 +191,7 @@ func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*
 		return nil, err
 	}
 	if !started {
-		// The error cannot say it: many compare its type, or all of it.
+		// A log entry says it, because programs compare the type or the whole text of the error.
 		c.readEarly.Do(func() {
 			c.logger.Info("Objects cannot be read before the cache is started: call Start in a goroutine, and WaitForCacheSync; with a manager, read in what it runs, or with its GetAPIReader", "kind", key.String())
 		})
@@ -200,17 +200,16 @@ func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*
 	return found, nil
 }
 
-// view returns the key of the informers that a read of key is served from, and their entries as
-// far as there are any. The key is the one that was asked for, unless the read is of metadata
-// alone, there are no informers of metadata yet, and informers of the whole objects can serve the
-// read at once.
+// view returns the key of the informers that serve a read of key, and those of their entries that
+// exist. It returns key itself, with one exception: a read of metadata for which there is no
+// informer of metadata yet is served by informers of the whole objects, if these can do it at once.
 //
-// Informers of metadata serve such reads as soon as they are there, also while they sync, and
-// as long as they are there: they may have indexes of their own, and what is read must not become
-// older from one read to the next. So a kind that did not fit its Go type once keeps its informer
-// of metadata, until that is removed. A read waits for an informer of the whole objects only if
-// nothing else may be started: because of an object that does not fit the Go type that informer
-// may never sync, and one of metadata does.
+// As soon as informers of metadata exist they serve such reads, also while they sync. They may have
+// indexes of their own, and a read must not return an older state than the read before. So a kind
+// whose objects once did not fit their Go type keeps its informer of metadata until that is
+// removed. A read of metadata waits for an informer of the whole objects only if no other informer
+// may be started, because an object that does not fit its Go type may keep that informer from
+// syncing for ever, while an informer of metadata syncs.
 func (c *informerCache) view(key informers.Key, from []*informers.Map) (informers.Key, []*informers.MapEntry) {
 	found := peek(key, from)
 	if key.Representation != informers.Metadata || ptr.Deref(c.tuning(key.GroupVersionKind).SeparateViews, false) || !slices.Contains(found, nil) {
@@ -230,7 +229,7 @@ func (c *informerCache) view(key informers.Key, from []*informers.Map) (informer
 	return key, found
 }
 
-// peek returns the entry for key in each of the maps, and nil where there is none.
+// peek returns the entry for key in each of the maps, or nil where there is none.
 func peek(key informers.Key, from []*informers.Map) []*informers.MapEntry {
 	entries := make([]*informers.MapEntry, len(from))
 	for i, m := range from {
@@ -239,15 +238,15 @@ func peek(key informers.Key, from []*informers.Map) []*informers.MapEntry {
 	return entries
 }
 
-// entries returns the entries for key in the given maps, and whether these are
-// started. If they are, the informers run, and if wait is set they have synced.
+// entries returns the entries for key in the given maps, and whether the maps are started. If they
+// are started, the informers run; if wait is also set, the informers have synced.
 func entries(ctx context.Context, key informers.Key, from []*informers.Map, wait bool) (_ []*informers.MapEntry, started bool, err error) {
 	entries := make([]*informers.MapEntry, len(from))
 	started, err = complete(ctx, key, from, entries, wait)
 	return entries, started, err
 }
 
-// complete is entries for a list in which some entries were found; it fills in the others.
+// complete is entries for a slice in which some entries were found already. It fills in the others.
 func complete(ctx context.Context, key informers.Key, from []*informers.Map, found []*informers.MapEntry, wait bool) (started bool, err error) {
 	for i, m := range from {
 		if found[i] != nil {
@@ -278,8 +277,8 @@ func (c *informerCache) GetInformer(ctx context.Context, obj client.Object, opts
 	return c.informer(ctx, informers.KeyOf(gvk, obj), opts)
 }
 
-// GetInformerForKind implements Informers; the objects of the informer are of
-// the Go type that the scheme has for gvk.
+// GetInformerForKind implements Informers. The objects of the informer have the Go type that the
+// scheme registers for gvk.
 func (c *informerCache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error) {
 	if err := checkRegistered(gvk, c.scheme); err != nil {
 		return nil, err
@@ -309,8 +308,7 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	return newMultiInformer(s.maps[0], found), nil
 }
 
-// RemoveInformer implements Informers. Removing one that does not exist is no
-// error.
+// RemoveInformer implements Informers. It is no error if there is no such informer.
 func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
@@ -326,8 +324,8 @@ func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) err
 	return nil
 }
 
-// IndexField implements client.FieldIndexer. It works before and after the cache
-// has started, and for a field that is indexed already.
+// IndexField implements client.FieldIndexer. It may be called before and after the start of the
+// cache, and for a field that is indexed already.
 func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
@@ -349,8 +347,8 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 	return nil
 }
 
-// Start implements Informers: it blocks until ctx ends and every goroutine of the
-// cache has returned.
+// Start implements Informers. It blocks until ctx ends and every goroutine of the cache has
+// returned.
 func (c *informerCache) Start(ctx context.Context) error {
 	defer c.release()
 	group, ctx := errgroup.WithContext(ctx)
@@ -363,8 +361,8 @@ func (c *informerCache) Start(ctx context.Context) error {
 	return nil
 }
 
-// WaitForCacheSync implements Informers: it waits until the cache is started and
-// has synced, and reports false if ctx ends first.
+// WaitForCacheSync implements Informers. It waits until the cache is started and has synced, and
+// returns false if ctx ends first.
 func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	for _, m := range c.maps() {
 		if !m.WaitForCacheSync(ctx) {
@@ -374,5 +372,5 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	return true
 }
 
-// NeedLeaderElection tells a manager to start the cache before it is elected.
+// NeedLeaderElection returns false: a manager starts the cache before it is elected.
 func (c *informerCache) NeedLeaderElection() bool { return false }

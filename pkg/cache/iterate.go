@@ -14,15 +14,15 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// Iterate walks the objects that c.List would list, in the same order, and makes one
-// at a time: of a kind with many objects only one is in memory. Each is the caller's
-// own, and the walk may be stopped at any time. All are of the moment at which it
-// began.
+// Iterate returns the objects that c.List would list, in the same order, but makes one object at a
+// time: even of a kind with many objects only one is in memory. Each object belongs to the caller.
+// All objects are from the state of the cache at the start of the walk. The caller may end the walk
+// at any time.
 //
 //	for pod, err := range cache.Iterate(ctx, c, &corev1.Pod{}, client.InNamespace("default")) {
 //
-// After an error, which is one that List would return, the walk ends. Of caches, only
-// those of this package can be walked.
+// The walk ends after an error; its errors are those of List. Iterate works only with a cache that
+// this package made, and gives an error for any other.
 func Iterate[T client.Object](ctx context.Context, c Cache, of T, opts ...client.ListOption) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

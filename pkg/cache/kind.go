@@ -21,12 +21,11 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// The errors of this file are returned as they are: those who look for a kind that is not
-// registered, or that is missing, do it with functions of package runtime, which do not
-// unwrap.
+// The errors of this file are returned without wrapping. Callers recognize a kind that is missing
+// or not registered with functions of package runtime, which do not unwrap errors.
 
-// kindOf returns the kind of obj. An object that is nil, of a type that is not
-// in the scheme, or untyped and without a kind is an error.
+// kindOf returns the kind of obj. It is an error if obj is nil, if its type is not in the scheme,
+// or if it is untyped and has no kind.
 func kindOf(obj client.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	gvk, err := declaredKind(obj, scheme, "Pod")
 	if err != nil {
@@ -51,8 +50,8 @@ func kindOfItems(list client.ObjectList, scheme *runtime.Scheme) (schema.GroupVe
 	return gvk, nil
 }
 
-// declaredKind returns the kind that a Go type has in the scheme, or that an untyped
-// object or list says it has; like is one that it could say.
+// declaredKind returns the kind that the scheme has for the Go type of obj. For an untyped object
+// or list it returns the kind that obj names. Like is an example of a kind, for the error.
 func declaredKind(obj runtime.Object, scheme *runtime.Scheme, like string) (schema.GroupVersionKind, error) {
 	if isNil(obj) {
 		return schema.GroupVersionKind{}, errors.New("the object is nil: pass a pointer to an empty object of the kind")
@@ -69,7 +68,7 @@ func declaredKind(obj runtime.Object, scheme *runtime.Scheme, like string) (sche
 	return gvk, err
 }
 
-// checkRegistered returns an error unless gvk is that of objects of a Go type.
+// checkRegistered returns an error unless the scheme has a Go type for objects of gvk.
 func checkRegistered(gvk schema.GroupVersionKind, scheme *runtime.Scheme) error {
 	switch {
 	case gvk.Kind == "" || gvk.Version == "":
@@ -80,7 +79,7 @@ func checkRegistered(gvk schema.GroupVersionKind, scheme *runtime.Scheme) error 
 	return checkItem(gvk, scheme)
 }
 
-// checkItem returns an error if gvk is the kind of a list, as far as the scheme knows.
+// checkItem returns an error if the scheme says that gvk is the kind of a list.
 func checkItem(gvk schema.GroupVersionKind, scheme *runtime.Scheme) error {
 	item, ok := strings.CutSuffix(gvk.Kind, "List")
 	if !ok {

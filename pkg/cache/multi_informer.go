@@ -16,7 +16,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// multiInformer makes the informers of a kind in several namespaces one.
+// multiInformer joins the informers of one kind in several namespaces into one Informer.
 type multiInformer struct {
 	*allDone
 	entries []*informers.MapEntry
@@ -24,7 +24,7 @@ type multiInformer struct {
 
 var _ Informer = (*multiInformer)(nil)
 
-// newMultiInformer joins entries; owner runs the goroutines that wait for them.
+// newMultiInformer joins entries. The map owner runs the goroutines that wait for them.
 func newMultiInformer(owner *informers.Map, entries []*informers.MapEntry) *multiInformer {
 	checkers := make([]toolscache.DoneChecker, len(entries))
 	for i, entry := range entries {
@@ -43,8 +43,8 @@ func (i *multiInformer) AddEventHandlerWithResyncPeriod(handler toolscache.Resou
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions implements Informer: the handler is added to all
-// informers or to none.
+// AddEventHandlerWithOptions implements Informer. It adds the handler to all informers or, if one
+// of them returns an error, to none.
 func (i *multiInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	handles := make([]toolscache.ResourceEventHandlerRegistration, 0, len(i.entries))
 	checkers := make([]toolscache.DoneChecker, 0, len(i.entries))
@@ -72,8 +72,7 @@ func (i *multiInformer) RemoveEventHandler(handle toolscache.ResourceEventHandle
 	return i.remove(r.handles)
 }
 
-// remove removes the handlers from the first informers, in the order in which
-// they were added.
+// remove removes handlers from the first informers. The handles are in the order of the informers.
 func (i *multiInformer) remove(handles []toolscache.ResourceEventHandlerRegistration) error {
 	var errs []error
 	for n, handle := range handles {
@@ -92,7 +91,7 @@ func (i *multiInformer) AddIndexers(indexers toolscache.Indexers) error {
 	return nil
 }
 
-// IsStopped implements Informer: it reports whether all informers have stopped.
+// IsStopped implements Informer. It reports whether all informers have stopped.
 func (i *multiInformer) IsStopped() bool {
 	return !slices.ContainsFunc(i.entries, func(e *informers.MapEntry) bool { return !e.Informer.IsStopped() })
 }
@@ -101,10 +100,10 @@ func (i *multiInformer) IsStopped() bool {
 type multiRegistration struct {
 	*allDone
 	of      []*informers.MapEntry
-	handles []toolscache.ResourceEventHandlerRegistration // one for each entry
+	handles []toolscache.ResourceEventHandlerRegistration // one for each entry in of
 }
 
-// allDone is done when all its checkers are.
+// allDone is done when all its checkers are done.
 type allDone struct {
 	checkers []toolscache.DoneChecker
 	owner    *informers.Map // of the goroutine that waits
@@ -116,12 +115,12 @@ func newAllDone(owner *informers.Map, checkers []toolscache.DoneChecker) *allDon
 	return &allDone{owner: owner, checkers: checkers, done: make(chan struct{})}
 }
 
-// HasSynced reports whether all are done, without waiting.
+// HasSynced reports whether all checkers are done, without waiting.
 func (d *allDone) HasSynced() bool {
 	return !slices.ContainsFunc(d.checkers, func(c toolscache.DoneChecker) bool { return !toolscache.IsDone(c) })
 }
 
-// HasSyncedChecker returns the checker itself.
+// HasSyncedChecker returns d itself.
 func (d *allDone) HasSyncedChecker() toolscache.DoneChecker { return d }
 
 // Name implements toolscache.DoneChecker.

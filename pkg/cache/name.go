@@ -10,8 +10,8 @@ import (
 	"weak"
 )
 
-// caches numbers the caches of the process that have no name of their own: the names of
-// informers must be unique in it, and begin with that of their cache.
+// caches counts the caches of the process that the user gave no name. The name of an informer
+// begins with the name of its cache, and must be unique in the process.
 var caches atomic.Int64
 
 func nameOr(chosen string) string {
@@ -21,15 +21,15 @@ func nameOr(chosen string) string {
 	return fmt.Sprintf("tarn-%d", caches.Add(1))
 }
 
-// names has the names that caches of the process were given by their users. A cache that is
-// garbage, because it was never started, holds its name no longer.
+// names holds the names that users gave to caches of the process. The pointers are weak, so that a
+// cache that was never started and is garbage does not block its name.
 var names = struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]weak.Pointer[informerCache]
 }{taken: map[string]weak.Pointer[informerCache]{}}
 
-// claim takes name for c until Start returns: metrics of two caches under one name could not be
-// told apart. No name is always free.
+// claim reserves name for c until Start returns, because metrics of two caches with the same name
+// could not be told apart. The empty name is never reserved.
 func (c *informerCache) claim(name string) error {
 	if name == "" {
 		return nil

@@ -12,13 +12,12 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// scopes are the informer maps that cache one kind, each for a namespace; the one of
-// AllNamespaces serves all namespaces that have none of their own, and cluster-scoped
-// kinds. There may be thousands, so that what a read in one of them needs is not made
-// for every read. It is immutable.
+// scopes are the informer maps that cache one kind. Each is for one namespace, and the one for
+// AllNamespaces serves all other namespaces and cluster-scoped kinds. There may be thousands of
+// maps, so the lists of them are made once and not for each read. A scopes value never changes.
 type scopes struct {
 	maps        []*informers.Map // in the order of the namespaces
-	namespaces  []string         // of each of them
+	namespaces  []string         // of the maps
 	byNamespace map[string]*informers.Map
 }
 
@@ -30,8 +29,9 @@ func newScopes(byNamespace map[string]*informers.Map) scopes {
 	return s
 }
 
-// serving returns the map that caches namespace. An empty one is that of a key without it:
-// the cache of a namespaced kind should not be widened to serve that.
+// serving returns the map that caches namespace. If no map caches all namespaces, an empty
+// namespace is an error, because the key of the caller lacks its namespace. The error does not
+// advise to cache more namespaces, which would be wrong for a namespaced kind.
 func (s scopes) serving(namespace string) (*informers.Map, error) {
 	if m, ok := s.byNamespace[namespace]; ok {
 		return m, nil
@@ -46,10 +46,10 @@ func (s scopes) serving(namespace string) (*informers.Map, error) {
 		s.describe(), namespace)
 }
 
-// maxNamed is how many namespaces an error names: enough to know the cache by.
+// maxNamed is the number of namespaces that an error names, enough to recognize the cache.
 const maxNamed = 5
 
-// describe names the namespaces, or the first of them and how many there are beside.
+// describe returns the names of the namespaces, or the first of them and the number of the others.
 func (s scopes) describe() string {
 	if more := len(s.namespaces) - maxNamed; more > 1 {
 		return fmt.Sprintf("%s and %d others", strings.Join(s.namespaces[:maxNamed], ", "), more)

@@ -16,39 +16,38 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// Tuning are the options for which controller-runtime has no word. The zero value is
-// what New uses.
+// Tuning has the options that controller-runtime does not have. New uses the zero value.
 type Tuning struct {
 	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process
-	// that live at the same time must not have the same one. Without a name, caches are numbered:
+	// that live at the same time must have different names. Caches without a name are numbered:
 	// tarn-1, tarn-2 and so on.
 	Name string
 
-	// ByObject has the settings of single kinds, in all representations: the key is an empty
-	// object of the kind, of any representation. What an entry leaves open is decided by the
-	// settings below.
+	// ByObject has the settings of single kinds. The key is an empty object of the kind, in any
+	// representation; the settings are for all representations. The settings below decide what an
+	// entry leaves open.
 	ByObject map[client.Object]TuningByObject
 
-	// Decoded, Window and SeparateViews are the settings of kinds that ByObject does not name; see
-	// TuningByObject for what they do.
+	// Decoded, Window and SeparateViews are the settings of kinds that ByObject does not name.
+	// TuningByObject says what they do.
 	Decoded       *bool
 	Window        int
 	SeparateViews *bool
 
-	// VerifyFlat compares each object that is kept flat with its source, and panics if
-	// they differ: for tests.
+	// VerifyFlat compares each flat object with its source, and panics if they differ. It is for
+	// tests.
 	VerifyFlat bool
 
-	// Registerer takes the metrics of the cache's informers, if it is set; caches may
-	// share it: tarn_informer_objects, tarn_informer_handler_lagged_total,
-	// tarn_informer_label_indexes and tarn_informer_label_index_bytes.
+	// Registerer receives the metrics of the cache's informers, unless it is nil:
+	// tarn_informer_objects, tarn_informer_handler_lagged_total, tarn_informer_label_indexes and
+	// tarn_informer_label_index_bytes. Several caches may share it.
 	Registerer prometheus.Registerer
 }
 
 // TuningByObject are the settings of one kind.
 type TuningByObject = informers.KindTuning
 
-// With returns a function that makes caches with t; like New it can be given to
+// With returns a function that makes caches with t. Like New, it can be the value of
 // ctrl.Options.NewCache.
 func With(t Tuning) NewCacheFunc {
 	return func(cfg *rest.Config, opts Options) (Cache, error) {
@@ -61,8 +60,8 @@ func (t *Tuning) defaults() TuningByObject {
 	return TuningByObject{Decoded: t.Decoded, Window: t.Window, SeparateViews: t.SeparateViews}
 }
 
-// byKind returns a function that gives the settings of a kind. The error says which of the
-// settings cannot be meant.
+// byKind returns a function that returns the settings of a kind. It is an error if a setting is
+// invalid.
 func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) TuningByObject, error) {
 	defaults := t.defaults()
 	if err := checkWindow(defaults); err != nil {
@@ -97,7 +96,7 @@ func checkWindow(t TuningByObject) error {
 	return nil
 }
 
-// apply sets what t says of informers.
+// apply sets the fields of o that t determines.
 func (t *Tuning) apply(o *informers.Options) (err error) {
 	if o.Tuning, err = t.byKind(o.Scheme); err != nil {
 		return err

@@ -3,22 +3,20 @@
 
 // Package informers keeps the informers of a cache.
 //
-// A [Map] holds the informers of one scope: one namespace or all of them, with
-// one set of selectors and options. Its key is a kind together with the
-// [Representation] in which it is cached; its values are [MapEntry], which pair
-// a SharedIndexInformer with the reader of its store. That informer is our own, of
-// package internal/informer, unless the user supplies one; package internal/listwatch
-// lists and watches for it.
+// A [Map] holds the informers of one scope: one namespace or all of them, with one set of selectors
+// and options. Its keys are a kind together with the [Representation] in which the kind is cached.
+// Its values are [MapEntry], a SharedIndexInformer with the reader of its store. The informer is
+// that of package internal/informer, unless the user supplies one. Package internal/listwatch lists
+// and watches for it.
 //
 // # Contract
 //
-// A Map is safe for concurrent use. Informers may be added, removed and waited
-// for before, while and after the map is started. Start owns every goroutine of
-// the map: it returns once all of them have ended, those of removed informers
-// included.
+// A Map is safe for concurrent use. Informers may be added, removed and waited for before, while
+// and after the map is started. Start owns every goroutine of the map. It returns once all of them
+// have ended, also those of removed informers.
 //
-// An informer that does not sync says why: the error of a wait that times out has what
-// listing or watching last failed with.
+// An informer that does not sync has a reason. The error of a wait that times out contains the last
+// error of listing or watching.
 //
 // # Files
 //

@@ -22,7 +22,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// MapEntry is an informer together with the reader of its store.
+// MapEntry is an informer with the reader of its store.
 type MapEntry struct {
 	Informer toolscache.SharedIndexInformer
 	Reader   *reader.CacheReader
@@ -30,7 +30,7 @@ type MapEntry struct {
 	key       Key
 	namespace string
 	fields    *index.Fields
-	release   func() // gives the informer's name back and ends its metrics, once
+	release   func() // makes the informer's name free again and ends its metrics, once
 	lagged    func() // counts a handler that lagged
 
 	// ctx ends when the informer is removed or its map is stopped.
@@ -40,8 +40,8 @@ type MapEntry struct {
 	failures *listwatch.Failures
 }
 
-// newEntry makes the entry for key; its informer does not run yet. What fails of src is
-// noted in failed.
+// newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of
+// src.
 func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures) (*MapEntry, error) {
 	e := &MapEntry{
 		failures:  failed,
@@ -79,7 +79,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 	return e, nil
 }
 
-// newInformer makes an informer of our own, and returns its store.
+// newInformer makes an informer of package internal/informer, and returns its store.
 func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwatch.Source) (reader.Store, error) {
 	identifier, err := e.identify(o.Name, mapping)
 	if err != nil {
@@ -94,7 +94,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		Description:    e.key.String(),
 		ResyncPeriod:   jitter(o.ResyncPeriod),
 		NamespaceIndex: true,
-		// What is shared must be there to be shared.
+		// Reads without a copy share the kept object, so there must be one.
 		Decoded:    o.UnsafeDisableDeepCopy || ptr.Deref(tuning.Decoded, false),
 		Verify:     o.VerifyFlat,
 		Window:     tuning.Window,
@@ -118,9 +118,9 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	return store, nil
 }
 
-// identify registers the informer's name, under which client-go publishes its
-// metrics. Names are unique in a process and can be released one by one only if
-// each informer has its own.
+// identify registers the informer's name, under which client-go publishes its metrics. Each
+// informer has a name of its own, because names must be unique in a process, and so each can be
+// released by itself.
 func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache.InformerNameAndResource, error) {
 	scope := e.namespace
 	if scope == "" {
@@ -134,7 +134,7 @@ func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache
 	if err != nil {
 		return toolscache.InformerNameAndResource{}, fmt.Errorf("naming the informer of %s: %w", e.key, err)
 	}
-	// A second release would take the name from whoever has it by then.
+	// A second release would release the name for another informer that has it by then.
 	e.release = sync.OnceFunc(identity.Release)
 	return identity.WithResource(mapping.Resource), nil
 }
@@ -145,16 +145,16 @@ func (e *MapEntry) configure(o *Options) error {
 		handle = toolscache.DefaultWatchErrorHandler
 	}
 	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(handle))
-	// An informer of the user's may take no handler; only one that was asked for
-	// must not be lost.
+	// An informer that the user made may refuse a handler. This is an error only if the user has
+	// set a handler.
 	if err != nil && o.WatchErrorHandler != nil {
 		return err
 	}
 	return e.Informer.SetTransform(o.Transform)
 }
 
-// run runs the informer until the entry is removed or ctx ends. An informer that
-// the user made may return earlier.
+// run runs the informer until the entry is removed or ctx ends. An informer that the user made may
+// return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 	defer e.release()
 	stop := context.AfterFunc(ctx, e.remove)
@@ -168,8 +168,8 @@ func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 	return e.fields.Declare(e.Informer, field, extract)
 }
 
-// WaitForSync waits until the informer has synced. If ctx ends first, the error
-// is a Timeout API error that says what the informer is waiting for.
+// WaitForSync waits until the informer has synced. If ctx ends first, the error is a Timeout API
+// error that says what the informer waits for. If the informer is removed first, the error says so.
 func (e *MapEntry) WaitForSync(ctx context.Context) error {
 	if e.Informer.HasSynced() {
 		return nil
@@ -189,10 +189,10 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Up reports whether the informer has synced, and follows the API server as far as is known. An
-// object that does not fit the Go type of the kind stops it from seeing any other, until a list
-// without such an object is complete. An informer that the user has made does not tell of that
-// list, so one misfit counts for its whole life.
+// Up reports whether the informer has synced and, as far as is known, follows the API server. An
+// object that does not fit the Go type of the kind prevents the informer from seeing any other
+// object, until a complete list has no such object. An informer that the user made does not report
+// complete lists, so after one misfit it is never up again.
 func (e *MapEntry) Up() bool { return e.Informer.HasSynced() && !e.failures.Misfit() }
 
 func (e *MapEntry) waitingFor() string {

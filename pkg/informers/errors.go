@@ -14,15 +14,16 @@ import (
 )
 
 var (
-	// errStopped is returned for what would need an informer that runs.
+	// errStopped is the error of a call that would have to start an informer after the map has
+	// stopped.
 	errStopped = errors.New("the cache has been stopped")
 
-	// errRemoved is the reason why waiting for an entry is in vain.
+	// errRemoved is the error of a wait for an informer that will never sync.
 	errRemoved = errors.New("the informer was removed, or its cache stopped, before it had synced")
 )
 
-// MappingError says what an error of a RESTMapper about a kind means for the
-// cache of that kind. It wraps err, so that meta.IsNoMatchError still tells.
+// MappingError returns the error of a cache for an error of a RESTMapper. It says what that error
+// means for the kind, and wraps it, so that meta.IsNoMatchError still recognizes it.
 func MappingError(key Key, err error) error {
 	switch {
 	case !meta.IsNoMatchError(err):
@@ -33,17 +34,18 @@ func MappingError(key Key, err error) error {
 	return fmt.Errorf("the API server does not serve %s; if it is a custom resource, install its CRD first: %w", key, err)
 }
 
-// NotRegistered is the error for a Go type that is not in the scheme; otherwise is what
-// else than to add it the caller could do, or empty. runtime.IsNotRegisteredError tells it,
-// as long as it is not wrapped.
+// NotRegistered returns the error for a Go type that is not in the scheme. The error advises to add
+// the type. Otherwise is text about another way, or empty. runtime.IsNotRegisteredError recognizes
+// the error unless it is wrapped.
 func NotRegistered(scheme *runtime.Scheme, goType, otherwise string) error {
 	return runtime.NewNotRegisteredErrForType(scheme.Name(), advised{
 		text: fmt.Sprintf("%s (add it with the AddToScheme function of its API package%s)", goType, otherwise),
 	})
 }
 
-// advised is a type whose name says what to do. Package runtime makes the text of its error
-// of the names of type and scheme, and quotes that of the scheme.
+// advised is a reflect.Type whose name contains advice. Package runtime builds the text of its
+// error from the names of the type and the scheme, and quotes the name of the scheme, so the advice
+// stands in the name of the type.
 type advised struct {
 	reflect.Type // nil
 	text         string

@@ -25,7 +25,7 @@ type Map struct {
 	mu      sync.RWMutex // guards what follows
 	entries map[Key]*MapEntry
 	ctx     context.Context // set by Start: the life of everything that the map runs
-	stopped bool            // nothing is started any more
+	stopped bool            // Start has returned or is returning: nothing is started any more
 	pending []func(context.Context)
 
 	started chan struct{} // closed by Start
@@ -37,8 +37,8 @@ func NewMap(o Options) *Map {
 	return &Map{options: o, entries: map[Key]*MapEntry{}, started: make(chan struct{})}
 }
 
-// Start runs the informers, those there are and those to come, until ctx ends
-// and every goroutine of the map has returned. It can be called once.
+// Start runs the informers of the map, also those that are added later, until ctx ends. It returns
+// when every goroutine of the map has returned. A second call is an error.
 func (m *Map) Start(ctx context.Context) error {
 	if err := m.start(ctx); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (m *Map) runLocked(e *MapEntry) {
 	m.running.Go(func() { e.run(m.ctx, m.options.Logger) })
 }
 
-// Go runs f in a goroutine that Start waits for, as soon as the map is started;
-// f must return when its context ends. After the map has stopped f is not run.
+// Go runs f in a goroutine as soon as the map is started. Start waits for it, so f must return when
+// its context ends. If the map has stopped, f is not run.
 func (m *Map) Go(f func(context.Context)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,10 +106,9 @@ func (m *Map) Peek(key Key) (*MapEntry, bool) {
 	return entry, ok
 }
 
-// Get returns the entry for key, and makes it if there is none. If the map is
-// started, the informer of the entry is running then. Get does not wait for it to
-// sync, see [MapEntry.WaitForSync]. If ctx has ended it makes none: the error is a
-// Timeout API error.
+// Get returns the entry for key, and makes it if there is none. If the map is started, the informer
+// of the entry runs. Get does not wait until it has synced, see [MapEntry.WaitForSync]. If ctx has
+// ended, Get makes no entry and returns a Timeout API error.
 func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	if entry, ok := m.Peek(key); ok {
 		return entry, nil
@@ -117,8 +116,8 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	if ctx.Err() != nil {
 		return nil, apierrors.NewTimeoutError(fmt.Sprintf("did not start to cache %s: %v", key, context.Cause(ctx)), 0)
 	}
-	// Asking for the mapping may mean a request to the server, so it is done
-	// without the lock: other kinds must not wait for it.
+	// The mapping may need a request to the server. It is done without the lock, so that other
+	// kinds do not wait for it.
 	mapping, err := m.mapping(key)
 	if err != nil {
 		return nil, err
@@ -126,7 +125,7 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	failed := &listwatch.Failures{}
 	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), key, mapping)
 	switch {
-	case runtime.IsNotRegisteredError(err): // which does not unwrap
+	case runtime.IsNotRegisteredError(err): // it does not unwrap, so err must stay as it is
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
@@ -142,7 +141,7 @@ func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
 	return mapping, nil
 }
 
-// add makes the entry unless another goroutine has.
+// add returns the entry for key. It makes the entry unless another goroutine has done so.
 func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures) (*MapEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,8 +162,8 @@ func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, fail
 	return entry, nil
 }
 
-// Remove stops the informer for key, if there is one, and forgets it. It does not
-// wait for the end of its goroutines; Start does.
+// Remove stops the informer for key, if there is one, and removes it from the map. It does not wait
+// until its goroutines have ended; Start does.
 func (m *Map) Remove(key Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,12 +173,12 @@ func (m *Map) Remove(key Key) {
 	}
 	delete(m.entries, key)
 	entry.remove()
-	entry.release() // at once, for the entry that may take its place
+	entry.release() // at once, because another entry for key may need the name
 	entry.Reader.DropPages()
 }
 
-// WaitForCacheSync waits until the map is started and every informer that it then
-// holds has synced or was removed. It reports false if ctx ends first.
+// WaitForCacheSync waits until the map is started, and then until every informer that it holds has
+// synced or was removed. It returns false if ctx ends first.
 func (m *Map) WaitForCacheSync(ctx context.Context) bool {
 	select {
 	case <-m.started:

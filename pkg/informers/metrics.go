@@ -12,21 +12,21 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// Metrics are what informers of our own count. A nil *Metrics counts nothing.
+// Metrics are the metrics of informers of package internal/informer. A nil *Metrics counts nothing.
 type Metrics struct {
 	handlerLagged *prometheus.CounterVec
 	stores        *storeMetrics
 }
 
-// metricLabels tell informers apart.
+// metricLabels are the labels by which metrics of informers differ.
 var metricLabels = []string{"cache", "group", "version", "kind", "representation", "namespace"}
 
 func labelValues(cache string, e *MapEntry) []string {
 	return []string{cache, e.key.Group, e.key.Version, e.key.Kind, e.key.Representation.String(), e.namespace}
 }
 
-// NewMetrics returns metrics that are registered with to, or nil if that is nil.
-// Caches may share a registerer.
+// NewMetrics returns metrics that are registered with to. If to is nil, it returns nil. Several
+// caches may share a registerer.
 func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 	if to == nil {
 		return nil, nil
@@ -45,7 +45,8 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 	return &Metrics{handlerLagged: lagged, stores: stores}, nil
 }
 
-// register returns the collector, or the one of its kind that is registered already.
+// register registers c and returns it. If such a collector is registered already, it returns that
+// one.
 func register[C prometheus.Collector](to prometheus.Registerer, c C) (C, error) {
 	err := to.Register(c)
 	if known := (prometheus.AlreadyRegisteredError{}); errors.As(err, &known) {
@@ -54,8 +55,8 @@ func register[C prometheus.Collector](to prometheus.Registerer, c C) (C, error) 
 	return c, err
 }
 
-// follow begins to count for the informer of an entry. It returns what to call when
-// one of its handlers has lagged, and what ends the counting.
+// follow begins to count for the informer of an entry. The caller calls lagged when a handler of
+// the informer has lagged, and end when the informer has ended.
 func (m *Metrics) follow(cache string, e *MapEntry, store *reader.EngineStore) (lagged, end func()) {
 	if m == nil {
 		return func() {}, func() {}
@@ -68,7 +69,7 @@ func (m *Metrics) follow(cache string, e *MapEntry, store *reader.EngineStore) (
 	}
 }
 
-// storeMetrics collects from the stores when it is asked.
+// storeMetrics reads the stores when Prometheus collects.
 type storeMetrics struct {
 	objects, indexes, indexBytes *prometheus.Desc
 

@@ -19,16 +19,14 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
-// Selector restricts what a [Map] lists and watches. Objects must match both of its fields,
-// Label and Field; a nil one matches every object.
+// Selector restricts what a [Map] lists and watches. An object must match both fields, Label and
+// Field. A nil field matches every object.
 type Selector = listwatch.Selector
 
-// Options configure a [Map]. Config, HTTPClient, Scheme, Mapper and Name must be
-// set. There are more than twelve fields because most are those of one scope in
-// controller-runtime's options.
+// Options configure a [Map]. Config, HTTPClient, Scheme, Mapper and Name are required. There are
+// more than twelve fields because most are those of one scope in controller-runtime's options.
 type Options struct {
-	// Name identifies the cache in the metrics of its informers. It is unique in
-	// the process.
+	// Name identifies the cache in the metrics of its informers. It must be unique in the process.
 	Name string
 	// Logger receives the log of the informers.
 	Logger logr.Logger
@@ -51,36 +49,34 @@ type Options struct {
 	ResyncPeriod time.Duration
 	// Tuning returns the settings of a kind; nil means the zero value for all kinds.
 	Tuning func(schema.GroupVersionKind) KindTuning
-	// VerifyFlat compares what is kept flat with its source, for tests.
+	// VerifyFlat compares each flat object with its source, for tests.
 	VerifyFlat bool
 	// Metrics may be nil.
 	Metrics *Metrics
-	// NewInformer makes the informers; nil means our own.
+	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.
 	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 }
 
-// KindTuning says how the informers of one kind work, in all representations. A setting with its
-// zero value is left open: what decides then is said at each.
+// KindTuning has the settings of the informers of one kind, for all representations. The zero value
+// of a setting leaves it open, and the default is documented at the setting.
 type KindTuning struct {
 	// Decoded says whether objects are kept as Go values, as client-go keeps them (true), or flat
-	// (false, and if it is left open). Decoded objects take up to twenty times the memory; the
-	// setting is for kinds with few objects that are read very often. The objects of a kind
-	// with UnsafeDisableDeepCopy are always kept decoded, and so are those that cannot be flat
-	// without loss.
+	// (false, the default). Decoded objects take up to twenty times the memory, so true is for
+	// kinds with few objects that are read very often. Objects that have no flat form without loss
+	// are always kept decoded, and so are the objects of a kind with UnsafeDisableDeepCopy.
 	Decoded *bool
-	// Window is the number of events that a handler may be behind: each informer keeps those
-	// that some handler was not given yet, up to this number. A handler that falls further
+	// Window is the number of events that a handler may be behind. Each informer keeps the events
+	// that some handler has not received yet, up to this number. A handler that falls further
 	// behind gets one event for each object that has changed. The default is 1,024.
 	Window int
-	// SeparateViews says whether reads of metadata alone get an informer of their own even if
-	// all of the kind's objects are cached already (true). Otherwise the metadata of those
-	// objects are read, as a transform has left them, and no second watch is opened. (If not all
-	// objects fit the Go type of the kind, reads of metadata have an informer of their own in
-	// any case.)
+	// SeparateViews says whether reads of metadata get an informer of their own although all
+	// objects of the kind are cached already (true). By default such a read returns the metadata of
+	// the cached objects, as a transform has left them, and opens no second watch. If not all
+	// objects fit the Go type of the kind, reads of metadata always have an informer of their own.
 	SeparateViews *bool
 }
 
-// Or returns t, with the settings of other where t leaves them open.
+// Or returns t with the settings of other where t leaves them open.
 func (t KindTuning) Or(other KindTuning) KindTuning {
 	return KindTuning{
 		Decoded:       cmp.Or(t.Decoded, other.Decoded),
@@ -97,7 +93,8 @@ func (o *Options) tuning(gvk schema.GroupVersionKind) KindTuning {
 	return o.Tuning(gvk)
 }
 
-// jitter spreads the resyncs of informers that were created together.
+// jitter returns a period within 10 % of the given one, so that informers that were created
+// together do not resync together.
 func jitter(period time.Duration) time.Duration {
 	return time.Duration(float64(period) * (0.9 + 0.2*rand.Float64()))
 }

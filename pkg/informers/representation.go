@@ -59,7 +59,7 @@ func KeyOf(gvk schema.GroupVersionKind, obj runtime.Object) Key {
 	return Key{GroupVersionKind: gvk, Representation: RepresentationOf(obj)}
 }
 
-// String names the kind and, unless it is the usual one, the representation.
+// String names the kind and, unless it is Structured, the representation.
 func (k Key) String() string {
 	name := index.Describe(k.GroupVersionKind)
 	if k.Representation != Structured {

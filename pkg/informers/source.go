@@ -14,7 +14,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// newSource returns the source for key, which makes its requests with client.
+// newSource returns the source for key. It makes its requests with client.
 func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMapping) (listwatch.Source, error) {
 	target := listwatch.Target{
 		Config: o.Config, HTTPClient: client, Scheme: o.Scheme,
@@ -37,8 +37,8 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 	return nil, fmt.Errorf("unknown representation %d", key.Representation)
 }
 
-// namespaceOf returns the namespace to list and watch a resource in; empty means all
-// namespaces, or that the resource is cluster-scoped.
+// namespaceOf returns the namespace in which to list and watch a resource. It is empty for all
+// namespaces, and for a cluster-scoped resource.
 func (o *Options) namespaceOf(mapping *meta.RESTMapping) string {
 	switch {
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
