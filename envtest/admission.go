@@ -152,8 +152,8 @@ func (r reinvoker) Validate(ctx context.Context, a admission.Attributes, o admis
 	return nil
 }
 
-// ServiceResolver tells where a Service that a webhook configuration names is reached. There is no cluster network whose
-// DNS could tell: a test that serves a webhook itself answers with its own address.
+// ServiceResolver returns the URL of a Service that a webhook configuration names. There is no cluster network with a
+// DNS, so a test that serves a webhook itself returns its own address.
 type ServiceResolver func(namespace, name string, port int32) (*url.URL, error)
 
 // ResolveEndpoint implements webhook.ServiceResolver.

@@ -22,12 +22,12 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/flags"
 )
 
-// APIServerCommand returns the command line of kube-apiserver, with the server of this package behind it. It stores in the
-// etcd of --etcd-servers, and believes whom the flags name: nobody else gets a credential. Run it with
-// k8s.io/component-base/cli, once in a process: it sets the feature gates and the logging of the process.
+// APIServerCommand returns the command line of kube-apiserver, with the server of this package behind it. The server
+// stores in the etcd of --etcd-servers, and accepts only the credentials that the flags allow. Run the command with
+// k8s.io/component-base/cli, and once in a process, because it sets the feature gates and the logging of the process.
 //
-// What becomes of a flag: most are honoured; some have no effect, of which a line on stderr tells; some are an error, because
-// a test that gives one would go wrong. Flags that kube-apiserver does not know are its error too.
+// Most flags are honoured. Some have no effect, and a line on stderr says so. Some are an error, because a test that
+// gives one would go wrong. A flag that kube-apiserver does not know is an error, as in kube-apiserver.
 func APIServerCommand() (*cobra.Command, error) {
 	f, err := flags.New()
 	if err != nil {

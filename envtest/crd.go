@@ -26,9 +26,9 @@ import (
 // manifestExtensions are how files with CRDs end in a folder, as for controller-runtime's envtest.
 var manifestExtensions = []string{".yaml", ".yml", ".json"}
 
-// InstallCRDs creates the definitions, or updates those that exist, and returns when the server serves and discovers
-// every version of them that is to be served, as they are now. The definitions are not changed. A definition that the server accepts but
-// cannot serve, because of a name that is taken, is ErrCRDNotEstablished.
+// InstallCRDs creates the definitions, or updates those that exist. It returns when the server serves and discovers
+// every version of them that is to be served, in its current form. It does not change its arguments. The error is
+// ErrCRDNotEstablished if the server accepts a definition but cannot serve it, because one of its names is taken.
 func (e *Environment) InstallCRDs(ctx context.Context, crds ...*apiextensionsv1.CustomResourceDefinition) error {
 	if slices.Contains(crds, nil) {
 		return errors.New("install CRDs: one of them is nil: leave it out")

@@ -20,29 +20,29 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
 
-// StorageDecorator chooses what stands between the request handlers of a resource and etcd. store makes the plain
-// etcd3 store of that resource, on the environment's own etcd; a decorator calls it for the store below and returns a
-// decorator that gives the handlers something better, or store itself. The destroy function that a decorator returns may
-// be called more than once and has to be quick: custom resources' stores are replaced when their CRD changes.
+// StorageDecorator chooses what is between the request handlers of a resource and etcd. The function store makes the
+// plain etcd3 store of the resource, on the environment's own etcd. A decorator returns store itself, or a function
+// that calls store and puts another storage in front of it. The destroy function of that storage may be called more
+// than once and has to be quick, because the stores of custom resources are replaced when their CRD changes.
 //
-// It is called for each resource, from several goroutines when CRDs come and go. Cacher, UpstreamCacher and Undecorated
-// are such functions; one that asks for the resource chooses among them, as --watch-cache and --watch-cache-sizes of
-// kube-apiserver do.
+// A StorageDecorator is called for each resource, also from several goroutines when CRDs come and go. Cacher,
+// UpstreamCacher and Undecorated are, or return, such functions. A decorator that looks at the resource can choose
+// among them, as --watch-cache and --watch-cache-sizes of kube-apiserver do.
 type StorageDecorator func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator
 
-// Cacher puts the Cacher of package cacher in front of etcd.
+// Cacher returns a decorator that puts the Cacher of package cacher in front of etcd.
 func Cacher(options cacher.Options) StorageDecorator {
 	return func(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
 		return cacher.StorageWithCacher(store, options)
 	}
 }
 
-// Undecorated leaves reads and watches to etcd. Watches get no periodic bookmarks then.
+// Undecorated is the decorator without a cache: etcd answers reads and watches. Watches then get no periodic bookmarks.
 func Undecorated(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
 	return store
 }
 
-// UpstreamCacher puts k8s.io/apiserver's own Cacher in front of etcd, as kube-apiserver does.
+// UpstreamCacher is the decorator that puts k8s.io/apiserver's own Cacher in front of etcd, as kube-apiserver does.
 func UpstreamCacher(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
@@ -94,8 +94,8 @@ const (
 	noWatchCache       = "none"
 )
 
-// DecoratorNamed returns a decorator by its name, for flags and environment variables: "tarn" is Cacher without options,
-// and so is the empty name; "upstream" is UpstreamCacher, "none" is Undecorated. Other names are an error.
+// DecoratorNamed returns a decorator by its name, for flags and environment variables. "tarn" and the empty name are
+// Cacher without options, "upstream" is UpstreamCacher, and "none" is Undecorated. Any other name is an error.
 func DecoratorNamed(name string) (StorageDecorator, error) {
 	switch name {
 	case "", tarnWatchCache:

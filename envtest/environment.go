@@ -18,8 +18,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/object"
 )
 
-// Environment is an API server with its etcd in this process. Make one with New. Its methods are safe for concurrent
-// use.
+// Environment is an API server with its etcd in this process. New makes one. Its methods are safe for concurrent use.
 type Environment struct {
 	opts Options
 
@@ -55,10 +54,10 @@ func New(opts Options) *Environment {
 	return &Environment{opts: opts, over: make(chan struct{})}
 }
 
-// Start starts the environment. It returns when the server answers requests, the default namespaces and the Service
-// kubernetes exist, and the CRDs of the options are served; or with an error, after which nothing is left running.
-// Cancelling ctx makes Start give up, and so does Stop, with ErrStopped; a started environment does not depend on ctx. An
-// environment starts once.
+// Start starts the environment, once. It returns when the server answers requests, the default namespaces and the
+// Service kubernetes exist, and the CRDs of the options are served. After an error nothing is left running. If ctx is
+// cancelled, Start gives up. If Stop is called, Start gives up with ErrStopped. A started environment does not depend
+// on ctx.
 func (e *Environment) Start(ctx context.Context) error {
 	if err := e.opts.validate(); err != nil {
 		return err
@@ -219,10 +218,10 @@ func (r *running) stop(grace time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// Stop stops the environment, and returns when nothing of it is left: no goroutine, connection, port or file. Requests in
-// flight are cut off, unless the options give them time. It takes up to a second longer when a CRD whose resources were
-// used has just been changed or deleted: the CRD server keeps their old store for that long. A Start that is under way
-// gives up. Stopping again, or what never started, does nothing.
+// Stop stops the environment. It returns when no goroutine, connection, port or file of it is left. Requests in flight
+// are cut off, unless the options give them time. Stop takes up to a second longer if a CRD whose resources were used
+// has just been changed or deleted, because the CRD server keeps the old store for that long. A Start that is under way
+// gives up. A second Stop does nothing, and neither does a Stop before Start.
 func (e *Environment) Stop() error {
 	e.mu.Lock()
 	before, r, cancel := e.state, e.running, e.cancel
@@ -247,8 +246,8 @@ func (e *Environment) Stop() error {
 }
 
 // Config returns a client configuration for an administrator, with a client certificate and a bearer token. Either of
-// them is enough; the server looks at the certificate first. It is the caller's own copy. It is nil when the environment is
-// not running.
+// them is enough; the server looks at the certificate first. The caller may change the result, which is a copy. It is
+// nil if the environment is not running.
 func (e *Environment) Config() *rest.Config {
 	r, err := e.parts()
 	if err != nil {
@@ -257,10 +256,10 @@ func (e *Environment) Config() *rest.Config {
 	return rest.CopyConfig(r.admin)
 }
 
-// AddUser returns a client configuration for a user of the name and groups, who can do what RBAC objects on the server
-// allow: with a client certificate, of which the common name is the user and each organization a group, and with a bearer
-// token. Either of them is enough. The server adds the group system:authenticated. Calling it again for the same name makes
-// further credentials.
+// AddUser returns a client configuration for a user with a name and groups. The user may do what the RBAC objects on
+// the server allow. The configuration has a client certificate, whose common name is the user and whose organizations
+// are the groups, and a bearer token. Either of them is enough. The server adds the group system:authenticated. A
+// second call for the same name makes further credentials.
 func (e *Environment) AddUser(name string, groups ...string) (*rest.Config, error) {
 	if name == "" {
 		return nil, errors.New("add a user: the name is empty")

@@ -13,8 +13,8 @@ import (
 // kubeconfigName names the cluster, the user and the context of a kubeconfig.
 const kubeconfigName = "tarn"
 
-// KubeConfig returns a kubeconfig for an administrator, with the credentials of Config in it. It is for programs that read their
-// configuration from a file; the file should be readable by its owner alone.
+// KubeConfig returns a kubeconfig for an administrator, with the credentials of Config. It is for programs that read
+// their configuration from a file. Only the owner should be able to read that file.
 func (e *Environment) KubeConfig() ([]byte, error) {
 	r, err := e.parts()
 	if err != nil {

@@ -16,33 +16,33 @@ import (
 
 // Options configure an Environment. The zero value works.
 type Options struct {
-	// CRDs are installed by Start, which waits until they are served. They are not changed.
+	// CRDs are installed by Start, which waits until they are served. Start does not change them.
 	CRDs []*apiextensionsv1.CustomResourceDefinition
 
-	// CRDDirectoryPaths are folders with CustomResourceDefinitions in YAML or JSON files, or such files. Start installs
-	// them like CRDs. Documents of other kinds are passed over; folders below are not entered. A path in which there is no
-	// CRD is an error.
+	// CRDDirectoryPaths are files with CustomResourceDefinitions in YAML or JSON, or folders with such files. Start
+	// installs them like CRDs. Documents of other kinds are skipped, and folders inside a folder are not read. A path
+	// without a CRD is an error.
 	CRDDirectoryPaths []string
 
-	// StorageDecorator chooses what stands between request handlers and etcd, resource by resource. The default is
-	// Cacher, or the one that the environment variable TARN_WATCH_CACHE names: tarn, upstream or none.
+	// StorageDecorator chooses for each resource what is between the request handlers and etcd. The default is Cacher,
+	// or the decorator that the environment variable TARN_WATCH_CACHE names: tarn, upstream or none.
 	StorageDecorator StorageDecorator
 
-	// CheckConsistency compares each watch cache with etcd before it is destroyed, and lets Stop return an error if they
-	// differ. Stores take part that have a method CheckConsistency(context.Context) error, as those of Cacher have. The
+	// CheckConsistency compares each watch cache with etcd before it is destroyed. If they differ, Stop returns an
+	// error. It works for stores with a method CheckConsistency(context.Context) error, such as those of Cacher. The
 	// environment variable TARN_CHECK_CONSISTENCY=true does so for all environments.
 	CheckConsistency bool
 
-	// ServiceResolver finds the Services that webhook configurations and conversion webhooks name. Without it such
-	// webhooks fail, and those with a URL work.
+	// ServiceResolver finds the Services that webhook configurations and conversion webhooks name. Without it, webhooks
+	// with a Service fail, and webhooks with a URL work.
 	ServiceResolver ServiceResolver
 
-	// DataDirectory is the folder in which etcd's folder is made, and from which Stop removes it. The default is the
+	// DataDirectory is the folder in which Start makes the folder of etcd, which Stop removes. The default is the
 	// system's folder for temporary files.
 	DataDirectory string
 
-	// StopGracePeriod lets requests end by themselves when the environment stops, before connections are closed. It is
-	// used up whenever a watch is open. The default is zero.
+	// StopGracePeriod is the time that Stop gives to requests to end by themselves before it closes their connections.
+	// If a watch is open, Stop always takes that time. The default is zero.
 	StopGracePeriod time.Duration
 
 	process *process // what APIServerCommand sets; nil otherwise

@@ -12,8 +12,7 @@ import (
 // startPatience is about a hundred times what a start takes; it bounds a test on a machine that is out of breath.
 const startPatience = time.Minute
 
-// Start starts an environment with default options for the test and stops it when the test ends. It fails the test if
-// that does not work.
+// Start starts an environment with default options, and stops it when the test ends. If either fails, the test fails.
 func Start(t testing.TB) *Environment {
 	t.Helper()
 	return StartWith(t, Options{})
