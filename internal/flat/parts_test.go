@@ -132,7 +132,7 @@ func stringsOf(v reflect.Value, at string, found map[string]string) {
 	}
 }
 
-// mostKept is what a kept string may keep in memory beside itself.
+// mostKept is the number of bytes that a kept string may keep in memory in addition to its own.
 const mostKept = 4 << 10
 
 // TestAKeptStringKeepsLittle keeps a string of each of some large objects that are gone then.
@@ -256,8 +256,8 @@ func TestAKeptContentStringKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestLargeObjectsAnswerAndCompare asks large objects for their metadata and decodes them beside
-// others of all sizes.
+// TestLargeObjectsAnswerAndCompare asks large objects for their metadata, and decodes them with
+// reuse of objects of all sizes.
 func TestLargeObjectsAnswerAndCompare(t *testing.T) {
 	r := rand.New(rand.NewSource(newSeed(t)))
 	for _, name := range slices.Sorted(maps.Keys(large)) {

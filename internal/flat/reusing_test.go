@@ -20,8 +20,8 @@ import (
 	"github.com/tarn-dev/tarn/internal/flat"
 )
 
-// similar is what an object may stand beside: its equal, itself with a change at a random place,
-// and another one.
+// similar returns objects with which obj may be decoded: its equal, itself with a change at a
+// random place, and another object.
 func similar(obj runtime.Object, fill *filler, r *rand.Rand) map[string]any {
 	changed, other := obj.DeepCopyObject(), reflect.New(reflect.TypeOf(obj).Elem()).Interface()
 	changeOne(reflect.ValueOf(changed).Elem(), r)
@@ -213,8 +213,8 @@ func TestWhatIsEqualIsShared(t *testing.T) {
 	}
 }
 
-// TestNestedDifferences: what stands beside the way to a difference is shared at every level,
-// down to the depth to which is compared.
+// TestNestedDifferences checks that values next to the path of a difference are shared at every
+// level, down to the depth to which values are compared.
 func TestNestedDifferences(t *testing.T) {
 	type level struct {
 		Next *level

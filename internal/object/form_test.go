@@ -144,7 +144,7 @@ func TestCopiesAreTheCallersOwn(t *testing.T) {
 	}
 }
 
-// reusingAnother materializes o, as the old object of an update, beside a new one.
+// reusingAnother decodes o, as the old object of an update, with reuse of a new one.
 func reusingAnother(g *WithT, f form, o object.Object, change func(metav1.Object)) metav1.Object {
 	like, err := f.Copy(o)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -66,8 +66,8 @@ func alive[T any](pointers []weak.Pointer[T]) (n int) {
 	return n
 }
 
-// TestFewSharedObjectsStay reads every object of a store without a copy: a flat one must
-// not have a decoded one beside it ever after.
+// TestFewSharedObjectsStay reads every object of a store without a copy. A flat object must not
+// have a decoded one for ever after.
 func TestFewSharedObjectsStay(t *testing.T) {
 	g, random, f := NewWithT(t), newRandom(t), forms()[0]
 	const objects = 1000
