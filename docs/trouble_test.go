@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -239,10 +241,21 @@ func transformFailsInList(t *testing.T, seen *lineLog) string {
 
 func gone(t *testing.T, _ *lineLog) string {
 	env := envtest.Start(t)
-	c := started(t, env.Config(), cache.Options{})
+	cfg := env.Config()
+	connections, err := rest.HTTPClientFor(cfg)
+	must(t, err)
+	c := started(t, cfg, cache.Options{HTTPClient: connections})
 	namespaces := &corev1.NamespaceList{}
 	must(t, c.List(t.Context(), namespaces))
 	must(t, env.Stop())
+	// A request on a connection whose end the client has not noticed yet fails otherwise.
+	for !errors.Is(err, syscall.ECONNREFUSED) {
+		must(t, t.Context().Err())
+		var response *http.Response
+		if response, err = connections.Get(cfg.Host); err == nil {
+			must(t, response.Body.Close())
+		}
+	}
 	must(t, c.List(t.Context(), namespaces))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

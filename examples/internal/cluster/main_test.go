@@ -63,8 +63,8 @@ func TestParsePrintsUsage(t *testing.T) {
 	}
 }
 
-// TestRunCacheSaysWhyItDidNotSync lets a cache wait for a server that does not
-// know its credential.
+// TestRunCacheSaysWhyItDidNotSync lets a cache wait for a server that does not let it
+// list.
 func TestRunCacheSaysWhyItDidNotSync(t *testing.T) {
 	env := envtest.Start(t)
 	nobody := rest.AnonymousClientConfig(env.Config())
@@ -81,7 +81,7 @@ func TestRunCacheSaysWhyItDidNotSync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RunCache(ctx, c, &corev1.Pod{}); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
-		t.Errorf("the error is %v, want one that says Unauthorized", err)
+	if _, err := RunCache(ctx, c, &corev1.Pod{}); err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("the error is %v, want one that says forbidden", err)
 	}
 }
