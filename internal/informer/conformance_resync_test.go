@@ -190,3 +190,19 @@ func TestInformerResyncsAHandlerThatTakesItsTimeEveryPeriod(t *testing.T) {
 			moment{at: 28 * time.Second}, moment{30 * time.Second, []string{"update ns/a=1>1"}})
 	})
 }
+
+func TestInformerDoesNotResyncAHandlerThatWasRemovedMeanwhile(t *testing.T) {
+	eachInformer(t, setting{resync: 10 * time.Second}, func(r *rig) {
+		gate := r.gate()
+		h := &recording{before: func(string) { gate.pass() }}
+		registration := r.handle(h)
+		r.server.put(configMap("ns/a", "1"))
+		r.start()
+		r.Expect(r.informer.RemoveEventHandler(registration)).To(Succeed())
+		r.server.put(configMap("ns/a", "2")) // nobody is left to read it
+		r.elapse(11 * time.Second)
+		gate.open()
+		r.settle()
+		r.Expect(h.take()).To(Equal([]string{"initial ns/a=1"}))
+	})
+}

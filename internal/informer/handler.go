@@ -145,7 +145,11 @@ func (r *registration) run(ctx context.Context) {
 			}
 		}
 		if !due.IsZero() && until.Err() != nil { // also if there are always events to come
-			r.resyncTo(ctx, r.cursor.State())
+			seen := r.cursor.State()
+			if seen == nil { // the handler was removed meanwhile
+				return
+			}
+			r.resyncTo(ctx, seen)
 			cancel()
 			due = resyncs.next(due, clock.Now(), r.resync)
 			until, cancel = untilResync(ctx, due)

@@ -221,7 +221,8 @@ func (c *Cursor[V, A]) Seek(position uint64) {
 }
 
 // State returns the state that a cursor has seen once it has consumed everything that it was
-// given. It is nil if the cursor has expired.
+// given. It is nil if the cursor has expired, or was closed: the engine does not keep what it
+// would be made of.
 func (c *Cursor[V, A]) State() *Snapshot[V] {
 	e := c.engine
 	e.mu.Lock()
@@ -229,7 +230,7 @@ func (c *Cursor[V, A]) State() *Snapshot[V] {
 	switch {
 	case c.seen != nil:
 		return c.seen
-	case c.overrun == expire && !e.window.holds(c.position):
+	case c.overrun == expire && !e.window.holds(c.position), c.overrun == catchUp && c.isClosedLocked():
 		return nil
 	case c.position == e.window.next:
 		return e.snapshotLocked()
