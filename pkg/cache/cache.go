@@ -84,9 +84,10 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.claim(tuning.Name); err != nil {
+	if c.release, err = claim(tuning.Name); err != nil {
 		return nil, err
 	}
+	c.abandonWithCache()
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -29,7 +30,8 @@ type informerCache struct {
 	isNamespaced  func(schema.GroupVersionKind) (bool, error)
 	failOnMissing bool
 	tuning        func(schema.GroupVersionKind) TuningByObject
-	release       func() // makes the name of the cache free again
+	release       func()      // makes the name of the cache free again
+	started       atomic.Bool // Start was called
 	logger        logr.Logger
 	readEarly     sync.Once // logs a read before the start
 
@@ -40,6 +42,8 @@ type informerCache struct {
 }
 
 var _ Cache = (*informerCache)(nil)
+
+var errStarted = errors.New("informer already started: a cache can be started once")
 
 func newInformerCache(opts Options, tuning func(schema.GroupVersionKind) TuningByObject, logger logr.Logger, newMap func(string, Config) *informers.Map) (*informerCache, error) {
 	build := func(configs scopeConfigs) scopes {
@@ -54,7 +58,6 @@ func newInformerCache(opts Options, tuning func(schema.GroupVersionKind) TuningB
 		isNamespaced:  func(gvk schema.GroupVersionKind) (bool, error) { return apiutil.IsGVKNamespaced(gvk, opts.Mapper) },
 		failOnMissing: opts.ReaderFailOnMissingInformer,
 		tuning:        tuning,
-		release:       func() {},
 		logger:        logger,
 		byGVK:         map[schema.GroupVersionKind]scopes{},
 	}
@@ -348,9 +351,12 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 }
 
 // Start implements Informers. It blocks until ctx ends and every goroutine of the cache has
-// returned.
+// returned. It can be called once.
 func (c *informerCache) Start(ctx context.Context) error {
-	defer c.release()
+	if c.started.Swap(true) {
+		return errStarted
+	}
+	defer func() { c.release() }() // not defer c.release(): a cache that runs must not become garbage
 	group, ctx := errgroup.WithContext(ctx)
 	for _, m := range c.maps() {
 		group.Go(func() error { return m.Start(ctx) })

@@ -19,8 +19,9 @@ import (
 // Tuning has the options that controller-runtime does not have. New uses the zero value.
 type Tuning struct {
 	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process
-	// that live at the same time must have different names. Caches without a name are numbered:
-	// tarn-1, tarn-2 and so on.
+	// that live at the same time must have different names. A cache lives until its Start returns;
+	// one that was never started lives until it is garbage. Caches without a name are numbered:
+	// tarn-1, tarn-2 and so on, and these names cannot be chosen.
 	Name string
 
 	// ByObject has the settings of single kinds. The key is an empty object of the kind, in any

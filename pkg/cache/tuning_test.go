@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 
@@ -215,6 +216,56 @@ var _ = Describe("Tuning", func() {
 		Expect(err).NotTo(HaveOccurred(), "the name is free when the cache has ended")
 	})
 
+	It("keeps its name when it is started twice", func(ctx SpecContext) {
+		newCache := cache.With(cache.Tuning{Name: "started-twice"})
+		first := started(ctx, newCache, cache.Options{})
+		Expect(first.Start(ctx)).To(MatchError(ContainSubstring("already started")))
+		_, err := newCache(cfg, cache.Options{})
+		Expect(err).To(MatchError(ContainSubstring("another cache")))
+	})
+
+	It("keeps its name while it runs, though nobody else refers to it", func(ctx SpecContext) {
+		newCache := cache.With(cache.Tuning{Name: "running"})
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		ended := make(chan error, 1)
+		func() {
+			c, err := newCache(cfg, cache.Options{})
+			Expect(err).NotTo(HaveOccurred())
+			go func() { ended <- c.Start(running) }()
+			Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
+		}()
+		for range 3 {
+			runtime.GC()
+		}
+		_, err := newCache(cfg, cache.Options{})
+		Expect(err).To(MatchError(ContainSubstring("another cache")))
+		stop()
+		Expect(<-ended).To(Succeed())
+	})
+
+	It("gives its name back, and that of its informers, when it is garbage and was never started", func(ctx SpecContext) {
+		registry := prometheus.NewRegistry()
+		newCache := cache.With(cache.Tuning{Name: "forgotten", Registerer: registry})
+		func() {
+			c, err := newCache(cfg, cache.Options{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(c.IndexField(ctx, &corev1.ConfigMap{}, "any", func(client.Object) []string { return nil })).To(Succeed())
+			Expect(registry.Gather()).NotTo(BeEmpty())
+		}()
+		Eventually(func() error {
+			runtime.GC()
+			c, err := newCache(cfg, cache.Options{})
+			if err != nil {
+				return err
+			}
+			Expect(registry.Gather()).To(BeEmpty())
+			_, err = c.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
+			Expect(err).NotTo(HaveOccurred())
+			return nil
+		}).Should(Succeed())
+	})
+
 	It("has each setting of a kind for all kinds too", func() {
 		all, one := reflect.TypeFor[cache.Tuning](), reflect.TypeFor[cache.TuningByObject]()
 		for i := range one.NumField() {
@@ -250,6 +301,7 @@ var _ = Describe("Tuning", func() {
 	},
 		Entry("a negative window", cache.Tuning{Window: -1}, "Window is -1"),
 		Entry("a negative window of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Window: -1}}}, "ByObject[*v1.ConfigMap]: the Window is -1"),
+		Entry("a name of a cache without one", cache.Tuning{Name: "tarn-1"}, `Name "tarn-1"`),
 		Entry("a nil object", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{nil: {}}}, "ByObject: the object is nil"),
 		Entry("an object without a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&metav1.PartialObjectMetadata{}: {}}}, "ByObject: Object 'Kind' is missing"),
 		Entry("two entries of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {}, views[1].object(): {}}}, "two entries for"),

@@ -69,6 +69,22 @@ func (m *Map) start(ctx context.Context) error {
 	return nil
 }
 
+// Abandon gives back what the informers of a map hold in the process: their names and their
+// metrics. It does nothing if the map was started: the informers give them back when they end.
+// An abandoned map must not be started.
+func (m *Map) Abandon() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx != nil {
+		return
+	}
+	m.stopped = true
+	for _, entry := range m.entries {
+		entry.remove()
+		entry.release()
+	}
+}
+
 func (m *Map) runLocked(e *MapEntry) {
 	m.running.Go(func() { e.run(m.ctx, m.options.Logger) })
 }
