@@ -29,6 +29,8 @@ type access struct {
 	clientCA  dynamiccertificates.CAContentProvider // who signs certificates of users; nil if nobody does
 	tokens    *tokens
 	static    authenticator.Token // knows further tokens; may be nil
+	accounts  authenticator.Token // knows tokens of service accounts; set before authenticator is called
+	audiences []string            // of tokens that are for this server; likewise
 	anonymous bool                // who has no credential may ask
 }
 
@@ -86,6 +88,9 @@ func (a *access) authenticator() authenticator.Request {
 	var tokens authenticator.Token = a.tokens
 	if a.static != nil {
 		tokens = tokenunion.New(a.static, a.tokens)
+	}
+	if a.accounts != nil {
+		tokens = tokenunion.New(authenticator.WrapAudienceAgnosticToken(a.audiences, tokens), a.accounts)
 	}
 	known = append(known, bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
 	all := group.NewAuthenticatedGroupAdder(union.New(known...))

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,7 +109,7 @@ func bootstrapMeta(name string) metav1.ObjectMeta {
 
 // clusterRoles are the default roles that need no controller.
 func clusterRoles() []*rbacv1.ClusterRole {
-	get := []string{"get"}
+	get, create := []string{"get"}, []string{"create"}
 	public := []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
 	discovery := append([]string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"}, public...)
 	return []*rbacv1.ClusterRole{
@@ -121,6 +123,13 @@ func clusterRoles() []*rbacv1.ClusterRole {
 		{
 			ObjectMeta: bootstrapMeta("system:discovery"),
 			Rules:      []rbacv1.PolicyRule{{Verbs: get, NonResourceURLs: discovery}},
+		},
+		{
+			ObjectMeta: bootstrapMeta("system:basic-user"),
+			Rules: []rbacv1.PolicyRule{
+				{Verbs: create, APIGroups: []string{authorizationv1.GroupName}, Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}},
+				{Verbs: create, APIGroups: []string{authenticationv1.GroupName}, Resources: []string{"selfsubjectreviews"}},
+			},
 		},
 		{
 			ObjectMeta: bootstrapMeta("system:public-info-viewer"),
@@ -144,6 +153,7 @@ func clusterRoleBindings() []*rbacv1.ClusterRoleBinding {
 	}
 	return []*rbacv1.ClusterRoleBinding{
 		bind("cluster-admin", adminGroup),
+		bind("system:basic-user", user.AllAuthenticated),
 		bind("system:discovery", user.AllAuthenticated),
 		bind("system:public-info-viewer", user.AllAuthenticated, user.AllUnauthenticated),
 	}

@@ -4,6 +4,7 @@
 package envtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,7 +27,7 @@ import (
 
 // newAuthorizer allows administrators everything, and others what the modes say, one after the other: with RBAC what the
 // server's objects grant them.
-func newAuthorizer(factory informers.SharedInformerFactory, modes []string) (authorizer.Authorizer, error) {
+func newAuthorizer(factory informers.SharedInformerFactory, modes []string) (authorizer.Authorizer, rbac, error) {
 	kinds := factory.Rbac().V1()
 	rules := rbac{
 		roles:               kinds.Roles().Lister(),
@@ -49,9 +50,9 @@ func newAuthorizer(factory informers.SharedInformerFactory, modes []string) (aut
 	}
 	a, err := union.New(chain...)
 	if err != nil {
-		return nil, fmt.Errorf("combine the authorizers: %w", err)
+		return nil, rbac{}, fmt.Errorf("combine the authorizers: %w", err)
 	}
-	return a, nil
+	return a, rules, nil
 }
 
 // rbac answers from the roles and bindings that the server serves, as its informers know them.
@@ -65,49 +66,93 @@ type rbac struct {
 // authorize is an authorizer.AuthorizerFunc. It never denies: without a rule that allows it has no opinion, which the
 // server takes as a no.
 func (r rbac) authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	rules, err := r.rulesFor(a.GetUser(), a.GetNamespace())
-	if slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool { return allows(rule, a) }) {
-		return authorizer.DecisionAllow, "", nil
+	reason := ""
+	err := r.visit(a.GetUser(), a.GetNamespace(), func(g granted) bool {
+		if !slices.ContainsFunc(g.rules, func(rule rbacv1.PolicyRule) bool { return allows(rule, a) }) {
+			return true
+		}
+		reason = "RBAC: allowed by " + g.String()
+		return false
+	})
+	if reason != "" {
+		return authorizer.DecisionAllow, reason, nil
 	}
 	return authorizer.DecisionNoOpinion, "", err
 }
 
-// rulesFor collects the rules of each role that is bound to the user, cluster-wide or in the namespace. A binding to a
-// role that does not exist is reported and does not hide the others.
-func (r rbac) rulesFor(who user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
+// granted are the rules that a binding gives to a user.
+type granted struct {
+	binding   string // its kind and name
+	role      rbacv1.RoleRef
+	subject   rbacv1.Subject
+	namespace string // of the binding
+	rules     []rbacv1.PolicyRule
+}
+
+// String names the binding as kube-apiserver does.
+func (g granted) String() string {
+	name := g.subject.Name
+	if g.subject.Kind == rbacv1.ServiceAccountKind {
+		name += "/" + cmp.Or(g.subject.Namespace, g.namespace)
+	}
+	return fmt.Sprintf("%s of %s %q to %s %q", g.binding, g.role.Kind, g.role.Name, g.subject.Kind, name)
+}
+
+// RulesFor implements builtin.RuleResolver.
+func (r rbac) RulesFor(who user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
+	err := r.visit(who, namespace, func(g granted) bool {
+		rules = append(rules, g.rules...)
+		return true
+	})
+	return rules, err
+}
+
+// visit shows the rules of each role that is bound to the user, cluster-wide or in the namespace, until show says that it has
+// seen enough. A binding to a role that does not exist gives nothing; another error is reported and does not hide the others.
+func (r rbac) visit(who user.Info, namespace string, show func(granted) bool) error {
 	var errs []error
-	add := func(subjects []rbacv1.Subject, ref rbacv1.RoleRef, bindingNamespace string) {
-		if !slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return isSubject(s, who, bindingNamespace) }) {
-			return
+	bound := func(subjects []rbacv1.Subject, g granted) bool {
+		i := slices.IndexFunc(subjects, func(s rbacv1.Subject) bool { return isSubject(s, who, g.namespace) })
+		if i < 0 {
+			return true
 		}
-		found, err := r.rulesOf(ref, bindingNamespace)
-		if err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, err)
+		var err error
+		if g.rules, err = r.RulesOf(g.role, g.namespace); err != nil {
+			if !apierrors.IsNotFound(err) {
+				errs = append(errs, err)
+			}
+			return true
 		}
-		rules = append(rules, found...)
+		g.subject = subjects[i]
+		return show(g)
 	}
 	clusterBindings, err := r.clusterRoleBindings.List(labels.Everything())
 	if err != nil {
 		errs = append(errs, err)
 	}
 	for _, b := range clusterBindings {
-		add(b.Subjects, b.RoleRef, "")
-	}
-	if namespace != "" {
-		bindings, err := r.roleBindings.RoleBindings(namespace).List(labels.Everything())
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, b := range bindings {
-			add(b.Subjects, b.RoleRef, namespace)
+		if !bound(b.Subjects, granted{binding: fmt.Sprintf("ClusterRoleBinding %q", b.Name), role: b.RoleRef}) {
+			return nil
 		}
 	}
-	return rules, utilerrors.NewAggregate(errs)
+	if namespace == "" {
+		return utilerrors.NewAggregate(errs)
+	}
+	bindings, err := r.roleBindings.RoleBindings(namespace).List(labels.Everything())
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, b := range bindings {
+		if !bound(b.Subjects, granted{binding: fmt.Sprintf("RoleBinding %q", b.Name+"/"+namespace), role: b.RoleRef, namespace: namespace}) {
+			return nil
+		}
+	}
+	return utilerrors.NewAggregate(errs)
 }
 
-// rulesOf returns the rules of the role that a binding in the namespace refers to.
-func (r rbac) rulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+// RulesOf implements builtin.RuleResolver.
+func (r rbac) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	if ref.Kind == "ClusterRole" {
 		role, err := r.clusterRoles.Get(ref.Name)
 		if err != nil {

@@ -81,13 +81,22 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 	}
 	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
 	// only if they ran.
-	kinds, err := builtin.New(builtinOptions{stores})
+	rights, err := s.rights(opts, users)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := builtin.New(builtinOptions{stores}, rights)
 	if err != nil {
 		return nil, fmt.Errorf("create the built-in kinds: %w", err)
 	}
-	config, err := s.config(opts, stores, users, kinds)
+	users.accounts = kinds.Tokens
+	rights.Authenticator = users.authenticator()
+	config, err := s.config(opts, stores, rights, kinds)
 	if err == nil {
 		s.crds, err = s.build(config, stores, opts, kinds)
+	}
+	if err == nil {
+		err = serveKeys(s.crds.GenericAPIServer, rights.Keys, listener.address())
 	}
 	if err != nil {
 		kinds.Destroy() // no server owns them
@@ -107,7 +116,7 @@ func (s *server) abandon() {
 
 // config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
 func (s *server) config(
-	opts Options, stores *stores, users *access, kinds *builtin.Kinds,
+	opts Options, stores *stores, rights *builtin.Access, kinds *builtin.Kinds,
 ) (*genericapiserver.RecommendedConfig, error) {
 	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
 	config.ExternalAddress = s.serving.address()
@@ -126,12 +135,9 @@ func (s *server) config(
 	config.AggregatedDiscoveryGroupManager = catalogSource{s.catalog, aggregated.BuiltinSource}
 	setOpenAPI(&config.Config)
 
-	authorizer, err := newAuthorizer(s.loopback.informers, opts.modes())
-	if err != nil {
-		return nil, err
-	}
-	config.Authentication.Authenticator = users.authenticator()
-	config.Authorization.Authorizer = authorizer
+	config.Authentication.Authenticator = rights.Authenticator
+	config.Authentication.APIAudiences = rights.Audiences
+	config.Authorization.Authorizer = rights.Authorizer
 	if opts.process != nil {
 		if err := opts.process.apply(config, kinds); err != nil {
 			return nil, err

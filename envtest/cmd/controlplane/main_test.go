@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -94,7 +95,17 @@ func TestEnvironment(t *testing.T) {
 	_, err = kubernetes.NewForConfigOrDie(jane.Config()).CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	g.Expect(err).To(MatchError(ContainSubstring(`User "jane"`)))
-	g.Expect(said.String()).To(ContainSubstring("tokens of ServiceAccounts are neither made nor accepted"))
+	g.Expect(said.String()).NotTo(ContainSubstring("service-account"), "the flags about tokens have an effect")
+
+	_, err = kube.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	made, err := kube.CoreV1().ServiceAccounts("default").CreateToken(ctx, "robot", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	review, err := kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: made.Status.Token},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(review.Status.User.Username).To(Equal("system:serviceaccount:default:robot"), review.Status.Error)
 }
 
 // TestRestart stops both processes, and starts them again on what etcd has kept.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -17,14 +18,17 @@ import (
 )
 
 // Some of what clients see of an object on a kube-apiserver is the work of admission plugins that are on by default. These
-// are here: TaintNodesByCondition, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection and RuntimeClass.
+// are here: TaintNodesByCondition, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection, RuntimeClass, and those of
+// certificate requests.
 
 // newPlugins returns the admission plugins of the built-in kinds, in kube-apiserver's order (its
 // pkg/kubeapiserver/options/plugins.go): policies and webhooks come after them. peer finds the stores of one server.
-func newPlugins(peer func(schema.GroupResource) *genericregistry.Store) []admission.Interface {
+func newPlugins(peer func(schema.GroupResource) *genericregistry.Store, access *Access) []admission.Interface {
 	created := admission.NewHandler(admission.Create)
 	written := admission.NewHandler(admission.Create, admission.Update)
 	classes := priorityClasses{peer(priorityClassResource)}
+	updated, requests := admission.NewHandler(admission.Update), certificatesv1.Resource("certificatesigningrequests")
+	signer := signers{access}
 	runtimes := runtimeClasses{peer(nodev1.Resource("runtimeclasses"))}
 	return []admission.Interface{
 		plugin{name: "TaintNodesByCondition", Handler: created, resource: corev1.Resource("nodes"), admit: taintNewNode},
@@ -35,17 +39,22 @@ func newPlugins(peer func(schema.GroupResource) *genericregistry.Store) []admiss
 		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: corev1.Resource("persistentvolumeclaims"), admit: protect(claimProtection)},
 		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: storagev1.Resource("volumeattributesclasses"), admit: protect(attributesProtection)},
 		plugin{name: "RuntimeClass", Handler: created, resource: corev1.Resource("pods"), admit: runtimes.apply, validate: runtimes.check},
+		plugin{name: "CertificateApproval", Handler: updated, resource: requests, subresource: "approval", validate: signer.approves},
+		plugin{name: "CertificateSigning", Handler: updated, resource: requests, subresource: "status", validate: signer.signs},
+		plugin{name: "CertificateSubjectRestriction", Handler: created, resource: requests, validate: noMasters},
 	}
 }
 
-// plugin is an admission plugin for the objects of one kind. It sees no subresources: their objects are of other kinds, or
-// their strategies take only a part of what it would fill in.
+// plugin is an admission plugin for the objects of one kind, or for one of their subresources. The former sees no subresources:
+// their objects are of other kinds, or their strategies take only a part of what it would fill in.
 type plugin struct {
 	*admission.Handler
 	name     string // in kube-apiserver
 	resource schema.GroupResource
-	admit    func(context.Context, admission.Attributes) error // changes the object; may be nil
-	validate func(context.Context, admission.Attributes) error // changes nothing; may be nil
+	// subresource is what the plugin is about instead of the objects themselves.
+	subresource string
+	admit       func(context.Context, admission.Attributes) error // changes the object; may be nil
+	validate    func(context.Context, admission.Attributes) error // changes nothing; may be nil
 }
 
 var (
@@ -73,7 +82,7 @@ func (p plugin) Validate(ctx context.Context, a admission.Attributes, _ admissio
 }
 
 func (p plugin) concerns(a admission.Attributes) bool {
-	return a.GetResource().GroupResource() == p.resource && a.GetSubresource() == ""
+	return a.GetResource().GroupResource() == p.resource && a.GetSubresource() == p.subresource
 }
 
 // evictionDelay is how long a Pod tolerates that its node is gone, in seconds.

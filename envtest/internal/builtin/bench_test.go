@@ -17,7 +17,7 @@ func BenchmarkNew(b *testing.B) {
 	Scheme()
 	getter := noStorage()
 	for b.Loop() {
-		if _, err := New(getter); err != nil {
+		if _, err := New(getter, &Access{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -25,6 +26,8 @@ type Kinds struct {
 	// Admission is the part of the server's admission chain between NamespaceLifecycle and the policies and webhooks. It
 	// needs no initialization.
 	Admission []admission.Interface
+	// Tokens knows the tokens of service accounts that the server made.
+	Tokens authenticator.Token
 
 	stores stores
 }
@@ -32,8 +35,9 @@ type Kinds struct {
 // stores finds the store of a kind by its resource.
 type stores map[schema.GroupResource]*genericregistry.Store
 
-// New makes the storages of every row of the table through getter. After an error nothing is left open.
-func New(getter generic.RESTOptionsGetter) (*Kinds, error) {
+// New makes the storages of every row of the table through getter, and the reviews that answer from access. After an error
+// nothing is left open.
+func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 	stores, err := newStores(getter)
 	if err != nil {
 		return nil, err
@@ -41,7 +45,7 @@ func New(getter generic.RESTOptionsGetter) (*Kinds, error) {
 	peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
 	var set groupSet
 	for _, k := range kinds() {
-		storages, err := newStorages(k, stores[k.groupResource()], peer)
+		storages, err := newStorages(k, stores[k.groupResource()], peer, access)
 		if err != nil {
 			stores.destroy()
 			return nil, err
@@ -52,7 +56,8 @@ func New(getter generic.RESTOptionsGetter) (*Kinds, error) {
 		}
 	}
 	set.add(corev1.SchemeGroupVersion, virtualStorages(stores[corev1.Resource("pods")]))
-	return &Kinds{Groups: set.groups, Admission: newPlugins(peer), stores: stores}, nil
+	access.add(&set)
+	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: accounts{access, peer}, stores: stores}, nil
 }
 
 // Destroy closes the storages of kinds that no server has installed. To close them twice is harmless.

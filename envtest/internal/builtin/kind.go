@@ -50,7 +50,8 @@ type attachment struct {
 	strategy strategy // the main resource's
 	// peer returns the store of another kind of the same server by its resource, nil if there is
 	// none.
-	peer func(schema.GroupResource) *genericregistry.Store
+	peer   func(schema.GroupResource) *genericregistry.Store
+	access *Access // nil if nobody asks the server
 }
 
 // rules are the switches of the generic strategy. The struct is wide as kind is, and for the same reason.

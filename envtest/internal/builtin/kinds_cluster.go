@@ -103,21 +103,25 @@ func rbacKinds() []*kind {
 	return []*kind{
 		{
 			gvk: rbac("Role"), resource: "roles", rules: common,
-			hooks: hooks{validate: typedCheck(validateRole)},
+			hooks:  hooks{validate: typedCheck(validateRole)},
+			attach: attachGrant(checkRole),
 		},
 		{
 			gvk: rbac("RoleBinding"), resource: "rolebindings", rules: common,
-			hooks: hooks{defaults: typed1(defaultRoleBinding), validate: typedCheck(validateRoleBinding)},
-			table: show("Role,Age,+Users,+Groups,+ServiceAccounts", roleBindingCells),
+			hooks:  hooks{defaults: typed1(defaultRoleBinding), validate: typedCheck(validateRoleBinding)},
+			attach: attachGrant(checkBinding),
+			table:  show("Role,Age,+Users,+Groups,+ServiceAccounts", roleBindingCells),
 		},
 		{
 			gvk: rbac("ClusterRole"), resource: "clusterroles", cluster: true, rules: common,
-			hooks: hooks{validate: typedCheck(validateClusterRole)},
+			hooks:  hooks{validate: typedCheck(validateClusterRole)},
+			attach: attachGrant(checkRole),
 		},
 		{
 			gvk: rbac("ClusterRoleBinding"), resource: "clusterrolebindings", cluster: true, rules: common,
-			hooks: hooks{defaults: typed1(defaultClusterRoleBinding), validate: typedCheck(validateClusterRoleBinding)},
-			table: show("Role,Age,+Users,+Groups,+ServiceAccounts", clusterRoleBindingCells),
+			hooks:  hooks{defaults: typed1(defaultClusterRoleBinding), validate: typedCheck(validateClusterRoleBinding)},
+			attach: attachGrant(checkBinding),
+			table:  show("Role,Age,+Users,+Groups,+ServiceAccounts", clusterRoleBindingCells),
 		},
 	}
 }

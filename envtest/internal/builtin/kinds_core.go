@@ -62,8 +62,9 @@ func coreKinds() []*kind {
 		},
 		{
 			gvk: core("ServiceAccount"), resource: "serviceaccounts", short: []string{"sa"},
-			rules: rules{returnDeleted: true, names: apivalidation.ValidateServiceAccountName},
-			table: show("Age", serviceAccountCells),
+			rules:  rules{returnDeleted: true, names: apivalidation.ValidateServiceAccountName},
+			attach: attachServiceAccount,
+			table:  show("Age", serviceAccountCells),
 		},
 		{
 			gvk: core("ConfigMap"), resource: "configmaps", short: []string{"cm"},

@@ -31,7 +31,7 @@ func noStorage() generic.RESTOptionsGetter {
 }
 
 func TestEveryKindIsServed(t *testing.T) {
-	built, err := New(noStorage())
+	built, err := New(noStorage(), &Access{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,6 +96,7 @@ func buildScheme() *runtime.Scheme {
 	scheme.AddTypeDefaultingFunc(&autoscalingv1.HorizontalPodAutoscaler{}, func(o any) {
 		missing(&o.(*autoscalingv1.HorizontalPodAutoscaler).Spec.MinReplicas, 1)
 	})
+	scheme.AddTypeDefaultingFunc(&authenticationv1.TokenRequest{}, func(o any) { defaultTokenRequest(o.(*authenticationv1.TokenRequest)) })
 	for _, k := range kinds() {
 		utilruntime.Must(registerKind(scheme, k))
 	}

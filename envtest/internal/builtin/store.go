@@ -35,10 +35,12 @@ func (r resourceREST) Categories() []string { return r.kind.categories }
 
 // newStorages builds one kind's storages by their path in the group: the resource and its subresources. peer finds the
 // other kinds' stores; see attachment.
-func newStorages(k *kind, store *genericregistry.Store, peer func(schema.GroupResource) *genericregistry.Store) (map[string]rest.Storage, error) {
+func newStorages(
+	k *kind, store *genericregistry.Store, peer func(schema.GroupResource) *genericregistry.Store, access *Access,
+) (map[string]rest.Storage, error) {
 	storages := map[string]rest.Storage{k.resource: resourceREST{Store: store, kind: k}}
 	if k.attach != nil {
-		parts, err := k.attach(&attachment{kind: k, store: store, strategy: newStrategy(k), peer: peer})
+		parts, err := k.attach(&attachment{kind: k, store: store, strategy: newStrategy(k), peer: peer, access: access})
 		if err != nil {
 			return nil, fmt.Errorf("attach to the store of %s: %w", k.gvk, err)
 		}

@@ -98,8 +98,7 @@ func (a *Access) validate() []error {
 }
 
 func (a *Access) notices() []string {
-	notices := []string{"--service-account-issuer, --service-account-key-file and --service-account-signing-key-file have no effect " +
-		"beyond being checked: tokens of ServiceAccounts are neither made nor accepted"}
+	var notices []string
 	if slices.Contains(a.Modes, ModeNode) {
 		notices = append(notices, "--authorization-mode=Node has no effect: there are no nodes that ask")
 	}

@@ -20,10 +20,11 @@ type Plugins struct {
 
 // here are the plugins of this server, all on by default, as in kube-apiserver.
 const here = `NamespaceLifecycle TaintNodesByCondition Priority DefaultTolerationSeconds StorageObjectInUseProtection RuntimeClass
+CertificateApproval CertificateSigning CertificateSubjectRestriction
 MutatingAdmissionPolicy MutatingAdmissionWebhook ValidatingAdmissionPolicy ValidatingAdmissionWebhook`
 
 // elsewhere are the plugins that kube-apiserver v1.36 has besides, as its help lists them.
-const elsewhere = `AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction
+const elsewhere = `AlwaysAdmit AlwaysDeny AlwaysPullImages
 ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DenyServiceExternalIPs EventRateLimit
 ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger NamespaceAutoProvision
 NamespaceExists NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize

@@ -1,0 +1,68 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"crypto"
+	"fmt"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+)
+
+// rights is what the built-in kinds ask about users. Its authenticator is set later: it knows the tokens that those kinds make.
+func (s *server) rights(opts Options, users *access) (*builtin.Access, error) {
+	authorizer, rules, err := newAuthorizer(s.loopback.informers, opts.modes())
+	if err != nil {
+		return nil, err
+	}
+	keys, err := opts.tokenKeys(s.serving.address())
+	if err != nil {
+		return nil, err
+	}
+	users.audiences = []string{keys.Issuer}
+	return &builtin.Access{Authorizer: authorizer, Rules: rules, Keys: keys, Audiences: users.audiences}, nil
+}
+
+// tokenKeys are those that the flags name, or new ones of the server at the address, which is the issuer then: who checks a token
+// finds the keys there.
+func (o Options) tokenKeys(address string) (*builtin.TokenKeys, error) {
+	if o.process == nil {
+		return builtin.NewTokenKeys("https://"+address+"/", nil)
+	}
+	f := o.process.flags.Access
+	key, err := keyutil.PrivateKeyFromFile(f.SigningKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("load the key that signs tokens of service accounts: %w", err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("the key in %s cannot sign", f.SigningKeyFile)
+	}
+	var known []crypto.PublicKey
+	for _, file := range f.KeyFiles {
+		keys, err := keyutil.PublicKeysFromFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("load the keys of service accounts: %w", err)
+		}
+		for _, key := range keys {
+			known = append(known, key)
+		}
+	}
+	return builtin.NewTokenKeys(f.Issuers[0], signer, known...)
+}
+
+// serveKeys serves the keys by which others check tokens of service accounts.
+func serveKeys(generic *genericapiserver.GenericAPIServer, keys *builtin.TokenKeys, address string) error {
+	documents, err := keys.Documents(address)
+	if err != nil {
+		return err
+	}
+	for path, handler := range documents {
+		generic.Handler.NonGoRestfulMux.Handle(path, handler)
+	}
+	return nil
+}
