@@ -185,7 +185,7 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...
 
 // serving returns the entries in the given maps that serve a read of key. All of them have synced.
 func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*informers.Map) ([]*informers.MapEntry, error) {
-	key, found := c.view(key, from)
+	found := c.view(key, from)
 	if c.failOnMissing && slices.Contains(found, nil) {
 		return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
 	}
@@ -203,33 +203,40 @@ func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*
 	return found, nil
 }
 
-// view returns the key of the informers that serve a read of key, and those of their entries that
-// exist. It returns key itself, with one exception: a read of metadata for which there is no
-// informer of metadata yet is served by informers of the whole objects, if these can do it at once.
+// view returns the informers that serve a read of key in each of the maps, as far as they exist.
+// These are the informers of key, with one exception: a read of metadata in a map that has no
+// informer of metadata is served by one of the whole objects, if that can do it at once.
 //
-// As soon as informers of metadata exist they serve such reads, also while they sync. They may have
-// indexes of their own, and a read must not return an older state than the read before. So a kind
-// whose objects once did not fit their Go type keeps its informer of metadata until that is
-// removed. A read of metadata waits for an informer of the whole objects only if no other informer
-// may be started, because an object that does not fit its Go type may keep that informer from
-// syncing for ever, while an informer of metadata syncs.
-func (c *informerCache) view(key informers.Key, from []*informers.Map) (informers.Key, []*informers.MapEntry) {
+// As soon as an informer of metadata exists it serves the reads of its map, also while it syncs. It
+// may have indexes of its own, and a read must not return an older state than the read before,
+// also if it reads more namespaces. So a kind whose objects once did not fit their Go type keeps
+// its informer of metadata until that is removed. A read of metadata waits for an informer of the
+// whole objects only if no other informer may be started, because an object that does not fit its
+// Go type may keep that informer from syncing for ever, while an informer of metadata syncs.
+func (c *informerCache) view(key informers.Key, from []*informers.Map) []*informers.MapEntry {
 	found := peek(key, from)
 	if key.Representation != informers.Metadata || ptr.Deref(c.tuning(key.GroupVersionKind).SeparateViews, false) || !slices.Contains(found, nil) {
-		return key, found
+		return found
 	}
 	wait := c.failOnMissing || slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
-	for _, full := range []informers.Representation{informers.Structured, informers.Unstructured} {
-		other := informers.Key{GroupVersionKind: key.GroupVersionKind, Representation: full}
-		serving := peek(other, from)
-		if slices.Contains(serving, nil) {
-			continue
-		}
-		if wait || !slices.ContainsFunc(serving, func(e *informers.MapEntry) bool { return !e.Up() }) {
-			return other, serving
+	for i, m := range from {
+		if found[i] == nil {
+			found[i] = whole(key, m, wait)
 		}
 	}
-	return key, found
+	return found
+}
+
+// whole returns the informer of the whole objects that serves reads of metadata in a map, and nil
+// if there is none. It must be up, unless the read may wait.
+func whole(key informers.Key, in *informers.Map, wait bool) *informers.MapEntry {
+	for _, full := range []informers.Representation{informers.Structured, informers.Unstructured} {
+		key.Representation = full
+		if entry, ok := in.Peek(key); ok && (wait || entry.Up()) {
+			return entry
+		}
+	}
+	return nil
 }
 
 // peek returns the entry for key in each of the maps, or nil where there is none.

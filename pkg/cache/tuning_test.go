@@ -129,6 +129,32 @@ var _ = Describe("Tuning", func() {
 				Expect(metadata.GetLabels()).To(labels)
 			}
 		})
+		It("stay those of metadata in a namespace that has them, when lists of several are read", func(ctx SpecContext) {
+			other := newNamespace(ctx)
+			create(ctx, configMap(other, "three", "x"))
+			strip := func(obj any) (any, error) {
+				if cm, ok := obj.(*corev1.ConfigMap); ok {
+					cm.Labels = nil // says who serves a read
+				}
+				return obj, nil
+			}
+			c := started(ctx, cache.New, cache.Options{
+				DefaultTransform: strip, DefaultNamespaces: map[string]cache.Config{namespace: {}, other: {}},
+			})
+			metadata := views[2]
+			Expect(c.Get(ctx, key(), metadata.object())).To(Succeed())
+			Expect(c.List(ctx, &corev1.ConfigMapList{})).To(Succeed())
+			list := &metav1.PartialObjectMetadataList{TypeMeta: metadata.list().(*metav1.PartialObjectMetadataList).TypeMeta}
+			Expect(c.List(ctx, list)).To(Succeed())
+			Expect(list.Items).To(HaveLen(3))
+			for _, item := range list.Items {
+				if item.Namespace == namespace {
+					Expect(item.Labels).To(HaveKey("set"), "what is read must not become older from one read to the next")
+				} else {
+					Expect(item.Labels).To(BeEmpty())
+				}
+			}
+		})
 		It("are separate for informers", func(ctx SpecContext) {
 			c, count := watches(ctx, cache.Tuning{})
 			Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
