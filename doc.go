@@ -32,7 +32,7 @@
 //   - internal/query answers a list from a snapshot, by an index if there is one, for
 //     reader and Cacher.
 //   - internal/watchcache is the engine of informer and Cacher: ordered state with snapshots,
-//     a window of events, and subscribers that may lag.
+//     a window of events, and cursors that may lag.
 //   - pkg/index keeps posting lists of labels and declared fields, and plans how a
 //     selector is answered from them.
 //   - internal/object is what the cache keeps of an object: flat, or decoded.
