@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
@@ -28,10 +29,11 @@ type access struct {
 	first     []authenticator.Request               // are asked before all others
 	clientCA  dynamiccertificates.CAContentProvider // who signs certificates of users; nil if nobody does
 	tokens    *tokens
-	static    authenticator.Token // knows further tokens; may be nil
-	accounts  authenticator.Token // knows tokens of service accounts; set before authenticator is called
-	audiences []string            // of tokens that are for this server; likewise
-	anonymous bool                // who has no credential may ask
+	static    authenticator.Token                       // knows further tokens; may be nil
+	accounts  authenticator.Token                       // knows tokens of service accounts; set before authenticator is called
+	audiences []string                                  // of tokens that are for this server; likewise
+	anonymous bool                                      // who has no credential may ask
+	header    *authenticatorfactory.RequestHeaderConfig // how a proxy in front says who asks; nil if there is none
 }
 
 // newAccess makes an authority for users of the server at the address, whose clients trust servingCA.

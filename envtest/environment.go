@@ -137,7 +137,7 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if err = r.server.start(ctx, secured); err != nil {
 		return r, err
 	}
-	if err = bootstrap(ctx, r.server.loopback); err != nil {
+	if err = bootstrap(ctx, r.server.loopback, r.access); err != nil {
 		return r, err
 	}
 	r.admin, err = r.access.issue(adminName, adminGroup)
@@ -174,7 +174,7 @@ func (e *Environment) runProcess(ctx context.Context) (r running, err error) {
 	if err = r.server.start(ctx, secured); err != nil {
 		return r, err
 	}
-	if err = bootstrap(ctx, r.server.loopback); err != nil {
+	if err = bootstrap(ctx, r.server.loopback, r.access); err != nil {
 		return r, err
 	}
 	close(r.server.ready)

@@ -65,7 +65,7 @@ func (p *process) open() (*serving, *access, error) {
 
 // users is whom the flags let in.
 func (p *process) users() (*access, error) {
-	users := &access{tokens: newTokens(), anonymous: p.flags.Access.Anonymous}
+	users := &access{address: p.info.Listener.Addr().String(), tokens: newTokens(), anonymous: p.flags.Access.Anonymous}
 	var err error
 	if users.clientCA, err = p.flags.Access.ClientCert.GetClientCAContentProvider(); err != nil {
 		return nil, fmt.Errorf("unable to load client CA file: %w", err)
@@ -76,6 +76,7 @@ func (p *process) users() (*access, error) {
 	}
 	p.info.ClientCA = users.clientCA
 	if header != nil {
+		users.header = header
 		users.first = []authenticator.Request{headerrequest.NewDynamicVerifyOptionsSecure(header.CAContentProvider.VerifyOptions,
 			header.AllowedClientNames, header.UsernameHeaders, header.UIDHeaders, header.GroupHeaders, header.ExtraHeaderPrefixes)}
 		p.info.ClientCA = bothCAs(users.clientCA, header.CAContentProvider)
