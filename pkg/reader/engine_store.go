@@ -46,7 +46,7 @@ func NewEngineStore(engine Source, form *object.Form) *EngineStore {
 func newEngineStore(engine Source, form *object.Form, clock clock.PassiveClock) *EngineStore {
 	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
 	s := &EngineStore{engine: engine, objects: form, planner: planner, kept: newKeptStates[*watchcache.Snapshot[object.Object]]()}
-	engine.Observe(watchcache.Observer[object.Object]{Written: s.kept.wrote, Replaced: s.kept.replaced, Rewritten: s.kept.clear})
+	engine.Observe(watchcache.Observer[object.Object]{Written: s.kept.wrote, Replaced: s.kept.replaced, Rewritten: s.kept.rewritten})
 	return s
 }
 
@@ -66,14 +66,15 @@ func (s *EngineStore) keeper() keeper { return s.kept }
 type engineState struct {
 	store    *EngineStore
 	snapshot *watchcache.Snapshot[object.Object]
+	rewrites uint64 // of the store, before the snapshot was taken
 }
 
-func (read engineState) keep() uint64 { return read.store.keep(read.snapshot) }
+func (read engineState) keep() uint64 { return read.store.keep(read.snapshot, read.rewrites) }
 
-func (s *EngineStore) keep(snapshot *watchcache.Snapshot[object.Object]) uint64 {
+func (s *EngineStore) keep(snapshot *watchcache.Snapshot[object.Object], rewrites uint64) uint64 {
 	objects, indexes := snapshot.Trees()
 	made := pin{
-		position: snapshot.Position(), revision: snapshot.Revision(),
+		position: snapshot.Position(), rewrites: rewrites, revision: snapshot.Revision(),
 		objects: tree{bytes: objects, items: snapshot.Len()}, indexes: tree{bytes: indexes, items: snapshot.Len()},
 	}
 	s.kept.allow(s.size.budget(snapshot))
@@ -82,6 +83,7 @@ func (s *EngineStore) keep(snapshot *watchcache.Snapshot[object.Object]) uint64 
 
 func (s *EngineStore) find(r *request) (answer, error) {
 	q := s.query(r)
+	rewrites := s.kept.rewrites.Load() // before the snapshot: a Rewrite between the two makes the pages end early
 	snapshot, err := s.snapshot(r, q)
 	if err != nil {
 		return answer{}, err
@@ -92,7 +94,7 @@ func (s *EngineStore) find(r *request) (answer, error) {
 		a.rest = max(a.rest, 1)
 	}
 	if r.page.limit > 0 { // otherwise no page follows
-		a.state = engineState{s, snapshot}
+		a.state = engineState{s, snapshot, rewrites}
 	}
 	return a, err
 }

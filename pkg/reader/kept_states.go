@@ -43,9 +43,12 @@ type keptStates[S any] struct {
 	newest uint64
 	states []*keptState[S] // in the order of their names
 	pins   pins            // of the states
-	budget budget          // of what they hold beside the state of now
-	swept  bool            // a timer will call sweep
-	looked time.Time       // when look was called
+	// rewrites is how often all objects were changed in their form. It can be read without
+	// the lock.
+	rewrites atomic.Uint64
+	budget   budget    // of what they hold beside the state of now
+	swept    bool      // a timer will call sweep
+	looked   time.Time // when look was called
 }
 
 // keptState is a state, and the name that it has in tokens.
@@ -63,14 +66,14 @@ func newKeptStates[S any]() *keptStates[S] {
 }
 
 // add keeps the state of a list that has begun, and returns its name, never 0. What was
-// written while the list was answered is not counted; but a state of before a Replace, which
-// has nothing in common with the state of now, is not kept.
+// written while the list was answered is not counted; but a state of before a Replace or a
+// Rewrite, which has nothing in common with the state of now, is not kept.
 func (p *keptStates[S]) add(state S, made pin) uint64 {
 	p.measure()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expireLocked()
-	if made.position < p.pins.since {
+	if made.position < p.pins.since || made.rewrites != p.rewrites.Load() {
 		p.newest++
 		return p.newest
 	}
@@ -188,8 +191,14 @@ func (p *keptStates[S]) drop(name uint64) {
 	}
 }
 
-// clear drops all states: after a change of the form of all objects they have nothing in
+// rewritten drops all states: after a change of the form of all objects they have nothing in
 // common with the state of now.
+func (p *keptStates[S]) rewritten() {
+	p.rewrites.Add(1) // before: a state that is added meanwhile is dropped, or refused
+	p.clear()
+}
+
+// clear drops all states.
 func (p *keptStates[S]) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 // states, together with the first of them.
 type pin struct {
 	position uint64 // of the state among the events
+	rewrites uint64 // of all objects, before the state was taken
 	revision uint64 // of the state, which has all versions that are not newer
 	reading  bool   // a page behind the first was read, and not yet the last
 	objects  tree
