@@ -60,7 +60,6 @@ var _ = Describe("a new server", func() {
 		Expect(err).NotTo(HaveOccurred())
 		port := service.Spec.Ports[0].TargetPort.IntVal
 		Expect(strings.TrimSuffix(target.config.Host, "/")).To(HaveSuffix(service.Spec.Ports[0].TargetPort.String()))
-		//lint:ignore SA1019 clients still read them
 		endpoints, err := target.kube.CoreV1().Endpoints("default").Get(ctx, "kubernetes", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(endpoints.Labels).To(Equal(map[string]string{"endpointslice.kubernetes.io/skip-mirror": "true"}))
