@@ -42,8 +42,8 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) (err error) {
 	cfg, watches := countWatches(c.Config)
 
 	newCache := cache.With(cache.Tuning{
-		Name:   "tuned", // what the cache is called in metrics
-		Window: 4096,    // how many events behind a handler may be
+		Name:           "tuned",                            // what the cache is called in metrics
+		TuningByObject: cache.TuningByObject{Window: 4096}, // how many events behind a handler may be
 		ByObject: map[client.Object]cache.TuningByObject{
 			&corev1.Node{}: {Decoded: ptr.To(true)}, // a kind with few objects that are read often
 		},

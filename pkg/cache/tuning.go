@@ -24,16 +24,12 @@ type Tuning struct {
 	// tarn-1, tarn-2 and so on, and these names cannot be chosen.
 	Name string
 
+	// TuningByObject has the settings of kinds that ByObject does not name.
+	TuningByObject
 	// ByObject has the settings of single kinds. The key is an empty object of the kind, in any
-	// representation; the settings are for all representations. The settings below decide what an
-	// entry leaves open.
+	// representation; the settings are for all representations. The settings of all kinds decide
+	// what an entry leaves open.
 	ByObject map[client.Object]TuningByObject
-
-	// Decoded, Window and SeparateViews are the settings of kinds that ByObject does not name.
-	// TuningByObject says what they do.
-	Decoded       *bool
-	Window        int
-	SeparateViews *bool
 
 	// VerifyFlat compares each flat object with its source, and panics if they differ. It is for
 	// tests.
@@ -45,7 +41,7 @@ type Tuning struct {
 	Registerer prometheus.Registerer
 }
 
-// TuningByObject are the settings of one kind.
+// TuningByObject are the settings of one kind, or of all kinds.
 type TuningByObject = informers.KindTuning
 
 // With returns a function that makes caches with t. Like New, it can be the value of
@@ -56,15 +52,10 @@ func With(t Tuning) NewCacheFunc {
 	}
 }
 
-// defaults returns the settings of kinds that ByObject does not name.
-func (t *Tuning) defaults() TuningByObject {
-	return TuningByObject{Decoded: t.Decoded, Window: t.Window, SeparateViews: t.SeparateViews}
-}
-
 // byKind returns a function that returns the settings of a kind. It is an error if a setting is
 // invalid.
 func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) TuningByObject, error) {
-	defaults := t.defaults()
+	defaults := t.TuningByObject
 	if err := checkWindow(defaults); err != nil {
 		return nil, fmt.Errorf("cache tuning: %w", err)
 	}
