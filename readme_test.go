@@ -226,8 +226,8 @@ func TestDocumentedOptions(t *testing.T) {
 		"Config.":   reflect.TypeFor[cache.Config](),
 		"Tuning.":   reflect.TypeFor[cache.Tuning](),
 	} {
-		for i := range options.NumField() {
-			name := "`" + prefix + options.Field(i).Name + "`"
+		for _, option := range reflect.VisibleFields(options) {
+			name := "`" + prefix + option.Name + "`"
 			if !regexp.MustCompile(`(?m)^\|.*` + name + `.*\|$`).MatchString(text) {
 				t.Errorf("the tables of docs/options.md have no %s", name)
 			}
