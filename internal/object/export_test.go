@@ -7,3 +7,6 @@ import "github.com/tarn-dev/tarn/internal/flat"
 
 // Dictionary returns the dictionary that a flat object was encoded with.
 func (o Object) Dictionary() *flat.Dictionary { return o.flat.Dictionary() }
+
+// Taken returns how many bytes of the budget are taken.
+func (b *Budget) Taken() int64 { return b.taken.Load() }

@@ -51,6 +51,7 @@ type Form struct {
 func NewForm(o Options) *Form {
 	f := &Form{typ: o.Type, verify: o.Verify || verifyAll.Load()}
 	f.fields.Store(&[]declared{})
+	f.shared.report(Sharing{})
 	if o.Decoded {
 		return f
 	}
@@ -149,9 +150,9 @@ func (f *Form) ShareInto(o Object, into runtime.Object) error {
 }
 
 // Shared returns the object that reads without a copy share; it must not be changed. For a decoded
-// o it is the kept object. For a flat o, the first read decodes an object and later reads return
-// the same one, until a bounded store of such objects is emptied. A large object, and one of an old
-// dictionary, are decoded for each read.
+// o it is the kept object. For a flat o, the first read decodes an object, and later reads return
+// the same one as long as it is read every ten seconds. An object for which the budget has no room,
+// and one of an old dictionary, are decoded for each read. See Share.
 func (f *Form) Shared(o Object) (any, error) {
 	if !o.IsFlat() {
 		return o.decoded, nil

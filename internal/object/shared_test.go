@@ -5,11 +5,15 @@ package object_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	goruntime "runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 	"weak"
 
 	. "github.com/onsi/gomega"
@@ -66,27 +70,54 @@ func alive[T any](pointers []weak.Pointer[T]) (n int) {
 	return n
 }
 
-// TestFewSharedObjectsStay reads every object of a store without a copy. A flat object must not
-// have a decoded one for ever after.
-func TestFewSharedObjectsStay(t *testing.T) {
-	g, random, f := NewWithT(t), newRandom(t), forms()[0]
-	const objects = 1000
-	kept := make([]object.Object, objects)
-	made := make([]weak.Pointer[corev1.Pod], objects)
-	for i := range kept {
-		kept[i] = f.Keep(f.random(random))
-		shared, err := f.Shared(kept[i])
-		g.Expect(err).NotTo(HaveOccurred())
-		made[i] = weak.Make(shared.(*corev1.Pod))
-	}
-	g.Expect(alive(made)).To(BeNumerically("<", 200))
-	goruntime.KeepAlive(f)
-	goruntime.KeepAlive(kept)
+// TestSharedObjectsStayAsLongAsTheyAreRead reads all objects of a store without copies every few
+// seconds, then half of them, then none.
+func TestSharedObjectsStayAsLongAsTheyAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, random, f := NewWithT(t), newRandom(t), forms()[0]
+		const objects = 1000
+		kept, first := make([]object.Object, objects), make([]weak.Pointer[corev1.Pod], objects)
+		for i := range kept {
+			kept[i] = f.Keep(f.random(random))
+		}
+		read := func(n int, made []weak.Pointer[corev1.Pod]) {
+			for i := range n {
+				shared, err := f.Shared(kept[i])
+				g.Expect(err).NotTo(HaveOccurred())
+				made[i] = weak.Make(shared.(*corev1.Pod))
+			}
+		}
+		read(objects, first)
+		g.Expect(f.SharedSize().Objects).To(Equal(objects))
+		g.Expect(f.SharedSize().Bytes).To(BeNumerically(">", objects*1000))
+		again := make([]weak.Pointer[corev1.Pod], objects)
+		for range 5 {
+			time.Sleep(8 * time.Second)
+			read(objects, again)
+			g.Expect(again).To(Equal(first), "they are the same objects")
+		}
+		for range 3 {
+			time.Sleep(8 * time.Second)
+			read(objects/2, again)
+		}
+		g.Expect(alive(first)).To(Equal(objects / 2))
+		g.Expect(f.SharedSize().Objects).To(Equal(objects / 2))
+		time.Sleep(25 * time.Second)
+		g.Expect(alive(first)).To(BeZero())
+		g.Expect(f.SharedSize()).To(BeZero())
+		read(1, again)
+		g.Expect(f.SharedSize().Objects).To(Equal(1), "it begins again")
+		time.Sleep(25 * time.Second)
+		g.Expect(f.SharedSize()).To(BeZero())
+		goruntime.KeepAlive(f)
+		goruntime.KeepAlive(kept)
+	})
 }
 
-// TestSharedObjectsTakeLittle reads objects of 1 MiB without a copy: as few of them stay as take
-// some MiB, be it in strings, in bytes or in something else. A larger one does not stay at all.
-func TestSharedObjectsTakeLittle(t *testing.T) {
+// TestSharedObjectsFitTheBudget reads objects of 1 MiB of two stores without copies: as few of them
+// stay as the budget of both has room for, be it in strings, in bytes or in something else.
+func TestSharedObjectsFitTheBudget(t *testing.T) {
+	const limit = 8 << 20
 	for name, fill := range map[string]func(*corev1.Pod){
 		"strings": func(p *corev1.Pod) { p.Annotations = map[string]string{"a": strings.Repeat("text", 1<<18)} },
 		"bytes": func(p *corev1.Pod) {
@@ -95,30 +126,159 @@ func TestSharedObjectsTakeLittle(t *testing.T) {
 		"few strings in large structs": func(p *corev1.Pod) { p.Spec.Volumes = make([]corev1.Volume, 1<<12) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			f := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
-			kept, made := []object.Object{}, []weak.Pointer[corev1.Pod]{}
-			for n := range 20 {
-				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n)}}
-				fill(pod)
-				kept = append(kept, f.Keep(pod))
-				shared, err := f.Shared(kept[n])
+			synctest.Test(t, func(t *testing.T) {
+				g, full := NewWithT(t), 0
+				budget := object.NewBudget(limit)
+				forms, kept, made := []*object.Form{}, [2][]object.Object{}, []weak.Pointer[corev1.Pod]{}
+				for n := range kept {
+					f := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
+					f.Share(object.Sharing{Budget: budget, Full: func(object.SharedSize) { full++ }})
+					forms = append(forms, f)
+					for i := range 10 {
+						pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}
+						fill(pod)
+						kept[n] = append(kept[n], f.Keep(pod))
+						shared, err := f.Shared(kept[n][i])
+						g.Expect(err).NotTo(HaveOccurred())
+						made = append(made, weak.Make(shared.(*corev1.Pod)))
+					}
+				}
+				g.Expect(alive(made)).To(And(BeNumerically(">", 2), BeNumerically("<", 9)))
+				g.Expect(forms[0].SharedSize().Bytes).To(And(BeNumerically(">", limit/2), BeNumerically("<=", limit)))
+				g.Expect(forms[1].SharedSize().Bytes).To(BeNumerically("<=", limit-forms[0].SharedSize().Bytes))
+				g.Expect(full).To(Equal(2), "each store says so once")
+
+				time.Sleep(25 * time.Second)
+				g.Expect(alive(made)).To(BeZero())
+				one, err := forms[1].Shared(kept[1][0])
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(f.Shared(kept[n])).To(BeIdenticalTo(shared))
-				made = append(made, weak.Make(shared.(*corev1.Pod)))
-			}
-			g.Expect(alive(made)).To(BeNumerically("<", 6))
-			huge := &corev1.Pod{}
-			fill(huge)
-			huge.Spec.Volumes = make([]corev1.Volume, 1<<16)
-			o := f.Keep(huge)
-			one, err := f.Shared(o)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(f.Shared(o)).NotTo(BeIdenticalTo(one))
-			goruntime.KeepAlive(f)
-			goruntime.KeepAlive(kept)
+				g.Expect(forms[1].Shared(kept[1][0])).To(BeIdenticalTo(one), "the budget has room again")
+				goruntime.KeepAlive(forms)
+				goruntime.KeepAlive(kept)
+			})
 		})
 	}
+}
+
+func TestNothingIsSharedWithoutABudget(t *testing.T) {
+	g, random, f := NewWithT(t), newRandom(t), forms()[0]
+	f.Share(object.Sharing{Budget: object.NewBudget(-1)})
+	kept := f.Keep(f.random(random))
+	one, err := f.Shared(kept)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(f.Shared(kept)).To(And(Equal(one), Not(BeIdenticalTo(one))))
+	g.Expect(f.SharedSize()).To(BeZero())
+}
+
+// TestAReplacedObjectIsForgotten has a reader that shares an object after it was replaced: that one
+// goes when it is not read any more.
+func TestAReplacedObjectIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, random, f := NewWithT(t), newRandom(t), forms()[0]
+		kept := f.Keep(f.random(random))
+		f.Forget(kept)
+		f.Forget(object.Object{})
+		one, err := f.Shared(kept)
+		g.Expect(err).NotTo(HaveOccurred())
+		f.Forget(kept)
+		g.Expect(f.SharedSize()).To(BeZero())
+		g.Expect(f.Shared(kept)).To(And(Equal(one), Not(BeIdenticalTo(one))))
+		time.Sleep(25 * time.Second)
+		g.Expect(f.SharedSize()).To(BeZero())
+	})
+}
+
+// TestKeptObjectsAreToldOnce is told of many objects that are read again, and neither of few nor of
+// those that were read once.
+func TestKeptObjectsAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, f := NewWithT(t), podForm()
+		var told []object.SharedSize
+		f.Share(object.Sharing{Kept: func(s object.SharedSize) { told = append(told, s) }})
+		const objects = 100
+		kept := make([]object.Object, objects)
+		for i := range kept {
+			kept[i] = f.Keep(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, Spec: corev1.PodSpec{Containers: make([]corev1.Container, 100)}})
+		}
+		read := func(n int) {
+			for _, o := range kept[:n] {
+				_, err := f.Shared(o)
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+		}
+		for range 4 {
+			time.Sleep(30 * time.Second)
+			read(objects)
+		}
+		for range 4 {
+			time.Sleep(5 * time.Second)
+			read(10)
+		}
+		g.Expect(told).To(BeEmpty())
+		for range 10 {
+			time.Sleep(5 * time.Second)
+			read(objects)
+		}
+		g.Expect(told).To(HaveLen(1))
+		g.Expect(told[0].Objects).To(Equal(objects))
+		g.Expect(told[0].Bytes).To(BeNumerically(">=", 4<<20))
+	})
+}
+
+// TestSharedObjectsUnderConcurrency reads, replaces and moves objects at the same time, and lets the
+// clock run. In the end no byte of the budget is taken.
+func TestSharedObjectsUnderConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, random := NewWithT(t), newRandom(t)
+		f := podForm()
+		budget := object.NewBudget(1 << 20)
+		f.Share(object.Sharing{Budget: budget})
+		const objects = 100
+		var kept [objects]atomic.Pointer[object.Object]
+		renew := func(i int) {
+			o := f.Keep(randomPod(rand.New(rand.NewPCG(uint64(i), 0))))
+			if was := kept[i%objects].Swap(&o); was != nil {
+				f.Forget(*was)
+			}
+		}
+		for i := range objects {
+			renew(i)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			seed := random.Uint64()
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(seed, 1))
+				for range 3000 {
+					o := kept[random.IntN(objects)].Load()
+					one, err := f.Shared(*o)
+					if err != nil || one.(*corev1.Pod).Name != o.Name() {
+						t.Errorf("shared %v: %v", one, err)
+					}
+					if random.IntN(50) == 0 {
+						time.Sleep(time.Duration(random.IntN(int(time.Second))))
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			for i := range 1000 {
+				renew(i)
+				time.Sleep(10 * time.Millisecond)
+				if i%100 == 0 {
+					move := f.Renew()
+					for n := range kept {
+						o := move(*kept[n].Load())
+						f.Forget(*kept[n].Swap(&o))
+					}
+				}
+			}
+		})
+		wg.Wait()
+		time.Sleep(25 * time.Second)
+		g.Expect(f.SharedSize()).To(BeZero())
+		g.Expect(budget.Taken()).To(BeZero())
+	})
 }
 
 // TestSharedObjectsKeepNoDictionary reads an object without a copy in each life of a dictionary,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
+	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // Tuning has the options that controller-runtime does not have. New uses the zero value.
@@ -35,8 +36,16 @@ type Tuning struct {
 	// tests.
 	VerifyFlat bool
 
+	// DecodedBudget is the number of bytes that the whole cache may take for decoded objects that
+	// reads with client.UnsafeDisableDeepCopy in the call share. Such a read decodes an object that
+	// is kept flat, and the decoded object stays as long as it is read every ten seconds, if the
+	// budget has room for it. Zero stands for the default: 2 GiB, or half of the memory limit of
+	// the Go runtime (GOMEMLIMIT) if that is less. With a negative number each read decodes.
+	DecodedBudget int64
+
 	// Registerer receives the metrics of the cache's informers, unless it is nil:
-	// tarn_informer_objects, tarn_informer_handler_lagged_total, tarn_informer_label_indexes and
+	// tarn_informer_objects, tarn_informer_decoded_objects, tarn_informer_decoded_bytes,
+	// tarn_informer_handler_lagged_total, tarn_informer_label_indexes and
 	// tarn_informer_label_index_bytes. Several caches may share it.
 	Registerer prometheus.Registerer
 }
@@ -97,5 +106,6 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 		return fmt.Errorf("cache tuning: Registerer: %w", err)
 	}
 	o.VerifyFlat = t.VerifyFlat
+	o.DecodedBudget = reader.NewBudget(t.DecodedBudget)
 	return nil
 }

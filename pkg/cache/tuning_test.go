@@ -291,7 +291,16 @@ var _ = Describe("Tuning", func() {
 		}).Should(Succeed())
 	})
 
-	It("tells of objects and label indexes, until the informer is removed", func(ctx SpecContext) {
+	It("keeps no decoded objects without a budget", func(ctx SpecContext) {
+		registry := prometheus.NewRegistry()
+		c := started(ctx, cache.With(cache.Tuning{Registerer: registry, DecodedBudget: -1}), cache.Options{})
+		list := &corev1.ConfigMapList{}
+		Expect(c.List(ctx, list, client.UnsafeDisableDeepCopy)).To(Succeed())
+		Expect(list.Items).NotTo(BeEmpty())
+		Expect(total(registry, "tarn_informer_decoded_objects")).To(BeZero())
+	})
+
+	It("tells of objects, decoded ones and label indexes, until the informer is removed", func(ctx SpecContext) {
 		var objects []client.Object
 		for i := range 130 { // fewer are not worth an index
 			objects = append(objects, configMap(namespace, "many-"+strconv.Itoa(i), "x"))
@@ -306,6 +315,10 @@ var _ = Describe("Tuning", func() {
 		Expect(total(registry, "tarn_informer_objects")).To(BeNumerically(">=", 132))
 		Expect(total(registry, "tarn_informer_label_indexes")).To(Equal(1.0))
 		Expect(total(registry, "tarn_informer_label_index_bytes")).To(BeNumerically(">", 132*8))
+		Expect(total(registry, "tarn_informer_decoded_objects")).To(BeZero())
+		Expect(c.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)).To(Succeed())
+		Expect(total(registry, "tarn_informer_decoded_objects")).To(BeEquivalentTo(len(list.Items)))
+		Expect(total(registry, "tarn_informer_decoded_bytes")).To(BeNumerically(">", 132*100))
 		Expect(c.RemoveInformer(ctx, &corev1.ConfigMap{})).To(Succeed())
 		Expect(registry.Gather()).To(BeEmpty())
 	})

@@ -111,11 +111,27 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	}
 	e.Informer = made
 	store := reader.NewEngineStore(made.Engine(), made.Form())
+	store.Share(e.sharing(o))
 	var end func()
 	e.lagged, end = o.Metrics.follow(o.Name, e, store)
 	release := e.release
 	e.release = sync.OnceFunc(func() { release(); end() })
 	return store, nil
+}
+
+// sharing says how reads without copies share decoded objects, and logs it.
+func (e *MapEntry) sharing(o *Options) reader.Sharing {
+	logger := o.Logger.WithValues("kind", e.String())
+	return reader.Sharing{
+		Budget: o.DecodedBudget,
+		Kept: func(now reader.SharedSize) {
+			logger.Info("Objects of a kind are kept decoded as long as reads without copies go on", "objects", now.Objects, "bytes", now.Bytes)
+		},
+		Full: func(now reader.SharedSize) {
+			logger.Info("The budget for decoded objects is used up: reads without copies decode the other objects of the kind each time; see Tuning.DecodedBudget",
+				"objects", now.Objects, "bytes", now.Bytes)
+		},
+	}
 }
 
 // identify registers the informer's name, under which client-go publishes its metrics. Each

@@ -71,7 +71,7 @@ func (m *Metrics) follow(cache string, e *MapEntry, store *reader.EngineStore) (
 
 // storeMetrics reads the stores when Prometheus collects.
 type storeMetrics struct {
-	objects, indexes, indexBytes *prometheus.Desc
+	objects, decoded, decodedBytes, indexes, indexBytes *prometheus.Desc
 
 	mu     sync.Mutex // guards stores
 	stores map[*MapEntry]observedStore
@@ -85,7 +85,10 @@ type observedStore struct {
 func newStoreMetrics() *storeMetrics {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, metricLabels, nil) }
 	return &storeMetrics{
-		objects:    desc("tarn_informer_objects", "How many objects are cached."),
+		objects: desc("tarn_informer_objects", "How many objects are cached."),
+		decoded: desc("tarn_informer_decoded_objects", "How many objects that are kept flat are also kept decoded, because they are read without copies."),
+		decodedBytes: desc("tarn_informer_decoded_bytes",
+			"About how much memory these decoded objects take, including strings that they share with the flat objects."),
 		indexes:    desc("tarn_informer_label_indexes", "How many labels are indexed because lists ask for them."),
 		indexBytes: desc("tarn_informer_label_index_bytes", "An estimate of the memory that the indexes of labels take."),
 		stores:     map[*MapEntry]observedStore{},
@@ -107,6 +110,8 @@ func (m *storeMetrics) remove(e *MapEntry) {
 // Describe implements prometheus.Collector.
 func (m *storeMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.objects
+	to <- m.decoded
+	to <- m.decodedBytes
 	to <- m.indexes
 	to <- m.indexBytes
 }
@@ -116,12 +121,14 @@ func (m *storeMetrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.stores {
-		gauge := func(desc *prometheus.Desc, value int) {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), s.labels...)
+		gauge := func(desc *prometheus.Desc, value float64) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, s.labels...)
 		}
-		indexes := s.store.LabelIndexes()
-		gauge(m.objects, s.store.Len())
-		gauge(m.indexes, indexes.Number)
-		gauge(m.indexBytes, indexes.Bytes)
+		shared, indexes := s.store.Shared(), s.store.LabelIndexes()
+		gauge(m.objects, float64(s.store.Len()))
+		gauge(m.decoded, float64(shared.Objects))
+		gauge(m.decodedBytes, float64(shared.Bytes))
+		gauge(m.indexes, float64(indexes.Number))
+		gauge(m.indexBytes, float64(indexes.Bytes))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // Selector restricts what a [Map] lists and watches. An object must match both fields, Label and
@@ -51,6 +52,9 @@ type Options struct {
 	Tuning func(schema.GroupVersionKind) KindTuning
 	// VerifyFlat compares each flat object with its source, for tests.
 	VerifyFlat bool
+	// DecodedBudget bounds the memory of the decoded objects that reads without copies share. All
+	// maps of a cache have the same one. If it is nil, each informer has one of its own.
+	DecodedBudget *reader.Budget
 	// Metrics may be nil.
 	Metrics *Metrics
 	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.

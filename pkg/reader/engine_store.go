@@ -26,6 +26,20 @@ type Source interface {
 	Observe(watchcache.Observer[object.Object])
 }
 
+// The objects that reads without copies share, see [EngineStore.Share].
+type (
+	// Sharing says how a store keeps the decoded objects that reads without copies share.
+	Sharing = object.Sharing
+	// Budget is the number of bytes that the stores of one cache have together for these objects.
+	Budget = object.Budget
+	// SharedSize says how many of these objects there are, and how much memory they take.
+	SharedSize = object.SharedSize
+)
+
+// NewBudget returns a budget of so many bytes. Zero stands for the default: 2 GiB, or half of the
+// memory limit of the Go runtime if that is less. With a negative number nothing is kept.
+func NewBudget(bytes int64) *Budget { return object.NewBudget(bytes) }
+
 // EngineStore is the store of our own informer. Lists are read from snapshots.
 type EngineStore struct {
 	engine  Source
@@ -46,8 +60,21 @@ func NewEngineStore(engine Source, form *object.Form) *EngineStore {
 func newEngineStore(engine Source, form *object.Form, clock clock.PassiveClock) *EngineStore {
 	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
 	s := &EngineStore{engine: engine, objects: form, planner: planner, kept: newKeptStates[*watchcache.Snapshot[object.Object]]()}
-	engine.Observe(watchcache.Observer[object.Object]{Written: s.kept.wrote, Replaced: s.kept.replaced, Rewritten: s.kept.rewritten})
+	engine.Observe(watchcache.Observer[object.Object]{Written: s.wrote, Replaced: s.kept.replaced, Rewritten: s.kept.rewritten})
 	return s
+}
+
+// Share sets how the store keeps the decoded objects that reads without copies share. It is called
+// before the first read. By default the store has a budget of its own and reports nothing.
+func (s *EngineStore) Share(sharing Sharing) { s.objects.Share(sharing) }
+
+// Shared returns how many decoded objects the store keeps for reads without copies.
+func (s *EngineStore) Shared() SharedSize { return s.objects.SharedSize() }
+
+// wrote notes that an object was written or deleted, which is zero if it is new.
+func (s *EngineStore) wrote(was item, reindexed bool) {
+	s.objects.Forget(was.Value)
+	s.kept.wrote(was, reindexed)
 }
 
 func (s *EngineStore) form() *object.Form { return s.objects }
