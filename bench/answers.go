@@ -30,11 +30,7 @@ func (s *subject) answer(ctx context.Context, pods []synthetic.Identity) error {
 		return err
 	}
 	for _, query := range listQueries() {
-		asked := pods
-		if query.measure == listAll {
-			asked = pods[:1]
-		}
-		found, err := s.answerLists(ctx, query, asked)
+		found, err := s.answerLists(ctx, query, query.of(pods))
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestSmoke(t *testing.T) {
 	markdown, svg := filepath.Join(dir, "table.md"), filepath.Join(dir, "plot.svg")
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"-pods=200", "-rounds=1", "-calltime=1ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=5s",
+		"-pods=200", "-rounds=1", "-calltime=1ms", "-calllimit=200ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=2s",
 		"-markdown=" + markdown, "-svg=" + svg,
 	}, &out, &progress)
 	if err != nil {
@@ -44,7 +45,7 @@ func TestSmoke(t *testing.T) {
 			t.Errorf("the table has no row %q", m.title)
 			continue
 		}
-		if _, known := peakRSS(); known && strings.Contains(lines[i], "| – |") && m.target != 0 {
+		if _, known := peakRSS(); known && strings.Contains(lines[i], "| – |") && m.boundFor(200) != 0 {
 			t.Errorf("a value is missing: %s", lines[i])
 		}
 	}
@@ -58,7 +59,7 @@ func TestSmoke(t *testing.T) {
 func TestListThenWatch(t *testing.T) {
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"-pods=50", "-rounds=1", "-clock=cpu", "-calltime=1ms", "-list-then-watch", "-measures=heap,get,event,unstructured-heap", "-events=50", "-caches=" + ours,
+		"-pods=50", "-rounds=1", "-clock=wall", "-calltime=1ms", "-list-then-watch", "-measures=heap,get,event,unstructured-heap", "-events=50", "-caches=" + ours,
 	}, &out, &progress)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
@@ -131,16 +132,61 @@ func TestMedianAndRatio(t *testing.T) {
 	}
 }
 
-func TestTargets(t *testing.T) {
-	for _, m := range measures() {
-		if got := m.targetFor(fullScale); got != m.target {
-			t.Errorf("%s has target %v at full scale, want %v", m.id, got, m.target)
+func TestBounds(t *testing.T) {
+	b := bounds{3, 2, 1}
+	for pods, want := range map[int]float64{1: 3, 1000: 3, 19_999: 3, 20_000: 2, 99_999: 2, 100_000: 1, 1_000_000: 1} {
+		if got := b.boundFor(pods); got != want {
+			t.Errorf("the bound with %d Pods is %v, want %v", pods, got, want)
 		}
-		if got := m.targetFor(1000); m.target != 0 && got != 1 || m.target == 0 && got != 0 {
-			t.Errorf("%s has target %v with fewer Pods", m.id, got)
+	}
+	for _, c := range []struct {
+		row  row
+		want bool
+	}{
+		{row{bound: 0.5, comparison: comparison{ratio: 0.5}}, true},
+		{row{bound: 0.5, comparison: comparison{ratio: 0.51}}, false},
+		{row{bound: 1.2, comparison: comparison{ratio: 1.1}}, true},
+		{row{comparison: comparison{ratio: 1.1}}, false},
+		{row{measure: measure{unit: numberOf}, comparison: comparison{theirs: 10, ours: 12, ratio: 1.2}}, true},
+		{row{measure: measure{unit: numberOf}, comparison: comparison{theirs: 10, ours: 13, ratio: 1.3}}, false},
+	} {
+		if got := c.row.met(); got != c.want {
+			t.Errorf("%+v is met: %v", c.row, got)
 		}
 	}
 }
+
+// TestMeter lets a process allocate far more than its live heap, and then hardly
+// anything.
+func TestMeter(t *testing.T) {
+	e := effort{Clock: cpuClock, Least: time.Millisecond, Most: 20 * time.Second}
+	if _, known := processCPU(); !known {
+		e.Clock = wallClock
+	}
+	m := e.meter(e.Least, e.Most)
+	for !m.ended() {
+		kept = make([]byte, 64<<10)
+	}
+	took, err := m.cost()
+	if err != nil || m.last.cycles < m.from.cycles+wholeCycles || took.wall >= e.Most {
+		t.Errorf("%+v, %v after %d collections", took, err, m.last.cycles-m.from.cycles)
+	}
+	if took.collector <= 0 || took.total <= 0 {
+		t.Errorf("the collector took %v of %v", took.collector, took.total)
+	}
+	kept = make([]byte, 64<<20)
+	m = e.meter(e.Least, 2*look)
+	for !m.ended() {
+		runtime.Gosched()
+	}
+	took, err = m.cost()
+	if whole := readCollections().cpu - m.last.cpu; err != nil || took.collector < 0 || took.collector > whole/2 {
+		t.Errorf("what allocates nothing is charged %v of a collection of %v, %v", took.collector, whole, err)
+	}
+	runtime.KeepAlive(kept)
+}
+
+var kept []byte
 
 func TestFormat(t *testing.T) {
 	for _, c := range []struct {
@@ -153,6 +199,7 @@ func TestFormat(t *testing.T) {
 		{secondsOf, 0.00042, 0.0012, "0.420 ms"},
 		{secondsOf, 3.467, 7, "3.47 s"},
 		{secondsPerSecond, 0.0281, 0, "28.1 ms/s"},
+		{numberOf, 25, 1, "25"},
 		{bytesOf, 0, 1, "0 MiB"},
 	} {
 		if got := format(c.unit, c.value, c.like); got != c.want {
@@ -164,7 +211,7 @@ func TestFormat(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"-pods=0"}, {"-pods=1,x"}, {"-rounds=0"}, {"-caches=mine"}, {"-measures=speed"}, {"-events=0"}, {"-rate=0"},
-		{"-clock=sun"}, {"-calltime=0s"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"more"},
+		{"-clock=sun"}, {"-calltime=0s"}, {"-calllimit=1ms"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"more"},
 	} {
 		if opts, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v gives %+v", args, opts)

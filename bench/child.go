@@ -94,9 +94,11 @@ func measureOne(in io.Reader) (*findings, error) {
 	trials := map[string]func(context.Context, *subject) error{
 		readTrial:         tryReads,
 		sharedTrial:       tryShared,
+		customTrial:       tryCustom,
 		unstructuredTrial: tryUnstructured,
 		eventsTrial:       tryEvents,
-		fanOutTrial:       tryFanOut,
+		fanOutTrial:       tryEvents,
+		idleTrial:         tryIdle,
 	}
 	try, ok := trials[b.Trial]
 	if !ok {

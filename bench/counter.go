@@ -12,23 +12,24 @@ import (
 // counter is an event handler that does nothing but find out when it has had the
 // newest version of every Pod.
 type counter struct {
-	mu    sync.Mutex // guards all below; nobody else wants it while events come
-	after uint64     // the versions above it are the newest of their Pods
-	left  int        // of those
-	calls int
-	first instant
-	last  instant
-	done  chan struct{} // closed when none is left; made by expect
+	mu     sync.Mutex // guards all below; nobody else wants it while events come
+	first  uint64     // the resourceVersion of the first event that is counted
+	newest []bool     // of the events from first on: it is the last one of its Pod; never changed
+	left   int        // of the newest
+	calls  int
+	done   chan struct{} // closed when none is left; made by expect
 }
 
-func newCounter() *counter { return &counter{} }
-
-// expect begins a new count, after the events of the one before. The other fields may
-// be read once done is closed.
-func (c *counter) expect(after uint64, newest int) {
+// expect begins a new count, after the events of the one before.
+func (c *counter) expect(first uint64, newest []bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.after, c.left, c.calls = after, newest, 0
+	c.first, c.newest, c.left, c.calls = first, newest, 0, 0
+	for _, is := range newest {
+		if is {
+			c.left++
+		}
+	}
 	c.done = make(chan struct{})
 }
 
@@ -41,14 +42,10 @@ func (c *counter) update(_, object any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls++
-	if c.calls == 1 {
-		c.first = now()
-	}
-	if version <= c.after || c.left == 0 {
+	if at := version - c.first; version < c.first || at >= uint64(len(c.newest)) || !c.newest[at] {
 		return
 	}
 	if c.left--; c.left == 0 {
-		c.last = now()
 		close(c.done)
 	}
 }

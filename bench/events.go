@@ -4,14 +4,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strconv"
 	"time"
-
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/bench/internal/source"
 	"github.com/tarn-dev/tarn/bench/internal/synthetic"
@@ -20,129 +19,113 @@ import (
 // manyHandlers is what an operator with as many controllers of one kind has.
 const manyHandlers = 20
 
-// eventsLimit is far above what any number of events that one would send takes.
-const eventsLimit = 10 * time.Minute
-
-// tryEvents measures update events with one handler, and what they cost the garbage
-// collector.
-func tryEvents(ctx context.Context, s *subject) error {
-	f, err := newFeed(s, 1)
-	if err != nil {
-		return err
-	}
-	if err := f.measure(ctx, event); err != nil {
-		return err
-	}
-	if s.wants(collector) {
-		if err := f.watchCollector(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+// handlersOf returns how many handlers a trial registers before the start.
+func handlersOf(trial string) int {
+	return map[string]int{eventsTrial: 1, fanOutTrial: manyHandlers}[trial]
 }
 
-// tryFanOut measures update events that many handlers get.
-func tryFanOut(ctx context.Context, s *subject) error {
-	f, err := newFeed(s, manyHandlers)
-	if err != nil {
+// tryEvents measures update events that handlers get which were there from the start.
+func tryEvents(ctx context.Context, s *subject) error {
+	f := &feed{subject: s}
+	if s.Trial == fanOutTrial {
+		f.suffix = toMany
+	}
+	s.Values[initial+f.suffix] = s.Values[initial]
+	if err := f.burst(ctx, event+f.suffix, false); err != nil {
 		return err
 	}
-	return f.measure(ctx, eventFanOut)
+	if err := f.burst(ctx, eventSkewed+f.suffix, true); err != nil {
+		return err
+	}
+	if err := f.settle(ctx); err != nil {
+		return err
+	}
+	return f.steadily(ctx)
 }
 
 // feed asks the server for events, and follows them to the handlers.
 type feed struct {
 	*subject
-	counters []*counter
-	sent     int // events that were asked for
+	suffix string // of the measures' names
+	sent   int    // events that were asked for
 }
 
-// newFeed adds the handlers, and waits until they have had the existing Pods.
-func newFeed(s *subject, handlers int) (*feed, error) {
-	f := &feed{subject: s}
-	for range handlers {
-		c := newCounter()
-		f.counters = append(f.counters, c)
-		registration, err := s.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: c.update})
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-registration.HasSyncedChecker().Done():
-		case <-time.After(syncLimit):
-			return nil, fmt.Errorf("a handler has not had the existing Pods in %v", syncLimit)
-		}
-	}
-	return f, nil
-}
+// eventsLimit is far above what any number of events that one would send takes.
+const eventsLimit = 10 * time.Minute
 
-// measure has the events sent at full speed twice: a tenth of them to warm up, and
-// all of them for the figure, which is the time from the first call of a handler to
-// the last one divided by the number of events.
-func (f *feed) measure(ctx context.Context, measure string) error {
+// burst has events sent at full speed, again and again: a tenth of a
+// burst to warm up, and then bursts for the figure, which is what all took divided by the number of updates.
+func (f *feed) burst(ctx context.Context, measure string, skewed bool) error {
 	if !f.wants(measure) {
 		return nil
 	}
-	if _, _, err := f.run(ctx, max(1, f.Effort.Events/10)); err != nil {
+	asked := source.Updates{Count: f.Effort.Events, Skewed: skewed}
+	if _, err := f.run(ctx, source.Updates{Count: max(1, asked.Count/10), Skewed: skewed}); err != nil {
 		return err
 	}
-	runtime.GC()
-	took, calls, err := f.run(ctx, f.Effort.Events)
-	if err != nil {
-		return err
+	events, calls := 0, 0
+	m := f.Effort.meter(f.Effort.Least, f.Effort.Most)
+	for begun := false; !begun || !m.ended(); begun = true {
+		called, err := f.run(ctx, asked)
+		if err != nil {
+			return err
+		}
+		events += asked.Count
+		calls += called
 	}
-	f.Values[measure] = took / float64(f.Effort.Events)
-	if want := f.Effort.Events * len(f.counters); calls != want {
-		f.Remarks = append(f.Remarks, fmt.Sprintf("%s: handlers were called %d times for %d events (%.1f %%): "+
-			"a handler that lags gets the newest event of a key only", measure, calls, want, 100*float64(calls)/float64(want)))
+	took, err := m.cost()
+	f.Values[measure] = took.total / float64(events)
+	if share := float64(calls) / float64(events*len(f.handlers)); share != 1 {
+		f.Remarks = append(f.Remarks, fmt.Sprintf("%s: handlers were called for %.0f %% of the events: "+
+			"a handler that lags gets the newest event of a key only", measure, 100*share))
 	}
-	return f.answerEvents(ctx)
+	return err
 }
 
-// run sends events at full speed and waits until each handler has had the newest of
-// every Pod.
-func (f *feed) run(ctx context.Context, events int) (took float64, calls int, err error) {
-	newest := min(events, source.Updated(f.Pods))
-	for _, c := range f.counters {
-		c.expect(f.version(f.sent+events-newest), newest)
+// run asks for events and waits until each handler has had the newest of every Pod.
+// It returns how often handlers were called.
+func (f *feed) run(ctx context.Context, asked source.Updates) (calls int, err error) {
+	asked.First = f.sent
+	newest := asked.Newest(f.Pods)
+	for _, c := range f.handlers {
+		c.expect(uint64(synthetic.FirstVersion+f.Pods+asked.First+1), newest)
 	}
-	if err := f.ask(ctx, events, 0); err != nil {
-		return 0, 0, err
+	if err := f.ask(ctx, asked); err != nil {
+		return 0, err
 	}
 	limit := time.After(eventsLimit)
-	for i, c := range f.counters {
+	for i, c := range f.handlers {
 		select {
 		case <-c.done:
 		case <-limit:
-			return 0, 0, fmt.Errorf("handler %d of %s has not had all of %d events in %v", i, f.Cache, events, eventsLimit)
+			return 0, fmt.Errorf("handler %d of %s has not had all of %d events in %v", i, f.Cache, asked.Count, eventsLimit)
 		}
+		calls += c.seen()
 	}
-	first, last := f.counters[0].first, f.counters[0].last
-	for _, c := range f.counters {
-		calls += c.calls
-		if c.first.wall.Before(first.wall) {
-			first = c.first
-		}
-		if c.last.wall.After(last.wall) {
-			last = c.last
-		}
-	}
-	took, err = seconds(f.Effort.Clock, first, last)
-	return took, calls, err
+	return calls, nil
 }
 
-// version returns the resourceVersion after so many events.
-func (f *feed) version(events int) uint64 { return uint64(synthetic.FirstVersion + f.Pods + events) }
+// settled is the number of an event that no run of bursts comes to.
+const settled = 1 << 28
 
-// answerEvents compares the state after the events.
-func (f *feed) answerEvents(ctx context.Context) error {
+// settle gives all Pods the state that they have at the end of every run, however many
+// events there were in it, and compares what the caches answer then.
+func (f *feed) settle(ctx context.Context) error {
+	f.sent = settled
+	if _, err := f.run(ctx, source.Updates{Count: source.Updated(f.Pods)}); err != nil {
+		return err
+	}
 	return f.answer(ctx, draw(f.cluster, f.Pods))
 }
 
-// ask returns as soon as the server begins to send.
-func (f *feed) ask(ctx context.Context, events, rate int) error {
-	url := fmt.Sprintf("%s%s?count=%d&rate=%d", f.URL, source.UpdatesPath, events, rate)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+// ask returns as soon as the server begins to send. It gives the events their numbers.
+func (f *feed) ask(ctx context.Context, asked source.Updates) error {
+	asked.First = f.sent
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+source.UpdatesPath, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -157,7 +140,7 @@ func (f *feed) ask(ctx context.Context, events, rate int) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("ask for events: the server answers %s", response.Status)
 	}
-	f.sent += events
+	f.sent += asked.Count
 	return nil
 }
 

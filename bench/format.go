@@ -19,6 +19,8 @@ func format(u unit, value, like float64) string {
 		return digits(value/(1<<20)) + " MiB"
 	case secondsPerSecond:
 		return digits(value*1000) + " ms/s"
+	case numberOf:
+		return strconv.FormatFloat(value, 'f', -1, 64)
 	}
 	switch {
 	case like >= 1:

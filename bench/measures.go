@@ -3,6 +3,8 @@
 
 package main
 
+import "slices"
+
 // unit is what a measure counts. Values are kept in bytes and seconds.
 type unit int
 
@@ -10,6 +12,7 @@ const (
 	bytesOf unit = iota
 	secondsOf
 	secondsPerSecond
+	numberOf
 )
 
 // measure is one row of the table.
@@ -18,74 +21,122 @@ type measure struct {
 	title string
 	unit  unit
 	trial string
-	// target is the ratio to reach with fullScale Pods or more; 0 means that
-	// the row is there to inform.
-	target float64
+	bounds
 }
 
-// fullScale is the number of Pods for which the targets are meant. With fewer, all
-// of them are 1: not worse.
-const fullScale = 100_000
+// bounds are the ratios to reach with 1,000, 20,000 and 100,000 Pods; 0 means that the
+// row is there to inform.
+type bounds [3]float64
 
-func (m measure) targetFor(pods int) float64 {
-	if m.target != 0 && pods < fullScale {
-		return 1
+// boundFor returns the bound of the greatest of those numbers that pods reach.
+func (b bounds) boundFor(pods int) float64 {
+	switch {
+	case pods >= 100_000:
+		return b[2]
+	case pods >= 20_000:
+		return b[1]
 	}
-	return m.target
+	return b[0]
 }
 
 // The trials. Each runs in a process of its own for each cache and round.
 const (
 	readTrial         = "read"
 	sharedTrial       = "shared"
+	customTrial       = "custom"
 	unstructuredTrial = "unstructured"
 	eventsTrial       = "events"
 	fanOutTrial       = "fan-out"
+	idleTrial         = "idle"
 )
 
 // The measures, by the names that flags use.
 const (
-	heap             = "heap"
-	peak             = "peak"
-	syncTime         = "sync"
-	get              = "get"
-	listAll          = "list-all"
-	listNamespace    = "list-namespace"
-	listLabelFirst   = "list-label-first"
-	listLabel        = "list-label"
-	listLabels       = "list-labels"
-	listField        = "list-field"
-	listFieldLabel   = "list-field-label"
-	heapAfter        = "heap-after"
-	listShared       = "list-shared"
-	unstructuredHeap = "unstructured-heap"
-	unstructuredGet  = "unstructured-get"
-	event            = "event"
-	collector        = "collector"
-	eventFanOut      = "event-20"
+	heap              = "heap"
+	peak              = "peak"
+	syncCPU           = "sync-cpu"
+	syncTime          = "sync"
+	get               = "get"
+	getFew            = "get-few"
+	listAll           = "list-all"
+	listNamespace     = "list-namespace"
+	listLabelFirst    = "list-label-first"
+	listLabel         = "list-label"
+	listLabels        = "list-labels"
+	listField         = "list-field"
+	listFieldSame     = "list-field-same"
+	listFieldLabel    = "list-field-label"
+	heapAfter         = "heap-after"
+	listUncopied      = "list-uncopied"
+	listShared        = "list-shared"
+	customSync        = "custom-sync"
+	customEvent       = "custom-event"
+	unstructuredSync  = "unstructured-sync"
+	unstructuredHeap  = "unstructured-heap"
+	unstructuredGet   = "unstructured-get"
+	unstructuredEvent = "unstructured-event"
+	initial           = "initial"
+	event             = "event"
+	eventSkewed       = "event-skewed"
+	steady            = "steady"
+	collector         = "collector"
+	idleHeap          = "idle-heap"
+	goroutines        = "goroutines"
 )
 
+// toMany is the end of the names of what is measured with many handlers.
+const toMany = "-20"
+
 // measures returns all rows in the order of the table.
-func measures() []measure {
+func measures() []measure { return slices.Concat(readMeasures(), customMeasures(), eventMeasures()) }
+
+func readMeasures() []measure {
 	return []measure{
-		{id: heap, title: "heap after sync, one field index", unit: bytesOf, trial: readTrial, target: 0.125},
-		{id: peak, title: "peak RSS until synced", unit: bytesOf, trial: readTrial, target: 0.25},
-		{id: syncTime, title: "time to sync", unit: secondsOf, trial: readTrial, target: 0.7},
-		{id: get, title: "Get", unit: secondsOf, trial: readTrial, target: 0.8},
-		{id: listAll, title: "List everything", unit: secondsOf, trial: readTrial, target: 0.6},
-		{id: listNamespace, title: "List a namespace (1 %)", unit: secondsOf, trial: readTrial, target: 0.6},
-		{id: listLabelFirst, title: "List by one label, the first time", unit: secondsOf, trial: readTrial},
-		{id: listLabel, title: "List by one label (0.1 %)", unit: secondsOf, trial: readTrial, target: 0.02},
-		{id: listLabels, title: "List by `in` and `!=` labels (0.15 %)", unit: secondsOf, trial: readTrial, target: 0.03},
-		{id: listField, title: "List by a field (0.05 %)", unit: secondsOf, trial: readTrial, target: 0.7},
-		{id: listFieldLabel, title: "List by a field and a label", unit: secondsOf, trial: readTrial, target: 0.7},
-		{id: heapAfter, title: "heap after all these reads", unit: bytesOf, trial: readTrial},
-		{id: listShared, title: "List everything without copies", unit: secondsOf, trial: sharedTrial, target: 0.9},
-		{id: unstructuredHeap, title: "the same Pods as unstructured: heap", unit: bytesOf, trial: unstructuredTrial, target: 0.06},
-		{id: unstructuredGet, title: "the same Pods as unstructured: Get", unit: secondsOf, trial: unstructuredTrial, target: 0.9},
-		{id: event, title: "time per event, one handler", unit: secondsOf, trial: eventsTrial, target: 0.7},
-		{id: eventFanOut, title: "time per event, 20 handlers", unit: secondsOf, trial: fanOutTrial, target: 0.4},
-		{id: collector, title: "CPU of the garbage collector, steady events", unit: secondsPerSecond, trial: eventsTrial, target: 0.2},
+		{heap, "heap after sync, one field index", bytesOf, readTrial, bounds{0.15, 0.08, 0.06}},
+		{peak, "peak RSS until synced", bytesOf, readTrial, bounds{0.75, 0.2, 0.1}},
+		{syncCPU, "CPU to sync", secondsOf, readTrial, bounds{0.8, 0.6, 0.5}},
+		{syncTime, "time to sync", secondsOf, readTrial, bounds{0.8, 0.5, 0.4}},
+		{get, "Get", secondsOf, readTrial, bounds{0.9, 0.6, 0.6}},
+		{getFew, "Get, one of ten", secondsOf, readTrial, bounds{1, 0.75, 0.75}},
+		{listAll, "List everything", secondsOf, readTrial, bounds{0.8, 0.6, 0.6}},
+		{listNamespace, "List a namespace (1 %)", secondsOf, readTrial, bounds{0.9, 0.6, 0.6}},
+		{listLabelFirst, "List by one label, the first time", secondsOf, readTrial, bounds{1.2, 1, 0.9}},
+		{listLabel, "List by one label (0.1 %)", secondsOf, readTrial, bounds{0.24, 0.07, 0.03}},
+		{listLabels, "List by `in` and `!=` labels (0.15 %)", secondsOf, readTrial, bounds{0.38, 0.12, 0.05}},
+		{listField, "List by a field (0.05 %)", secondsOf, readTrial, bounds{0.9, 0.65, 0.65}},
+		{listFieldSame, "List by a field, always the same", secondsOf, readTrial, bounds{0.9, 0.7, 0.7}},
+		{listFieldLabel, "List by a field and a label, always the same", secondsOf, readTrial, bounds{1, 0.8, 0.8}},
+		{heapAfter, "heap after all these reads", bytesOf, readTrial, bounds{}},
+		{listUncopied, "List everything, uncopied by the call", secondsOf, readTrial, bounds{1.2, 1.2, 1.2}},
+		{listShared, "List everything, uncopied by the cache", secondsOf, sharedTrial, bounds{1, 1, 0.9}},
+	}
+}
+
+func customMeasures() []measure {
+	return []measure{
+		{customSync, "custom resources: sync, CPU", secondsOf, customTrial, bounds{0.8, 0.6, 0.6}},
+		{customEvent, "custom resources: update in a burst", secondsOf, customTrial, bounds{0.8, 0.6, 0.6}},
+		{unstructuredSync, "custom resources, unstructured: sync, CPU", secondsOf, unstructuredTrial, bounds{0.8, 0.6, 0.6}},
+		{unstructuredEvent, "custom resources, unstructured: update in a burst", secondsOf, unstructuredTrial, bounds{0.8, 0.6, 0.6}},
+		{unstructuredGet, "custom resources, unstructured: Get", secondsOf, unstructuredTrial, bounds{0.6, 0.5, 0.5}},
+		{unstructuredHeap, "custom resources, unstructured: heap", bytesOf, unstructuredTrial, bounds{0.15, 0.08, 0.06}},
+	}
+}
+
+func eventMeasures() []measure {
+	return []measure{
+		{initial, "until 1 handler has every object, CPU", secondsOf, eventsTrial, bounds{1, 0.8, 0.7}},
+		{initial + toMany, "until 20 handlers have every object, CPU", secondsOf, fanOutTrial, bounds{1, 0.8, 0.7}},
+		{event, "update in a burst, 1 handler", secondsOf, eventsTrial, bounds{0.9, 0.8, 0.6}},
+		{event + toMany, "update in a burst, 20 handlers", secondsOf, fanOutTrial, bounds{0.8, 0.7, 0.5}},
+		{eventSkewed, "update in a skewed burst, 1 handler", secondsOf, eventsTrial, bounds{0.9, 0.7, 0.6}},
+		{eventSkewed + toMany, "update in a skewed burst, 20 handlers", secondsOf, fanOutTrial, bounds{0.9, 0.7, 0.6}},
+		{steady, "1,000 updates a second, 1 handler, CPU", secondsPerSecond, eventsTrial, bounds{0.9, 0.8, 0.7}},
+		{steady + toMany, "1,000 updates a second, 20 handlers, CPU", secondsPerSecond, fanOutTrial, bounds{0.9, 0.8, 0.7}},
+		{collector, "of it the garbage collector, 1 handler", secondsPerSecond, eventsTrial, bounds{0.7, 0.3, 0.2}},
+		{collector + toMany, "of it the garbage collector, 20 handlers", secondsPerSecond, fanOutTrial, bounds{0.7, 0.3, 0.2}},
+		{idleHeap, "heap of an idle cache of 10 Pods, 1,100 updates", bytesOf, idleTrial, bounds{1, 1, 1}},
+		{goroutines, "goroutines of that process", numberOf, idleTrial, bounds{}},
 	}
 }
 

@@ -39,12 +39,19 @@ func peakRSS() (float64, bool) {
 
 // collections is what the garbage collector has done so far.
 type collections struct {
-	cpu    float64 // seconds, on all cores
-	cycles uint64
+	cpu             float64 // seconds, on all cores
+	cycles          uint64
+	allocated, live float64 // bytes: since the process began, and after the last collection
 }
 
 func readCollections() collections {
-	samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	samples := []metrics.Sample{
+		{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/gc/cycles/total:gc-cycles"},
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
+	}
 	metrics.Read(samples)
-	return collections{cpu: samples[0].Value.Float64(), cycles: samples[1].Value.Uint64()}
+	return collections{
+		cpu: samples[0].Value.Float64(), cycles: samples[1].Value.Uint64(),
+		allocated: float64(samples[2].Value.Uint64()), live: float64(samples[3].Value.Uint64()),
+	}
 }

@@ -28,12 +28,11 @@ type options struct {
 
 // effort says how long to measure. It goes to the measured process as it is.
 type effort struct {
-	Clock  string        // counts times: wallClock or cpuClock
-	Call   time.Duration // at least, for each kind of read
-	Events int           // at full speed
-	Rate   int           // events a second while the collector is watched
-	Window time.Duration // at least, of watching the collector
-	Limit  time.Duration // at most
+	Clock         string        // counts times: wallClock or cpuClock
+	Least, Most   time.Duration // of each kind of read, and of bursts
+	Events        int           // of a burst
+	Rate          int           // events a second when they come steadily
+	Window, Limit time.Duration // of watching those: at least, and at most
 }
 
 // parse returns the options, or an error that names what is wrong with them.
@@ -47,12 +46,13 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each cache is measured; the median counts")
 	flags.Uint64Var(&o.seed, "seed", 1, "makes the Pods and chooses the queries")
 	flags.BoolVar(&o.lists, "list-then-watch", false, "do without streaming lists")
-	flags.StringVar(&o.effort.Clock, "clock", wallClock, "what times are: `wall`, or cpu, which the process took on all cores; it is steadier on a busy machine")
-	flags.DurationVar(&o.effort.Call, "calltime", 2*time.Second, "how long each kind of read is repeated, at least")
-	flags.IntVar(&o.effort.Events, "events", 100_000, "update `events` sent at full speed")
-	flags.IntVar(&o.effort.Rate, "rate", 1000, "`events` a second while the garbage collector is watched")
-	flags.DurationVar(&o.effort.Window, "window", 10*time.Second, "how long the garbage collector is watched, at least; always until a cycle ends")
-	flags.DurationVar(&o.effort.Limit, "windowlimit", 4*time.Minute, "how long to wait for the end of a cycle")
+	flags.StringVar(&o.effort.Clock, "clock", cpuClock, "what times are: `cpu`, which the process took on all cores, or wall")
+	flags.DurationVar(&o.effort.Least, "calltime", time.Second, "how long each kind of read, and bursts, are repeated at least; then until the end of a collection")
+	flags.DurationVar(&o.effort.Most, "calllimit", 10*time.Second, "how long at most")
+	flags.IntVar(&o.effort.Events, "events", 10_000, "update `events` of a burst")
+	flags.IntVar(&o.effort.Rate, "rate", 1000, "`events` a second when they come steadily")
+	flags.DurationVar(&o.effort.Window, "window", 5*time.Second, "how long steady events are watched at least; then until the end of a collection")
+	flags.DurationVar(&o.effort.Limit, "windowlimit", 30*time.Second, "how long at most")
 	flags.StringVar(&o.svg, "svg", "", "`file` to write the plot to")
 	flags.StringVar(&o.markdown, "markdown", "", "`file` to write the tables to, or README.md to have those in it replaced")
 	if err := flags.Parse(args); err != nil {
@@ -86,8 +86,8 @@ func parse(args []string, usage io.Writer) (*options, error) {
 
 func (o *options) check() error {
 	e := o.effort
-	if o.rounds < 1 || e.Events < 1 || e.Rate < 1 || e.Call <= 0 || e.Window <= 0 || e.Limit < e.Window {
-		return fmt.Errorf("-rounds, -events, -rate, -calltime and -window must be positive, and -windowlimit not less than -window")
+	if o.rounds < 1 || e.Events < 1 || e.Rate < 1 || e.Least <= 0 || e.Most < e.Least || e.Window <= 0 || e.Limit < e.Window {
+		return fmt.Errorf("-rounds, -events, -rate, -calltime and -window must be positive, and the limits not less than what they limit")
 	}
 	if o.svg != "" && len(o.caches) < 2 {
 		return fmt.Errorf("-svg plots ratios: it needs both caches")

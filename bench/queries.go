@@ -27,29 +27,48 @@ func draw(cluster synthetic.Cluster, pods int) []synthetic.Identity {
 	return all
 }
 
+// hotPods is how many the reads of a few Pods ask for.
+const hotPods = 10
+
 // listQuery is a kind of list. Its options are made for each call, as callers do.
 type listQuery struct {
-	measure string
-	options func(of synthetic.Identity) ([]client.ListOption, error)
+	measure   string
+	different int // how many there are
+	options   func(of synthetic.Identity) ([]client.ListOption, error)
+}
+
+// of returns those Pods that the query asks for.
+func (q listQuery) of(pods []synthetic.Identity) []synthetic.Identity {
+	return pods[:min(q.different, len(pods))]
 }
 
 func listQueries() []listQuery {
 	return []listQuery{
-		{listAll, func(synthetic.Identity) ([]client.ListOption, error) { return nil, nil }},
-		{listNamespace, func(of synthetic.Identity) ([]client.ListOption, error) {
+		{listAll, 1, func(synthetic.Identity) ([]client.ListOption, error) { return nil, nil }},
+		{listNamespace, differentQueries, func(of synthetic.Identity) ([]client.ListOption, error) {
 			return []client.ListOption{client.InNamespace(of.Namespace)}, nil
 		}},
-		{listLabel, byApp},
-		{listLabels, byAppsAndTrack},
-		{listField, func(of synthetic.Identity) ([]client.ListOption, error) {
-			return []client.ListOption{client.MatchingFields{synthetic.NodeField: of.Node}}, nil
-		}},
-		{listFieldLabel, func(of synthetic.Identity) ([]client.ListOption, error) {
+		{listLabel, differentQueries, byApp},
+		{listLabels, differentQueries, byAppsAndTrack},
+		{listField, differentQueries, byNode},
+		{listFieldSame, 1, byNode},
+		{listFieldLabel, 1, func(of synthetic.Identity) ([]client.ListOption, error) {
 			return []client.ListOption{
 				client.MatchingFields{synthetic.NodeField: of.Node}, client.MatchingLabels{synthetic.TierLabel: of.Tier},
 			}, nil
 		}},
 	}
+}
+
+// uncopied lists what the cache itself keeps, which it learns from the call alone.
+func uncopied() listQuery {
+	return listQuery{listUncopied, 1, func(synthetic.Identity) ([]client.ListOption, error) {
+		return []client.ListOption{client.UnsafeDisableDeepCopy}, nil
+	}}
+}
+
+func byNode(of synthetic.Identity) ([]client.ListOption, error) {
+	return []client.ListOption{client.MatchingFields{synthetic.NodeField: of.Node}}, nil
 }
 
 func byApp(of synthetic.Identity) ([]client.ListOption, error) {

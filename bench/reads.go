@@ -16,15 +16,23 @@ func tryReads(ctx context.Context, s *subject) error {
 	if s.wants(heap) {
 		s.Values[heap] = liveHeap()
 	}
-	if s.wants(get, listAll, listNamespace, listLabelFirst, listLabel, listLabels, listField, listFieldLabel) {
-		if err := readAll(ctx, s, draw(s.cluster, s.Pods)); err != nil {
+	pods := draw(s.cluster, s.Pods)
+	if s.wants(get, getFew, listAll, listNamespace, listLabelFirst, listLabel, listLabels, listField, listFieldSame, listFieldLabel) {
+		if err := readAll(ctx, s, pods); err != nil {
 			return err
 		}
 	}
 	if s.wants(heapAfter) {
 		s.Values[heapAfter] = liveHeap()
 	}
-	return nil
+	if !s.wants(listUncopied) {
+		return nil
+	}
+	if err := s.timeList(ctx, uncopied(), pods); err != nil {
+		return err
+	}
+	_, err := s.answerLists(ctx, uncopied(), uncopied().of(pods))
+	return err
 }
 
 func readAll(ctx context.Context, s *subject, pods []synthetic.Identity) error {
@@ -37,6 +45,9 @@ func readAll(ctx context.Context, s *subject, pods []synthetic.Identity) error {
 		return err
 	}
 	if err := s.timeGet(ctx, get, pods); err != nil {
+		return err
+	}
+	if err := s.timeGet(ctx, getFew, pods[:min(hotPods, len(pods))]); err != nil {
 		return err
 	}
 	for _, query := range listQueries() {
@@ -58,8 +69,15 @@ func tryShared(ctx context.Context, s *subject) error {
 	return s.timeList(ctx, query, pods)
 }
 
-// tryUnstructured measures Pods kept without their Go type.
+// tryCustom measures custom resources that have a Go type.
+func tryCustom(ctx context.Context, s *subject) error {
+	s.Values[customSync] = s.Values[syncCPU]
+	return s.lateEvents(ctx, customEvent)
+}
+
+// tryUnstructured measures custom resources without a Go type.
 func tryUnstructured(ctx context.Context, s *subject) error {
+	s.Values[unstructuredSync] = s.Values[syncCPU]
 	if s.wants(unstructuredHeap) {
 		s.Values[unstructuredHeap] = liveHeap()
 	}
@@ -67,14 +85,35 @@ func tryUnstructured(ctx context.Context, s *subject) error {
 	if err := s.answer(ctx, pods); err != nil {
 		return err
 	}
-	return s.timeGet(ctx, unstructuredGet, pods)
+	if err := s.timeGet(ctx, unstructuredGet, pods); err != nil {
+		return err
+	}
+	return s.lateEvents(ctx, unstructuredEvent)
+}
+
+// lateEvents measures updates in a burst with a handler that was added after the sync.
+func (s *subject) lateEvents(ctx context.Context, measure string) error {
+	if !s.wants(measure) {
+		return nil
+	}
+	if err := s.addHandlers(1); err != nil {
+		return err
+	}
+	if err := s.awaitHandlers(); err != nil {
+		return err
+	}
+	f := &feed{subject: s}
+	if err := f.burst(ctx, measure, false); err != nil {
+		return err
+	}
+	return f.settle(ctx)
 }
 
 func (s *subject) timeGet(ctx context.Context, measure string, pods []synthetic.Identity) (err error) {
 	if !s.wants(measure) {
 		return nil
 	}
-	s.Values[measure], err = perCall(s.Effort, func(n int) error {
+	s.Values[measure], err = s.Effort.perCall(func(n int) error {
 		pod := pods[n%len(pods)]
 		return s.cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, s.example())
 	})
@@ -85,7 +124,8 @@ func (s *subject) timeList(ctx context.Context, query listQuery, pods []syntheti
 	if !s.wants(query.measure) {
 		return nil
 	}
-	s.Values[query.measure], err = perCall(s.Effort, func(n int) error {
+	pods = query.of(pods)
+	s.Values[query.measure], err = s.Effort.perCall(func(n int) error {
 		opts, err := query.options(pods[n%len(pods)])
 		if err != nil {
 			return err

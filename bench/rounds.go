@@ -55,14 +55,10 @@ func measureAll(ctx context.Context, opts *options, progress io.Writer) ([]*resu
 // a trial, so that whatever else the machine does meets both, and each round begins
 // with the other one.
 func measurePods(ctx context.Context, opts *options, pods int, progress io.Writer) (*result, error) {
-	begin := time.Now()
-	catalog, err := source.NewCatalog(source.Contents{
-		Cluster: synthetic.Cluster{Seed: opts.seed}, Pods: pods, Encodings: opts.encodings(), Lists: opts.lists,
-	})
+	catalogs, err := record(opts, pods, progress)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(progress, "%d Pods, seed %d: encoded in %v\n", pods, opts.seed, time.Since(begin).Round(time.Millisecond))
 	r := &result{pods: pods, values: map[string]map[string][]float64{}}
 	agreed := agreement{}
 	for round := range opts.rounds {
@@ -73,7 +69,8 @@ func measurePods(ctx context.Context, opts *options, pods int, progress io.Write
 		for _, trial := range opts.trials() {
 			for _, cache := range caches {
 				begin := time.Now()
-				found, err := measureCache(ctx, opts, catalog, brief{Cache: cache, Trial: trial, Pods: pods})
+				catalog := catalogs[trial]
+				found, err := measureCache(ctx, opts, catalog, brief{Cache: cache, Trial: trial, Pods: catalog.Pods()})
 				if err != nil {
 					return nil, err
 				}
@@ -124,19 +121,39 @@ func (o *options) trials() []string {
 	return all
 }
 
-// encodings returns those that these trials read.
-func (o *options) encodings() []source.Encoding {
-	var all []source.Encoding
-	for _, trial := range o.trials() {
-		encoding := source.Protobuf
-		if trial == unstructuredTrial {
-			encoding = source.JSON
-		}
-		if !slices.Contains(all, encoding) {
-			all = append(all, encoding)
+// resourceOf returns what a trial reads.
+func resourceOf(trial string) source.Resource {
+	if trial == customTrial || trial == unstructuredTrial {
+		return source.Workloads
+	}
+	return source.Pods
+}
+
+// record makes the catalog of each trial; most of them share one.
+func record(opts *options, pods int, progress io.Writer) (map[string]*source.Catalog, error) {
+	begin := time.Now()
+	contents := source.Contents{Cluster: synthetic.Cluster{Seed: opts.seed}, Pods: pods, Lists: opts.lists}
+	for _, trial := range opts.trials() {
+		if resource := resourceOf(trial); trial != idleTrial && !slices.Contains(contents.Resources, resource) {
+			contents.Resources = append(contents.Resources, resource)
 		}
 	}
-	return all
+	shared, err := source.NewCatalog(contents)
+	if err != nil {
+		return nil, err
+	}
+	contents.Pods, contents.Resources = idlePods, []source.Resource{source.Pods}
+	idle, err := source.NewCatalog(contents)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(progress, "%d Pods, seed %d: encoded in %v\n", pods, opts.seed, time.Since(begin).Round(time.Millisecond))
+	all := map[string]*source.Catalog{}
+	for _, trial := range opts.trials() {
+		all[trial] = shared
+	}
+	all[idleTrial] = idle
+	return all, nil
 }
 
 // agreement is what the first cache answered, by trial and query.

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,21 +27,25 @@ import (
 type subject struct {
 	brief
 	findings
-	cluster  synthetic.Cluster
-	cache    ctrlcache.Cache
-	informer ctrlcache.Informer
-	stop     func() error // ends the cache and waits for it
+	cluster    synthetic.Cluster
+	heapBefore float64 // of the process before it had a cache
+	cache      ctrlcache.Cache
+	informer   ctrlcache.Informer
+	handlers   []*counter
+	registered []toolscache.ResourceEventHandlerRegistration // of the handlers
+	stop       func() error                                  // ends the cache and waits for it
 }
 
 // syncLimit is far above what 100,000 Pods take on a slow machine.
 const syncLimit = 10 * time.Minute
 
-// newSubject makes the cache with one field index, starts it, and waits until it has
-// all Pods. How long that took, and the peak of memory, are its first findings.
+// newSubject makes the cache with one field index and the trial's handlers, starts it,
+// and waits until it has all Pods. What that took is its first finding.
 func newSubject(ctx context.Context, b brief) (*subject, error) {
 	log.SetLogger(logr.Discard())
 	s := &subject{brief: b, cluster: synthetic.Cluster{Seed: b.Seed}}
 	s.Values, s.Answers = map[string]float64{}, map[string]string{}
+	s.heapBefore = liveHeap()
 	if err := s.make(); err != nil {
 		return nil, err
 	}
@@ -52,12 +56,28 @@ func newSubject(ctx context.Context, b brief) (*subject, error) {
 	if s.informer, err = s.cache.GetInformer(ctx, s.example(), ctrlcache.BlockUntilSynced(false)); err != nil {
 		return nil, err
 	}
+	if err := s.addHandlers(handlersOf(s.Trial)); err != nil {
+		return nil, err
+	}
 	return s, s.start(ctx)
 }
 
+func (s *subject) addHandlers(n int) error {
+	for range n {
+		c := &counter{}
+		registration, err := s.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: c.update})
+		if err != nil {
+			return err
+		}
+		s.handlers, s.registered = append(s.handlers, c), append(s.registered, registration)
+	}
+	return nil
+}
+
 func (s *subject) make() error {
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(synthetic.WorkloadKind, meta.RESTScopeNamespace)
 	opts := ctrlcache.Options{Scheme: scheme.Scheme, Mapper: mapper}
 	if s.Trial == sharedTrial {
 		opts.ByObject = map[client.Object]ctrlcache.ByObject{&corev1.Pod{}: {UnsafeDisableDeepCopy: new(true)}}
@@ -72,9 +92,9 @@ func (s *subject) make() error {
 	return fmt.Errorf("there is no cache %q", s.Cache)
 }
 
-// start counts the time from the call of Start until the informer says that it has
-// synced. WaitForCacheSync is not used because controller-runtime's looks only ten
-// times a second.
+// start counts what it takes from the call of Start until the informer says that it
+// has synced, or until all handlers have had every object. WaitForCacheSync is not used
+// because controller-runtime's looks only ten times a second.
 func (s *subject) start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -84,43 +104,74 @@ func (s *subject) start(ctx context.Context) error {
 		cancel()
 		return <-ended
 	}
-	select {
-	case <-s.informer.HasSyncedChecker().Done():
-	case <-time.After(syncLimit):
-		return errors.Join(fmt.Errorf("%s has not synced in %v", s.Cache, syncLimit), s.stop())
+	if err := s.await(s.informer.HasSyncedChecker()); err != nil {
+		return errors.Join(err, s.stop())
 	}
-	var err error
-	s.Values[syncTime], err = seconds(s.Effort.Clock, begin, now())
+	synced := now()
+	if err := s.awaitHandlers(); err != nil {
+		return errors.Join(err, s.stop())
+	}
 	if peakBytes, ok := peakRSS(); ok {
 		s.Values[peak] = peakBytes
 	}
-	return err
+	var err1, err2, err3 error
+	s.Values[syncTime], err1 = seconds(wallClock, begin, synced)
+	s.Values[syncCPU], err2 = seconds(s.Effort.Clock, begin, synced)
+	s.Values[initial], err3 = seconds(s.Effort.Clock, begin, now())
+	return errors.Join(err1, err2, err3)
+}
+
+// awaitHandlers returns when all handlers have had the existing objects.
+func (s *subject) awaitHandlers() error {
+	for _, registration := range s.registered {
+		if err := s.await(registration.HasSyncedChecker()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *subject) await(synced toolscache.DoneChecker) error {
+	select {
+	case <-synced.Done():
+		return nil
+	case <-time.After(syncLimit):
+		return fmt.Errorf("%s of %s has not synced in %v", synced.Name(), s.Cache, syncLimit)
+	}
 }
 
 // example returns an object of the representation that the trial is about.
 func (s *subject) example() client.Object {
-	if s.Trial != unstructuredTrial {
-		return &corev1.Pod{}
+	switch s.Trial {
+	case customTrial:
+		return &synthetic.Workload{}
+	case unstructuredTrial:
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(synthetic.WorkloadKind)
+		return u
 	}
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	return u
+	return &corev1.Pod{}
 }
 
 // list returns an empty list of the same representation.
 func (s *subject) list() client.ObjectList {
-	if s.Trial != unstructuredTrial {
-		return &corev1.PodList{}
+	switch s.Trial {
+	case customTrial:
+		return &synthetic.WorkloadList{}
+	case unstructuredTrial:
+		u := &unstructured.UnstructuredList{}
+		u.SetGroupVersionKind(synthetic.WorkloadKind.GroupVersion().WithKind("WorkloadList"))
+		return u
 	}
-	u := &unstructured.UnstructuredList{}
-	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	return u
+	return &corev1.PodList{}
 }
 
 // nodeName is the one field index.
 func nodeName(object client.Object) []string {
 	switch pod := object.(type) {
 	case *corev1.Pod:
+		return []string{pod.Spec.NodeName}
+	case *synthetic.Workload:
 		return []string{pod.Spec.NodeName}
 	case *unstructured.Unstructured:
 		if node, ok, err := unstructured.NestedString(pod.Object, "spec", "nodeName"); ok && err == nil {

@@ -12,32 +12,24 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tarn-dev/tarn/bench/internal/synthetic"
 )
 
-// mostUpdated bounds the memory for update events: two for each such Pod.
-const mostUpdated = 20_000
-
-// Updated returns how many of a catalog's Pods have update events. These Pods take
-// turns: any run of so many successive events has one of each.
-func Updated(pods int) int { return min(pods, mostUpdated) }
-
 // Catalog holds the bytes for a number of Pods. It never changes, so that many
 // servers may share it.
 type Catalog struct {
 	pods  int
-	tapes map[Encoding]*tape
+	tapes map[Resource]*tape
 }
 
-// tape is what can be sent in one encoding.
+// tape is what can be sent of one resource.
 type tape struct {
-	stream  []byte // the streaming list: a frame for each Pod in the order of keys, and the bookmark
-	list    []byte // the same as a list's body; nil if not asked for
-	updates []update
+	stream  []byte      // the streaming list: a frame for each Pod in the order of keys, and the bookmark
+	list    []byte      // the same as a list's body; nil if not asked for
+	updates [2][]update // two different changes of each updated Pod, in the order of their turns
 }
 
 // update is the frame of an event with the digits of its resourceVersion to be
@@ -50,37 +42,40 @@ type update struct {
 // Contents says what a catalog is to hold.
 type Contents struct {
 	Cluster   synthetic.Cluster
-	Pods      int
-	Encodings []Encoding
+	Pods      int // the number of objects of each resource
+	Resources []Resource
 	// Lists adds the bodies of plain lists to those of streaming ones.
 	Lists bool
 }
 
-// NewCatalog encodes the contents: about 100 µs of CPU and 5 KB (protobuf) or 8 KB
-// (JSON) for each Pod, and twice that for those with update events.
+// NewCatalog encodes the contents: about 100 µs of CPU and 5 KB (Pods) or 8 KB
+// (Workloads) for each Pod, and twice that for those with update events.
 func NewCatalog(contents Contents) (*Catalog, error) {
-	c := &Catalog{pods: contents.Pods, tapes: map[Encoding]*tape{}}
+	c := &Catalog{pods: contents.Pods, tapes: map[Resource]*tape{}}
 	if last := c.version(1 << 29); contents.Pods < 1 || len(last) != len(placeholder) {
 		return nil, fmt.Errorf("%d Pods cannot be served: there must be at least 1, and resourceVersions have %d digits",
 			contents.Pods, len(placeholder))
 	}
-	for _, encoding := range contents.Encodings {
-		t, err := c.record(contents, encoding)
+	for _, resource := range contents.Resources {
+		t, err := c.record(contents, resource)
 		if err != nil {
 			return nil, err
 		}
-		c.tapes[encoding] = t
+		c.tapes[resource] = t
 	}
 	return c, nil
 }
+
+// Pods returns how many there are of each resource.
+func (c *Catalog) Pods() int { return c.pods }
 
 // version returns that of the state after so many update events.
 func (c *Catalog) version(events int) string {
 	return strconv.Itoa(synthetic.FirstVersion + c.pods + events)
 }
 
-func (c *Catalog) record(contents Contents, encoding Encoding) (*tape, error) {
-	e, err := newEncoder(encoding)
+func (c *Catalog) record(contents Contents, resource Resource) (*tape, error) {
+	e, err := newEncoder(resource)
 	if err != nil {
 		return nil, err
 	}
@@ -123,44 +118,43 @@ func (c *Catalog) stream(e *encoder, cluster synthetic.Cluster) ([]byte, error) 
 }
 
 func (c *Catalog) list(e *encoder, cluster synthetic.Cluster) ([]byte, error) {
-	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: c.version(0)}}
+	var all []*corev1.Pod
 	for _, i := range c.byKey(cluster) {
-		list.Items = append(list.Items, *cluster.Pod(i))
+		all = append(all, cluster.Pod(i))
 	}
-	return runtime.Encode(e.objects, list)
+	return runtime.Encode(e.objects, e.listOf(c.version(0), all))
 }
 
 // placeholder stands for a resourceVersion in the frame of an update; nothing else
 // in a frame may look like it.
 const placeholder = "979797979"
 
-// updates returns two different changes for each of the updated Pods: first one of
-// each Pod, then the other.
-func (c *Catalog) updates(e *encoder, cluster synthetic.Cluster) ([]update, error) {
+func (c *Catalog) updates(e *encoder, cluster synthetic.Cluster) ([2][]update, error) {
 	chosen := rand.New(rand.NewPCG(cluster.Seed, 0)).Perm(c.pods)[:Updated(c.pods)]
-	var all []update
-	for lap := range 2 {
+	var all [2][]update
+	for lap := range all {
 		for _, i := range chosen {
 			pod := cluster.Changed(i, lap)
 			pod.ResourceVersion = placeholder
 			frame, err := e.event(watch.Modified, pod)
 			if err != nil {
-				return nil, err
+				return all, err
 			}
 			if n := bytes.Count(frame, []byte(placeholder)); n != 1 {
-				return nil, fmt.Errorf("the update of Pod %s/%s has %q %d times: choose another seed", pod.Namespace, pod.Name, placeholder, n)
+				return all, fmt.Errorf("the update of Pod %s/%s has %q %d times: choose another seed", pod.Namespace, pod.Name, placeholder, n)
 			}
-			all = append(all, update{frame: bytes.Clone(frame), at: bytes.Index(frame, []byte(placeholder))})
+			all[lap] = append(all[lap], update{frame: bytes.Clone(frame), at: bytes.Index(frame, []byte(placeholder))})
 		}
 	}
 	return all, nil
 }
 
-// appendUpdate appends the frame of update event number n, counted from 0.
-func (c *Catalog) appendUpdate(to []byte, t *tape, n int) []byte {
-	u := t.updates[n%len(t.updates)]
+// appendUpdate appends the frame of event number n of a sequence of u.
+func (c *Catalog) appendUpdate(to []byte, t *tape, u Updates, n int) []byte {
+	pod, before := u.turn(n, Updated(c.pods))
+	next := t.updates[before%2][pod]
 	start := len(to)
-	to = append(to, u.frame...)
-	copy(to[start+u.at:], c.version(n+1))
+	to = append(to, next.frame...)
+	copy(to[start+next.at:], c.version(n+1))
 	return to
 }

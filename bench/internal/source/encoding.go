@@ -17,31 +17,22 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 )
 
-// Encoding is a media type.
-type Encoding string
-
-// The encodings that clients of built-in kinds ask for: the first for Go types, the
-// second for unstructured content.
-const (
-	Protobuf = Encoding(runtime.ContentTypeProtobuf)
-	JSON     = Encoding(runtime.ContentTypeJSON)
-)
-
 // encoder makes what an API server would send. It is not safe for concurrent use.
 type encoder struct {
+	Resource
 	objects runtime.Encoder
 	events  *restwatch.Encoder
 	buffer  *bytes.Buffer
 }
 
-func newEncoder(encoding Encoding) (*encoder, error) {
+func newEncoder(of Resource) (*encoder, error) {
 	codecs := serializer.NewCodecFactory(scheme.Scheme)
-	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), string(encoding))
+	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), of.mediaType())
 	if !ok || info.StreamSerializer == nil {
-		return nil, fmt.Errorf("encode Pods: client-go has no serializer of streams for %q", encoding)
+		return nil, fmt.Errorf("encode Pods: client-go has no serializer of streams for %q", of.mediaType())
 	}
-	version := corev1.SchemeGroupVersion
-	e := &encoder{objects: codecs.EncoderForVersion(info.Serializer, version), buffer: &bytes.Buffer{}}
+	version := of.version()
+	e := &encoder{Resource: of, objects: codecs.EncoderForVersion(info.Serializer, version), buffer: &bytes.Buffer{}}
 	stream := streaming.NewEncoder(info.StreamSerializer.NewFrameWriter(e.buffer),
 		codecs.EncoderForVersion(info.StreamSerializer.Serializer, version))
 	e.events = restwatch.NewEncoder(stream, e.objects)
@@ -51,7 +42,7 @@ func newEncoder(encoding Encoding) (*encoder, error) {
 // event returns one frame of a watch. The next call overwrites it.
 func (e *encoder) event(kind watch.EventType, pod *corev1.Pod) ([]byte, error) {
 	e.buffer.Reset()
-	if err := e.events.Encode(&watch.Event{Type: kind, Object: pod}); err != nil {
+	if err := e.events.Encode(&watch.Event{Type: kind, Object: e.object(pod)}); err != nil {
 		return nil, fmt.Errorf("encode the event %s of Pod %s/%s: %w", kind, pod.Namespace, pod.Name, err)
 	}
 	return e.buffer.Bytes(), nil

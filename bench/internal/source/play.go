@@ -22,16 +22,15 @@ const batch = 256 << 10
 // tick is how often a stream at a given rate is looked after.
 const tick = time.Millisecond
 
-// play sends the events of r, the first of which has number first. It returns when
-// all were handed to the kernel.
-func (s *Server) play(ctx context.Context, to *stream, t *tape, first int, r request) error {
-	if r.rate > 0 {
-		return s.playAt(ctx, to, t, first, r)
+// play sends the events. It returns when all were handed to the kernel.
+func (s *Server) play(ctx context.Context, to *stream, t *tape, u Updates) error {
+	if u.Rate > 0 {
+		return s.playAt(ctx, to, t, u)
 	}
 	buffer := make([]byte, 0, batch+batch/4)
-	for n := range r.count {
-		buffer = s.catalog.appendUpdate(buffer, t, first+n)
-		if len(buffer) < batch && n+1 < r.count {
+	for n := range u.Count {
+		buffer = s.catalog.appendUpdate(buffer, t, u, u.First+n)
+		if len(buffer) < batch && n+1 < u.Count {
 			continue
 		}
 		if err := to.send(buffer); err != nil {
@@ -44,24 +43,24 @@ func (s *Server) play(ctx context.Context, to *stream, t *tape, first int, r req
 
 // playAt sends what is due at each tick. If the client does not keep up, it falls
 // behind, and makes up for it as soon as it can.
-func (s *Server) playAt(ctx context.Context, to *stream, t *tape, first int, r request) error {
+func (s *Server) playAt(ctx context.Context, to *stream, t *tape, u Updates) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	var buffer []byte
 	begin := time.Now()
-	for sent := 0; sent < r.count; {
+	for sent := 0; sent < u.Count; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		due := min(r.count, int(time.Since(begin).Seconds()*float64(r.rate)))
+		due := min(u.Count, int(time.Since(begin).Seconds()*float64(u.Rate)))
 		if due == sent {
 			continue
 		}
 		buffer = buffer[:0]
 		for ; sent < due; sent++ {
-			buffer = s.catalog.appendUpdate(buffer, t, first+sent)
+			buffer = s.catalog.appendUpdate(buffer, t, u, u.First+sent)
 		}
 		if err := to.send(buffer); err != nil {
 			return err

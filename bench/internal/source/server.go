@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,9 +18,8 @@ import (
 	"sync/atomic"
 )
 
-// UpdatesPath is where a measured process asks for update events, with POST and the
-// parameters count and rate (events a second; 0 is full speed). The answer comes as
-// soon as they begin to be sent.
+// UpdatesPath is where a measured process asks for update events: it posts [Updates]
+// in JSON. The answer comes as soon as they begin to be sent.
 const UpdatesPath = "/bench/updates"
 
 // Server serves one measured process on a loopback address.
@@ -29,16 +29,13 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	done     chan struct{} // closed when http has ended
-	requests chan request
+	requests chan Updates
 
 	lists, streams atomic.Int32
 
 	mu         sync.Mutex
 	complaints []error // guarded by mu
 }
-
-// request is one for update events.
-type request struct{ count, rate int }
 
 // Serve starts a server that admits whoever knows its random token. The caller
 // closes it.
@@ -49,10 +46,12 @@ func Serve(catalog *Catalog) (*Server, error) {
 	}
 	s := &Server{
 		catalog: catalog, token: rand.Text(), listener: listener,
-		done: make(chan struct{}), requests: make(chan request),
+		done: make(chan struct{}), requests: make(chan Updates),
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/pods", s.pods)
+	for _, resource := range []Resource{Pods, Workloads} {
+		mux.HandleFunc("GET "+string(resource), func(w http.ResponseWriter, r *http.Request) { s.objects(w, r, resource) })
+	}
 	mux.HandleFunc("POST "+UpdatesPath, s.update)
 	s.http = &http.Server{Handler: s.authenticated(mux)}
 	go func() {
@@ -111,14 +110,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why 
 	http.Error(w, why, status)
 }
 
-func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
-	encoding := JSON
-	if strings.Contains(r.Header.Get("Accept"), string(Protobuf)) {
-		encoding = Protobuf
-	}
-	t := s.catalog.tapes[encoding]
-	if t == nil {
-		s.refuse(w, r, http.StatusNotAcceptable, "Pods were not encoded as "+string(encoding))
+func (s *Server) objects(w http.ResponseWriter, r *http.Request, resource Resource) {
+	t := s.catalog.tapes[resource]
+	if t == nil || !strings.Contains(r.Header.Get("Accept"), resource.mediaType()) {
+		s.refuse(w, r, http.StatusNotAcceptable, "not encoded: accepted is "+r.Header.Get("Accept"))
 		return
 	}
 	query := r.URL.Query()
@@ -127,7 +122,7 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if watched, _ := strconv.ParseBool(query.Get("watch")); !watched {
-		s.list(w, r, encoding, t)
+		s.list(w, r, resource, t)
 		return
 	}
 	initial, _ := strconv.ParseBool(query.Get("sendInitialEvents"))
@@ -136,30 +131,29 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.streams.Add(1)
-	w.Header().Set("Content-Type", string(encoding)+";stream=watch")
+	w.Header().Set("Content-Type", resource.mediaType()+";stream=watch")
 	s.watch(r.Context(), &stream{ResponseWriter: w, controller: http.NewResponseController(w)}, t, initial)
 }
 
-func (s *Server) list(w http.ResponseWriter, r *http.Request, encoding Encoding, t *tape) {
+func (s *Server) list(w http.ResponseWriter, r *http.Request, resource Resource, t *tape) {
 	if t.list == nil {
 		s.refuse(w, r, http.StatusBadRequest, "plain lists were not encoded")
 		return
 	}
 	s.lists.Add(1)
-	w.Header().Set("Content-Type", string(encoding))
+	w.Header().Set("Content-Type", resource.mediaType())
 	w.Header().Set("Content-Length", strconv.Itoa(len(t.list)))
 	_, _ = w.Write(t.list) // a client that went away is found out by Check
 }
 
 func (s *Server) update(w http.ResponseWriter, r *http.Request) {
-	count, err1 := strconv.Atoi(r.URL.Query().Get("count"))
-	rate, err2 := strconv.Atoi(r.URL.Query().Get("rate"))
-	if err := errors.Join(err1, err2); err != nil || count < 1 || rate < 0 {
-		s.refuse(w, r, http.StatusBadRequest, fmt.Sprintf("count must be positive and rate not negative: %v", err))
+	var asked Updates
+	if err := errors.Join(json.NewDecoder(r.Body).Decode(&asked), asked.check()); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	select {
-	case s.requests <- request{count: count, rate: rate}:
+	case s.requests <- asked:
 	case <-r.Context().Done():
 	}
 }
@@ -170,16 +164,15 @@ func (s *Server) watch(ctx context.Context, to *stream, t *tape, initial bool) {
 	if initial {
 		_, err = to.Write(t.stream)
 	}
-	for sent := 0; err == nil; {
+	for err == nil {
 		if err = to.controller.Flush(); err != nil {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case r := <-s.requests:
-			err = s.play(ctx, to, t, sent, r)
-			sent += r.count
+		case asked := <-s.requests:
+			err = s.play(ctx, to, t, asked)
 		}
 	}
 }

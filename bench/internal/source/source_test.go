@@ -5,15 +5,20 @@ package source_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/tarn-dev/tarn/bench/internal/source"
@@ -24,11 +29,11 @@ const pods = 50
 
 var cluster = synthetic.Cluster{Seed: 3}
 
-// serve returns a client for each encoding, and one that asks for updates.
-func serve(t *testing.T) (_ *source.Server, clients map[source.Encoding]kubernetes.Interface, update func(count, rate int)) {
+// serve returns a client for each resource, and one that asks for updates.
+func serve(t *testing.T) (_ *source.Server, clients map[source.Resource]*rest.RESTClient, update func(source.Updates)) {
 	t.Helper()
-	both := []source.Encoding{source.Protobuf, source.JSON}
-	catalog, err := source.NewCatalog(source.Contents{Cluster: cluster, Pods: pods, Encodings: both, Lists: true})
+	both := []source.Resource{source.Pods, source.Workloads}
+	catalog, err := source.NewCatalog(source.Contents{Cluster: cluster, Pods: pods, Resources: both, Lists: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,20 +46,32 @@ func serve(t *testing.T) (_ *source.Server, clients map[source.Encoding]kubernet
 			t.Error(err)
 		}
 	})
-	clients = map[source.Encoding]kubernetes.Interface{}
-	config := &rest.Config{Host: server.URL(), BearerToken: server.Token()}
-	for _, encoding := range both {
-		config.AcceptContentTypes, config.ContentType = string(encoding), string(encoding)
-		clients[encoding] = kubernetes.NewForConfigOrDie(config)
+	clients = map[source.Resource]*rest.RESTClient{
+		source.Pods:      client(t, server, corev1.SchemeGroupVersion, runtime.ContentTypeProtobuf),
+		source.Workloads: client(t, server, synthetic.WorkloadKind.GroupVersion(), runtime.ContentTypeJSON),
 	}
-	return server, clients, func(count, rate int) {
+	return server, clients, func(u source.Updates) {
 		t.Helper()
-		err := clients[source.JSON].CoreV1().RESTClient().Post().AbsPath(source.UpdatesPath).
-			Param("count", strconv.Itoa(count)).Param("rate", strconv.Itoa(rate)).Do(t.Context()).Error()
+		body, err := json.Marshal(u)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := clients[source.Workloads].Post().AbsPath(source.UpdatesPath).Body(body).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
 	}
+}
+
+func client(t *testing.T, server *source.Server, version schema.GroupVersion, mediaType string) *rest.RESTClient {
+	t.Helper()
+	client, err := rest.RESTClientFor(&rest.Config{
+		Host: server.URL(), BearerToken: server.Token(),
+		ContentConfig: rest.ContentConfig{GroupVersion: &version, NegotiatedSerializer: scheme.Codecs.WithoutConversion(), ContentType: mediaType},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // expected returns all Pods by key, as they are before any update.
@@ -69,24 +86,24 @@ func expected() map[string]*corev1.Pod {
 
 func TestFramesDecodeToTheirPods(t *testing.T) {
 	server, clients, update := serve(t)
-	for encoding, client := range clients {
-		stream := open(t, client, metav1.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true,
+	for resource, client := range clients {
+		stream := open(t, client, resource, metav1.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true,
 			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
 		want, last := expected(), ""
 		for range pods {
 			pod := next(t, stream, watch.Added)
 			key := pod.Namespace + "/" + pod.Name
 			if !equality.Semantic.DeepEqual(pod, want[key]) {
-				t.Fatalf("%s: Pod %s is not what was encoded", encoding, key)
+				t.Fatalf("%s: object %s is not what was encoded", resource, key)
 			}
 			if key <= last {
-				t.Fatalf("%s: Pod %s comes after %s", encoding, key, last)
+				t.Fatalf("%s: object %s comes after %s", resource, key, last)
 			}
 			last = key
 		}
 		end := next(t, stream, watch.Bookmark)
 		if end.Annotations[metav1.InitialEventsAnnotationKey] != "true" || end.ResourceVersion != version(0) {
-			t.Fatalf("%s: the list ends with %v", encoding, end.ObjectMeta)
+			t.Fatalf("%s: the list ends with %v", resource, end.ObjectMeta)
 		}
 		checkUpdates(t, stream, update)
 		stream.Stop()
@@ -100,11 +117,11 @@ func version(events int) string { return strconv.Itoa(synthetic.FirstVersion + p
 
 // checkUpdates asks for three laps, one of them at a rate: versions rise by one, each
 // lap has every Pod, and each event is a change.
-func checkUpdates(t *testing.T, stream watch.Interface, update func(count, rate int)) {
+func checkUpdates(t *testing.T, stream watch.Interface, update func(source.Updates)) {
 	t.Helper()
 	state := expected()
-	update(2*pods, 0)
-	update(pods, 100_000)
+	update(source.Updates{Count: 2 * pods})
+	update(source.Updates{First: 2 * pods, Count: pods, Rate: 100_000})
 	for lap := range 3 {
 		seen := map[string]bool{}
 		for n := range pods {
@@ -125,9 +142,10 @@ func checkUpdates(t *testing.T, stream watch.Interface, update func(count, rate 
 	}
 }
 
-func open(t *testing.T, client kubernetes.Interface, opts metav1.ListOptions) watch.Interface {
+func open(t *testing.T, client *rest.RESTClient, of source.Resource, opts metav1.ListOptions) watch.Interface {
 	t.Helper()
-	stream, err := client.CoreV1().Pods("").Watch(t.Context(), opts)
+	opts.Watch = true
+	stream, err := client.Get().AbsPath(string(of)).VersionedParams(&opts, scheme.ParameterCodec).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,31 +155,48 @@ func open(t *testing.T, client kubernetes.Interface, opts metav1.ListOptions) wa
 func next(t *testing.T, stream watch.Interface, kind watch.EventType) *corev1.Pod {
 	t.Helper()
 	event, ok := <-stream.ResultChan()
-	pod, isPod := event.Object.(*corev1.Pod)
-	if !ok || !isPod || event.Type != kind {
-		t.Fatalf("got event %q with a %T, want %q with a Pod", event.Type, event.Object, kind)
+	if !ok || event.Type != kind {
+		t.Fatalf("got event %q with a %T, want %q", event.Type, event.Object, kind)
 	}
-	return pod
+	return podOf(t, event.Object)
+}
+
+// podOf returns the Pod with the content of the object.
+func podOf(t *testing.T, object runtime.Object) *corev1.Pod {
+	t.Helper()
+	switch object := object.(type) {
+	case *corev1.Pod:
+		return object
+	case *synthetic.Workload:
+		return &corev1.Pod{ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: object.Status}
+	}
+	t.Fatalf("a %T is not served", object)
+	return nil
 }
 
 func TestListThenWatch(t *testing.T) {
-	for _, encoding := range []source.Encoding{source.Protobuf, source.JSON} {
+	for _, resource := range []source.Resource{source.Pods, source.Workloads} {
 		server, clients, update := serve(t)
-		list, err := clients[encoding].CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+		list, err := clients[resource].Get().AbsPath(string(resource)).Do(t.Context()).Get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := meta.ExtractList(list)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := expected()
-		for _, pod := range list.Items {
-			if !equality.Semantic.DeepEqual(&pod, want[pod.Namespace+"/"+pod.Name]) {
-				t.Fatalf("%s: Pod %s is not what was encoded", encoding, pod.Name)
+		for _, object := range objects {
+			pod := podOf(t, object)
+			if !equality.Semantic.DeepEqual(pod, want[pod.Namespace+"/"+pod.Name]) {
+				t.Fatalf("%s: object %s is not what was encoded", resource, pod.Name)
 			}
 			delete(want, pod.Namespace+"/"+pod.Name)
 		}
 		if len(want) != 0 {
-			t.Fatalf("%s: the list lacks %d Pods", encoding, len(want))
+			t.Fatalf("%s: the list lacks %d objects", resource, len(want))
 		}
-		stream := open(t, clients[encoding], metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		stream := open(t, clients[resource], resource, metav1.ListOptions{ResourceVersion: version(0)})
 		checkUpdates(t, stream, update)
 		stream.Stop()
 		if err := server.Check(); err != nil {
@@ -170,14 +205,50 @@ func TestListThenWatch(t *testing.T) {
 	}
 }
 
+func TestSkewedUpdates(t *testing.T) {
+	_, clients, update := serve(t)
+	stream := open(t, clients[source.Pods], source.Pods, metav1.ListOptions{ResourceVersion: version(0)})
+	defer stream.Stop()
+	asked := source.Updates{First: 7, Count: 10 * pods, Skewed: true}
+	update(asked)
+	newest := asked.Newest(pods)
+	last, times, state := map[string]int{}, map[string]int{}, expected()
+	for i := range asked.Count {
+		pod := next(t, stream, watch.Modified)
+		key := pod.Namespace + "/" + pod.Name
+		if times[key] > 0 && equality.Semantic.DeepEqual(pod.Status, state[key].Status) {
+			t.Fatalf("event %d does not change Pod %s", i, key)
+		}
+		if want := version(asked.First + i + 1); pod.ResourceVersion != want {
+			t.Fatalf("event %d has resourceVersion %s, want %s", i, pod.ResourceVersion, want)
+		}
+		state[key], last[key] = pod, i
+		times[key]++
+	}
+	often := 0
+	for key, n := range times {
+		if !newest[last[key]] {
+			t.Errorf("event %d is the newest of Pod %s, and is not said to be", last[key], key)
+		}
+		if n > 10 {
+			often += n
+		}
+	}
+	if often != asked.Count*4/5 {
+		t.Errorf("%d of %d events are of few Pods, want four fifths", often, asked.Count)
+	}
+	if said := len(slices.DeleteFunc(newest, func(is bool) bool { return !is })); said != len(last) {
+		t.Errorf("%d events are said to be the newest of their Pods, and there are %d Pods", said, len(last))
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	server, _, _ := serve(t)
 	for path, want := range map[string]int{
-		"/api/v1/pods?labelSelector=a":                http.StatusBadRequest,
-		"/api/v1/pods?watch=true&resourceVersion=1":   http.StatusGone,
-		source.UpdatesPath + "?count=0&rate=0":        http.StatusBadRequest,
-		source.UpdatesPath + "?count=1&rate=sometime": http.StatusBadRequest,
-		"/api/v1/secrets":                             http.StatusNotFound,
+		"/api/v1/pods?labelSelector=a":              http.StatusBadRequest,
+		"/api/v1/pods?watch=true&resourceVersion=1": http.StatusGone,
+		source.UpdatesPath:                          http.StatusBadRequest, // asks for nothing
+		"/api/v1/secrets":                           http.StatusNotFound,
 	} {
 		method := http.MethodGet
 		if path[1] == 'b' {
@@ -202,6 +273,7 @@ func status(ctx context.Context, t *testing.T, method, url, token string) int {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", runtime.ContentTypeProtobuf)
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

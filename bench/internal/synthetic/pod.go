@@ -73,10 +73,11 @@ func (d draft) meta() metav1.ObjectMeta {
 			"pod-template-hash":         d.hash,
 		},
 		Annotations: map[string]string{
-			"prometheus.io/scrape":              "true",
-			"prometheus.io/port":                "8080",
-			"checksum/config":                   d.ofApp(d.app, "config", 64),
-			"kubectl.kubernetes.io/restartedAt": "2026-03-02T11:22:33Z",
+			"prometheus.io/scrape":                           "true",
+			"prometheus.io/port":                             "8080",
+			"checksum/config":                                d.ofApp(d.app, "config", 64),
+			"kubectl.kubernetes.io/restartedAt":              "2026-03-02T11:22:33Z",
+			"cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set, UID: d.setUID(),

@@ -54,15 +54,14 @@ func toleration(taint string) corev1.Toleration {
 	}
 }
 
-// volumes are the app's configuration, a scratch directory, and the token that
-// admission projects into every Pod.
+// volumes are the app's configuration, and the token that admission projects into
+// every Pod.
 func (d draft) volumes(token string) []corev1.Volume {
 	mode := int32(0o644)
 	return []corev1.Volume{
 		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: d.App + "-config"}, DefaultMode: &mode,
 		}}},
-		{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: token, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: &mode,
 			Sources: []corev1.VolumeProjection{
@@ -89,9 +88,7 @@ func (d draft) main(token string) corev1.Container {
 		corev1.EnvVar{Name: "API_TOKEN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: d.App + "-secrets"}, Key: "token",
 		}}})
-	own.VolumeMounts = append(own.VolumeMounts,
-		corev1.VolumeMount{Name: "config", MountPath: "/etc/config", ReadOnly: true},
-		corev1.VolumeMount{Name: "cache", MountPath: "/var/cache/app"})
+	own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: "/etc/config", ReadOnly: true})
 	own.LivenessProbe, own.ReadinessProbe = probe("/healthz", 15), probe("/readyz", 5)
 	return own
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/bench/internal/synthetic"
 )
@@ -62,9 +63,9 @@ func TestPodsHaveWhatTheirIdentitySays(t *testing.T) {
 		if want := strconv.Itoa(synthetic.FirstVersion + i); pod.ResourceVersion != want {
 			t.Fatalf("Pod %d has resourceVersion %s, want %s", i, pod.ResourceVersion, want)
 		}
-		if len(pod.Labels) != 6 || len(pod.ManagedFields) != 3 || len(pod.Spec.Containers) != 2 {
-			t.Fatalf("Pod %d: %d labels, %d managedFields, %d containers; want 6, 3 and 2",
-				i, len(pod.Labels), len(pod.ManagedFields), len(pod.Spec.Containers))
+		numbers := [5]int{len(pod.Labels), len(pod.Annotations), len(pod.ManagedFields), len(pod.Spec.Containers), len(pod.Spec.Volumes)}
+		if want := [5]int{6, 5, 3, 2, 2}; numbers != want {
+			t.Fatalf("Pod %d: %v labels, annotations, managedFields, containers and volumes; want %v", i, numbers, want)
 		}
 		for _, entry := range pod.ManagedFields {
 			if !json.Valid(entry.FieldsV1.GetRawBytes()) {
@@ -80,6 +81,25 @@ func TestPodsHaveWhatTheirIdentitySays(t *testing.T) {
 	}
 	if stable < pods*70/100 || stable > pods*80/100 {
 		t.Errorf("%d of %d Pods are on the stable track, want three quarters", stable, pods)
+	}
+}
+
+func TestWorkloadsAreCopiedWhole(t *testing.T) {
+	workload := synthetic.WorkloadOf(cluster.Pod(3))
+	list := &synthetic.WorkloadList{Items: []synthetic.Workload{*workload}}
+	list.ResourceVersion = "7"
+	for _, object := range []runtime.Object{workload, list} {
+		if copied := object.DeepCopyObject(); !equality.Semantic.DeepEqual(copied, object) {
+			t.Errorf("the copy of a %T is another one", object)
+		}
+	}
+	copied, ok := workload.DeepCopyObject().(*synthetic.Workload)
+	if !ok {
+		t.Fatal("the copy of a Workload is no Workload")
+	}
+	copied.Labels["changed"], copied.Spec.Volumes[0].Name = "yes", "changed"
+	if workload.Labels["changed"] != "" || workload.Spec.Volumes[0].Name == "changed" {
+		t.Error("a copy shares labels or volumes with its origin")
 	}
 }
 
