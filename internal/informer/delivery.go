@@ -21,28 +21,52 @@ type (
 )
 
 // delivery has the objects of an event as handlers get them. All handlers share it, so that
-// no object is made twice.
+// no object is made twice. An object is made when the first handler wants it.
 type delivery struct {
-	form     *object.Form
-	current  any // of a deletion: the last state
-	once     sync.Once
-	previous any
-	err      error
+	form          *object.Form
+	given         any // the object that the writer has; of a deletion the last state
+	current, past shared
 }
 
-func newDelivery(form *object.Form, current any) *delivery {
-	return &delivery{form: form, current: current}
+// shared is an object that is made once for all who want it.
+type shared struct {
+	once sync.Once
+	made any
+	err  error
+}
+
+func newDelivery(form *object.Form, given any) *delivery {
+	return &delivery{form: form, given: given}
 }
 
 // errNotMade is what handlers get after the one whose attempt to make an object has panicked.
-var errNotMade = errors.New("to make the object of before the update has panicked, for another event handler")
+var errNotMade = errors.New("to make an object of the event has panicked, for another event handler")
+
+func (s *shared) get(make func() (any, error)) (any, error) {
+	s.once.Do(func() {
+		s.err = errNotMade // if what follows panics
+		s.made, s.err = make()
+	})
+	return s.made, s.err
+}
+
+// after returns the object as it is after the event, and nothing of one that was deleted, unless
+// the writer has it.
+func (d *delivery) after(e *event) (any, error) {
+	if d.given != nil || e.Type == watchcache.Deleted {
+		return d.given, nil
+	}
+	return d.current.get(func() (any, error) { return d.form.Materialize(e.Item.Value) })
+}
 
 // before returns the object as it was before the event. It refers to the memory of the
 // current one wherever the two are the same: most of an object stays as it is.
 func (d *delivery) before(e *event) (any, error) {
-	d.once.Do(func() {
-		d.err = errNotMade // if what follows panics
-		d.previous, d.err = d.form.MaterializeReusing(e.Previous.Value, e.Item.Value, d.current)
+	return d.past.get(func() (any, error) {
+		current, err := d.after(e)
+		if err != nil {
+			return nil, err
+		}
+		return d.form.MaterializeReusing(e.Previous.Value, e.Item.Value, current)
 	})
-	return d.previous, d.err
 }

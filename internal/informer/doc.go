@@ -25,8 +25,8 @@
 // is there once.
 //
 // RunWithContext owns all goroutines of the informer, and returns when they have ended. The locks
-// of the engine and of resyncs come after Informer.mu; indexers.mu, intake.mu and the engine's
-// lock are taken in this order.
+// of the engine, of resyncs and of walks come after Informer.mu; indexers.mu, intake.mu and the
+// engine's lock are taken in this order. No lock is taken while that of walks is held.
 //
 // # Files
 //
@@ -34,7 +34,7 @@
 //     its Reflector.
 //   - arrival.go makes what is kept of an object where a watch is decoded, and intake.go
 //     is the store that the Reflector writes into. values.go tells the engine what to index.
-//   - handler.go tells an event handler, with the shared objects of delivery.go; resync.go
-//     says when it is told of everything again.
+//   - handler.go tells an event handler, with the shared objects of delivery.go; walks.go shares
+//     those of a whole state, and resync.go says when it is told again.
 //   - view.go is the engine as client-go's Indexer.
 package informer

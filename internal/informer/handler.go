@@ -25,6 +25,7 @@ type registration struct {
 	handler  toolscache.ResourceEventHandler
 	logger   klog.Logger
 	cursor   *watchcache.Cursor[object.Object, *delivery]
+	walker   *walker       // of informer.walks
 	resync   time.Duration // zero is never
 	removed  atomic.Bool
 	lagged   uint64        // how often that was counted; of run
@@ -41,6 +42,7 @@ type listened struct {
 	description string // of the kind, in logs
 	clock       clock.WithTicker
 	resyncs     *resyncs
+	walks       *walks
 	lagged      func() // counts a handler that fell out of the window
 }
 
@@ -81,6 +83,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 		wanted = *options.ResyncPeriod
 	}
 	r.resync = i.resyncs.admit(wanted, r.logger, i.description)
+	r.walker = i.walks.join()
 	i.handlers[r] = struct{}{}
 	if i.run.phase == started {
 		ctx := i.run.ctx
@@ -105,13 +108,21 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	r.removed.Store(true)
 	r.cursor.Close()
 	if i.run.phase == created {
+		i.walks.leave(r.walker)
 		close(r.ended)
 	}
 	return nil
 }
 
 // HasSynced implements ResourceEventHandlerRegistration.
-func (r *registration) HasSynced() bool { return toolscache.IsDone(r.HasSyncedChecker()) }
+func (r *registration) HasSynced() bool {
+	select {
+	case <-r.synced:
+		return true
+	default:
+		return false
+	}
+}
 
 // HasSyncedChecker implements ResourceEventHandlerRegistration.
 func (r *registration) HasSyncedChecker() toolscache.DoneChecker {
@@ -127,8 +138,10 @@ func (r *registration) ShutdownChan() <-chan struct{} { return r.ended }
 func (r *registration) run(ctx context.Context) {
 	defer close(r.ended)
 	defer r.cursor.Close()
+	defer r.informer.walks.leave(r.walker)
 	resyncs, clock := r.informer.resyncs, r.informer.clock
 	due := resyncs.after(clock.Now(), r.resync)
+	r.informer.walks.schedule(r.walker, due)
 	until, cancel := untilResync(ctx, due)
 	defer func() { cancel() }()
 	for {
@@ -152,6 +165,7 @@ func (r *registration) run(ctx context.Context) {
 			r.resyncTo(ctx, seen)
 			cancel()
 			due = resyncs.next(due, clock.Now(), r.resync)
+			r.informer.walks.schedule(r.walker, due)
 			until, cancel = untilResync(ctx, due)
 		}
 	}
@@ -162,6 +176,8 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 	for lagged := r.cursor.Lagged(); r.lagged < lagged; r.lagged++ {
 		r.informer.lagged()
 	}
+	r.informer.walks.depart(r.walker)
+	defer r.informer.walks.arrive(r.walker)
 	for event := range diff.Events() {
 		if !r.deliverChange(ctx, event) {
 			return
@@ -230,18 +246,15 @@ func (r *registration) tell(ctx context.Context, key string, f func() error) (mo
 func (r *registration) tryDeliver(event *event) error {
 	shared := event.Attached
 	if shared == nil { // the event is of a Diff
-		shared = newDelivery(r.informer.form, nil)
-		if event.Type != watchcache.Deleted {
-			current, err := r.informer.form.Materialize(event.Item.Value)
-			if err != nil {
-				return err
-			}
-			shared.current = current
-		}
+		shared = r.informer.walks.deliver(r.walker, event)
 	}
 	switch event.Type {
 	case watchcache.Added:
-		r.handler.OnAdd(shared.current, !r.HasSynced())
+		current, err := shared.after(event)
+		if err != nil {
+			return err
+		}
+		r.handler.OnAdd(current, !r.HasSynced())
 	case watchcache.Updated:
 		if event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
 			return nil
@@ -250,10 +263,14 @@ func (r *registration) tryDeliver(event *event) error {
 		if err != nil {
 			return err
 		}
-		r.handler.OnUpdate(previous, shared.current)
+		current, err := shared.after(event)
+		if err != nil {
+			return err
+		}
+		r.handler.OnUpdate(previous, current)
 	case watchcache.Deleted:
-		if shared.current != nil {
-			r.handler.OnDelete(shared.current)
+		if last, _ := shared.after(event); last != nil {
+			r.handler.OnDelete(last)
 			return nil
 		}
 		previous, err := shared.before(event)
@@ -267,15 +284,18 @@ func (r *registration) tryDeliver(event *event) error {
 
 // resyncTo tells the handler of every object again.
 func (r *registration) resyncTo(ctx context.Context, state *snapshot) {
+	r.informer.walks.departForResync(r.walker)
+	defer r.informer.walks.arrive(r.walker)
 	for item := range state.Items("", "") {
-		again := func() error {
-			obj, err := r.informer.form.Materialize(item.Value)
+		again := event{Type: watchcache.Added, Item: item}
+		tell := func() error {
+			obj, err := r.informer.walks.deliver(r.walker, &again).after(&again)
 			if err == nil {
 				r.handler.OnUpdate(obj, obj)
 			}
 			return err
 		}
-		if !r.tell(ctx, item.Key, again) {
+		if !r.tell(ctx, item.Key, tell) {
 			return
 		}
 	}

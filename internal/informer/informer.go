@@ -127,7 +127,7 @@ func New(source Source, o Options) (*Informer, error) {
 	i := &Informer{
 		listened: &listened{
 			form: form, description: o.Description, clock: clock.RealClock{},
-			resyncs: newResyncs(o.ResyncPeriod), lagged: o.Lagged,
+			resyncs: newResyncs(o.ResyncPeriod), walks: newWalks(form), lagged: o.Lagged,
 		},
 		engine:       watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{Window: o.Window, Values: Values(form)}),
 		synced:       make(chan struct{}),
@@ -135,7 +135,7 @@ func New(source Source, o Options) (*Informer, error) {
 		handlers:     map[*registration]struct{}{},
 	}
 	synced := sync.OnceFunc(func() { close(i.synced) })
-	i.intake = newIntake(i.engine, form, &o, func() {
+	i.intake = newIntake(i.engine, form, &o, i.walks.expect, func() {
 		o.Listed()
 		synced()
 	})

@@ -27,6 +27,7 @@ type intake struct {
 	description string                   // of the kind, in errors
 	transform   toolscache.TransformFunc // set before the informer starts
 	published   toolscache.Store         // of client-go's, which publishes the version as a metric
+	listing     func()                   // called each time that a list is about to be in the engine
 	listed      func()                   // called each time that a list is in the engine
 
 	// mu is held from the last look at the declared fields to the write: so each object in
@@ -41,11 +42,11 @@ var (
 	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
 )
 
-// newIntake returns a store that writes into an engine of objects of form, and calls listed each
-// time that it has written a list.
-func newIntake(e *engine, form *object.Form, o *Options, listed func()) *intake {
+// newIntake returns a store that writes into an engine of objects of form. It calls listing each
+// time that it is about to write a list, and listed when it has written it.
+func newIntake(e *engine, form *object.Form, o *Options, listing, listed func()) *intake {
 	return &intake{
-		engine: e, form: form, description: o.Description, listed: listed,
+		engine: e, form: form, description: o.Description, listing: listing, listed: listed,
 		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
 	}
 }
@@ -222,6 +223,7 @@ func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersio
 	for n := range items {
 		items[n].Value = in.form.Refresh(items[n].Value)
 	}
+	in.listing()
 	in.engine.Replace(items, revision(resourceVersion))
 	in.renewLocked(renewCheck) // a list may have changed everything
 }

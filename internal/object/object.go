@@ -26,6 +26,18 @@ func (o Object) IsZero() bool { return o.flat.IsZero() && o.decoded == nil }
 // IsFlat reports that the object is kept flat.
 func (o Object) IsFlat() bool { return !o.flat.IsZero() }
 
+// Identity identifies the flat object of an Object and its copies, as flat.Identity does. The zero
+// Identity stands for no object, and for one that is kept decoded.
+type Identity struct{ flat flat.Identity }
+
+// Identity returns the identity of o.
+func (o Object) Identity() Identity {
+	if !o.IsFlat() {
+		return Identity{}
+	}
+	return Identity{o.flat.Identity()}
+}
+
 // Bytes returns about how many bytes of memory o refers to, without its share of the dictionary.
 // For a decoded object they are added up, which takes longer.
 func (o Object) Bytes() int {

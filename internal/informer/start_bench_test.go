@@ -1,0 +1,67 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package informer
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// BenchmarkStart measures an informer of Pods with handlers that were added before, from its start
+// until the last handler has every Pod: the list in protobuf included.
+//
+//	go test -run - -bench Start -benchtime 5x ./internal/informer
+func BenchmarkStart(b *testing.B) {
+	for _, pods := range []int{1_000, 20_000} {
+		stream := newPodStream(b, pods)
+		stream.begin = make(chan struct{}) // no event comes
+		stream.list()
+		for _, handlers := range []int{0, 1, 20} {
+			for name, o := range benchmarkedInformers() {
+				b.Run(fmt.Sprintf("%d/%s/%d", pods, name, handlers), func(b *testing.B) {
+					cpu := int64(0)
+					for b.Loop() {
+						cpu += benchmarkStart(b, stream, handlers, o)
+					}
+					b.ReportMetric(float64(cpu)/1e6/float64(b.N), "cpu-ms/op")
+				})
+			}
+		}
+	}
+}
+
+// benchmarkStart returns the CPU time of one start, in nanoseconds.
+func benchmarkStart(b *testing.B, s *podStream, handlers int, o *Options) int64 {
+	b.StopTimer()
+	informer := s.informer(b, o)
+	var missing sync.WaitGroup
+	for range handlers {
+		missing.Add(len(s.frames))
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { missing.Done() }}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), logr.Discard()))
+	var running sync.WaitGroup
+	goruntime.GC()
+	before := cpuTime(b)
+	b.StartTimer()
+	running.Go(func() { informer.RunWithContext(ctx) })
+	<-informer.HasSyncedChecker().Done()
+	missing.Wait()
+	b.StopTimer()
+	taken := cpuTime(b) - before
+	cancel()
+	running.Wait()
+	b.StartTimer()
+	return taken
+}
