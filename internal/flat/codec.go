@@ -24,6 +24,9 @@ type Codec struct {
 	meta        uintptr
 	fields      *structPlan
 	encoders    sync.Pool // of *encoder
+
+	wire         func() (*wirePlan, error) // made at the first call
+	wireEncoders sync.Pool                 // of *wireEncoder; only if there is a wire plan
 }
 
 // compiled remembers the outcome of For for each type: a Codec or an error. Both are immutable
@@ -66,11 +69,13 @@ func compile(t reflect.Type, l *layout) (*Codec, error) {
 	}
 	codec := &Codec{typ: t, pointer: reflect.PointerTo(t), fingerprint: byte(fingerprints.Add(1))}
 	codec.encoders.New = func() any { return newEncoder(codec) }
+	codec.wireEncoders.New = func() any { return newWireEncoder(codec) }
 	if t == typeUnstructured {
 		if !l.mirrored(t) {
 			return nil, c.refuse("", "the memory layout of %v is not the known one", t)
 		}
 		codec.flags = flagMetadata | flagContent
+		codec.wire = func() (*wirePlan, error) { return nil, errNoMessage }
 		return codec, nil
 	}
 	if offset, ok := embeddedMetadata(t); ok {
@@ -90,6 +95,7 @@ func compile(t reflect.Type, l *layout) (*Codec, error) {
 	}
 	c.number(metadata.slabs)
 	codec.fields = groupFields(fields)
+	codec.wire = sync.OnceValues(func() (*wirePlan, error) { return compileWire(codec, c.plans) })
 	return codec, nil
 }
 
@@ -153,13 +159,15 @@ var compiledMetadata = sync.OnceValues(func() (metadataPlans, error) {
 	if err == nil {
 		err = c.finish()
 	}
-	return metadataPlans{groupFields(fields), c.number(0)}, err
+	return metadataPlans{groupFields(fields), c.number(0), c.plans}, err
 })
 
-// metadataPlans is the plan of ObjectMeta, and the last number of a slab in it.
+// metadataPlans is the plan of ObjectMeta, the last number of a slab in it, and the plans of all
+// types in it.
 type metadataPlans struct {
 	fields *structPlan
 	slabs  int
+	plans  map[reflect.Type]*plan
 }
 
 // metadataPlan returns the plan by which ObjectMeta is written in every Object. For makes no codec

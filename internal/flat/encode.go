@@ -92,6 +92,11 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 		}
 		e.structure(e.codec.fields, p)
 	}
+	return e.finish(dict)
+}
+
+// finish returns the object that was written.
+func (e *encoder) finish(dict *Dictionary) (Object, error) {
 	data, parts := e.result()
 	e.dict, e.split.parts = nil, nil
 	if e.err != nil {
@@ -364,6 +369,13 @@ func (e *encoder) pointee(t *plan, p unsafe.Pointer) {
 	if !e.enter() {
 		return
 	}
+	e.needPointee(t)
+	e.element(t, p)
+	e.depth--
+}
+
+// needPointee counts the memory of what a pointer points to.
+func (e *encoder) needPointee(t *plan) {
 	e.charged += int(t.size)
 	switch {
 	case t.noscan:
@@ -373,8 +385,6 @@ func (e *encoder) pointee(t *plan, p unsafe.Pointer) {
 	case t.kind == kindString:
 		e.strings++
 	}
-	e.element(t, p)
-	e.depth--
 }
 
 // slice writes the elements of a slice that is not nil.
@@ -384,20 +394,25 @@ func (e *encoder) slice(t *plan, s *sliceHeader) {
 	}
 	at, before := len(e.buf), e.private
 	e.uvarint(uint64(s.len) << 1)
-	e.charged += s.len * int(t.size)
-	switch {
-	case t.kind == kindString:
-		e.strings += s.len
-	case t.noscan && s.len > 0:
-		e.carve(t.size*uintptr(s.len), t.align)
-	case t.slab != 0:
-		e.slabs.add(t, s.len)
-	}
+	e.needSlice(t, s.len)
 	for i := range s.len {
 		e.element(t, unsafe.Add(s.data, uintptr(i)*t.size))
 	}
 	e.share(at, before)
 	e.depth--
+}
+
+// needSlice counts the memory of n elements of a slice.
+func (e *encoder) needSlice(t *plan, n int) {
+	e.charged += n * int(t.size)
+	switch {
+	case t.kind == kindString:
+		e.strings += n
+	case t.noscan && n > 0:
+		e.carve(t.size*uintptr(n), t.align)
+	case t.slab != 0:
+		e.slabs.add(t, n)
+	}
 }
 
 // share replaces the bytes from position at by the number of a dictionary entry, if other objects

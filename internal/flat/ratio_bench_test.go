@@ -38,6 +38,23 @@ func BenchmarkRatio(b *testing.B) {
 			"encodeFresh": func(i int) { _, _ = c.Encode(pods[i%10], d) },
 		})
 	})
+	// What a watch sends, and what is made of it: an object, its flat form by way of the object, and
+	// the flat form alone.
+	messages := make([][]byte, benchPods)
+	for i := range messages {
+		messages[i], _ = pods[i].Marshal()
+	}
+	b.Run("wire", func(b *testing.B) {
+		turns(b, map[string]func(i int){
+			"copy":   func(i int) { _ = new(corev1.Pod).Unmarshal(messages[i]) },
+			"object": func(i int) { p := new(corev1.Pod); _ = p.Unmarshal(messages[i]); _, _ = c.Encode(p, d) },
+			"wire":   func(i int) { _, _ = c.EncodeWire(messages[i], d) },
+			"both": func(i int) {
+				o, _ := c.EncodeWire(messages[i], d)
+				_ = c.Decode(o, new(corev1.Pod))
+			},
+		})
+	})
 	contents, flats := make([]*unstructured.Unstructured, benchPods), make([]flat.Object, benchPods)
 	u, d := codecFor(b, reflect.TypeFor[unstructured.Unstructured]()), flat.NewDictionary(flat.Limits{})
 	for range 2 {

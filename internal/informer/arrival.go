@@ -18,8 +18,8 @@ import (
 // with what is kept of it. The source makes it where it decodes the object, for several at once.
 // The Reflector sees an object with the metadata and the kind of the one inside.
 type arrival struct {
-	object   runtime.Object // for the handlers
-	metadata metav1.Object  // of object
+	object   runtime.Object // for the handlers; nil if they have to make it of kept
+	metadata metav1.Object  // of the object
 	kept     object.Object
 }
 
@@ -32,18 +32,36 @@ var (
 func (a *arrival) GetObjectMeta() metav1.Object { return a.metadata }
 
 // GetObjectKind implements runtime.Object.
-func (a *arrival) GetObjectKind() schema.ObjectKind { return a.object.GetObjectKind() }
+func (a *arrival) GetObjectKind() schema.ObjectKind {
+	if a.object == nil {
+		return schema.EmptyObjectKind // as that of objects that were read from protobuf
+	}
+	return a.object.GetObjectKind()
+}
 
 // DeepCopyObject implements runtime.Object. What an arrival refers to is never changed.
 func (a *arrival) DeepCopyObject() runtime.Object { c := *a; return &c }
 
+// delivery returns what handlers get of the object.
+func (a *arrival) delivery(form *object.Form) *delivery {
+	if a.object == nil {
+		return newDelivery(form, nil)
+	}
+	return newDelivery(form, a.object)
+}
+
+// arrives says whether the source makes arrivals of events of a type. With a transform it does not:
+// that is the user's, and is called for one object at a time, in the order of the events. client-go's
+// detector of inconsistencies wants to see the objects as well.
+func (in *intake) arrives(t watch.EventType) bool {
+	return in.transform == nil && !consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() &&
+		(t == watch.Added || t == watch.Modified)
+}
+
 // arrive returns an event with an arrival in place of an object that is to be kept. Other events
-// stay as they are. With a transform all events do: it is the user's, and is called for one
-// object at a time, in the order of the events. client-go's detector of inconsistencies wants to
-// see the objects as well.
+// stay as they are.
 func (in *intake) arrive(e watch.Event) watch.Event {
-	if in.transform != nil || consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() ||
-		e.Type != watch.Added && e.Type != watch.Modified {
+	if !in.arrives(e.Type) {
 		return e
 	}
 	m, err := meta.Accessor(e.Object)
@@ -52,4 +70,24 @@ func (in *intake) arrive(e watch.Event) watch.Event {
 	}
 	e.Object = &arrival{object: e.Object, metadata: m, kept: in.form.Keep(e.Object)}
 	return e
+}
+
+// arriveMessage returns the arrival of an object that came as a protobuf message, or nil if the
+// object must be decoded first. If there are handlers, the object is made for them here, where
+// several are made at once: they would have to wait for it. An initial list is told from the state.
+func (in *intake) arriveMessage(t watch.EventType, message []byte) runtime.Object {
+	if !in.arrives(t) {
+		return nil
+	}
+	kept, made, ok := in.form.KeepMessage(message, in.handled.Load() && in.complete.Load())
+	if !ok {
+		return nil
+	}
+	a := &arrival{kept: kept, metadata: &metav1.ObjectMeta{
+		Namespace: kept.Namespace(), Name: kept.Name(), UID: kept.UID(), ResourceVersion: kept.ResourceVersion(),
+	}}
+	if made != nil {
+		a.object = made.(runtime.Object)
+	}
+	return a
 }

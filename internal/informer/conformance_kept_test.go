@@ -85,14 +85,17 @@ func TestInformerKeptStringsKeepLittle(t *testing.T) {
 
 // fewEvents returns client-go's informer, and ours with a window that hardly keeps any object.
 func fewEvents() []implementation {
-	short := func(arriving bool) func(*server, setting) toolscache.SharedIndexInformer {
+	short := func(how arriving) func(*server, setting) toolscache.SharedIndexInformer {
 		return func(s *server, want setting) toolscache.SharedIndexInformer {
-			i, err := New(sourceOf(s, arriving), Options{Example: want.example, Verify: true, Window: 4})
+			i, err := New(sourceOf(s, how), Options{Example: want.example, Verify: true, Window: 4})
 			if err != nil {
 				panic(err)
 			}
 			return i
 		}
 	}
-	return []implementation{{name: "client-go", new: newClientGoInformer}, {name: "flat", new: short(false)}, {name: "arrivals", new: short(true)}}
+	return []implementation{
+		{name: "client-go", new: newClientGoInformer}, {name: "flat", new: short(asReceived)},
+		{name: "arrivals", new: short(asArrivals)}, {name: "messages", new: short(asMessages)},
+	}
 }

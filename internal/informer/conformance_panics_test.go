@@ -245,7 +245,7 @@ func TestNoHandlerGetsAnUpdateWithoutItsOldObject(t *testing.T) {
 		return cm
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, true), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
 		var returned *corev1.ConfigMap
 		r.Expect(r.informer.SetTransform(func(obj any) (any, error) {
 			returned = obj.(*corev1.ConfigMap)

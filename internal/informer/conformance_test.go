@@ -47,9 +47,10 @@ type implementation struct {
 func implementations() []implementation {
 	return []implementation{
 		{name: "client-go", new: newClientGoInformer},
-		{name: "flat", new: newOwnInformer(false, false), ours: true, window: conformanceWindow},
-		{name: "decoded", new: newOwnInformer(true, false), ours: true, window: conformanceWindow},
-		{name: "arrivals", new: newOwnInformer(false, true), ours: true, window: conformanceWindow},
+		{name: "flat", new: newOwnInformer(false, asReceived), ours: true, window: conformanceWindow},
+		{name: "decoded", new: newOwnInformer(true, asReceived), ours: true, window: conformanceWindow},
+		{name: "arrivals", new: newOwnInformer(false, asArrivals), ours: true, window: conformanceWindow},
+		{name: "messages", new: newOwnInformer(false, asMessages), ours: true, window: conformanceWindow},
 	}
 }
 
@@ -62,10 +63,18 @@ func newClientGoInformer(s *server, want setting) toolscache.SharedIndexInformer
 		toolscache.SharedIndexInformerOptions{ResyncPeriod: want.resync, Indexers: want.allIndexers()})
 }
 
-// newOwnInformer returns a function that makes our informer. If objects arrive, as in a cache,
-// a watch keeps them before they come to the Reflector. A decoded informer indexes namespaces
+// arriving is how the objects of a watch come to the Reflector.
+type arriving int
+
+const (
+	asReceived arriving = iota
+	asArrivals          // kept, as in a cache
+	asMessages          // kept, of a protobuf message, without having been decoded
+)
+
+// newOwnInformer returns a function that makes our informer. A decoded informer indexes namespaces
 // with client-go's function, and others by the order of the keys.
-func newOwnInformer(decoded, arriving bool) func(*server, setting) toolscache.SharedIndexInformer {
+func newOwnInformer(decoded bool, how arriving) func(*server, setting) toolscache.SharedIndexInformer {
 	return func(s *server, want setting) toolscache.SharedIndexInformer {
 		o := Options{
 			Example: want.example, ResyncPeriod: want.resync, Indexers: want.indexers, NamespaceIndex: want.namespaces,
@@ -74,7 +83,7 @@ func newOwnInformer(decoded, arriving bool) func(*server, setting) toolscache.Sh
 		if decoded {
 			o.Indexers, o.NamespaceIndex = want.allIndexers(), false
 		}
-		i, err := New(sourceOf(s, arriving), o)
+		i, err := New(sourceOf(s, how), o)
 		if err != nil {
 			panic(err)
 		}
@@ -83,16 +92,36 @@ func newOwnInformer(decoded, arriving bool) func(*server, setting) toolscache.Sh
 }
 
 // noSource is the source of informers that do not run.
-func noSource(func(watch.Event) watch.Event) toolscache.ListerWatcher { return nil }
+func noSource(Receiver) toolscache.ListerWatcher { return nil }
 
 // sourceOf returns the source that lists and watches s.
-func sourceOf(s *server, arriving bool) Source {
-	return func(each func(watch.Event) watch.Event) toolscache.ListerWatcher {
-		if !arriving {
-			each = nil
+func sourceOf(s *server, how arriving) Source {
+	return func(to Receiver) toolscache.ListerWatcher {
+		o := listwatch.Options{Bookmarks: s.streaming, Each: to.Each}
+		switch how {
+		case asReceived:
+			o.Each = nil
+		case asMessages:
+			o.Each = func(e watch.Event) watch.Event { return asMessage(to, e) }
 		}
-		return listwatch.New(serverSource{s}, listwatch.Options{Bookmarks: s.streaming, Each: each})
+		return listwatch.New(serverSource{s}, o)
 	}
+}
+
+// asMessage does with an event what is done with one whose object came as a protobuf message.
+func asMessage(to Receiver, e watch.Event) watch.Event {
+	object, ok := e.Object.(interface{ Marshal() ([]byte, error) })
+	if !ok {
+		return to.Each(e)
+	}
+	message, err := object.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	if made := to.Message(e.Type, message); made != nil {
+		return watch.Event{Type: e.Type, Object: made}
+	}
+	return to.Each(e)
 }
 
 // serverSource is a server as a source.

@@ -94,7 +94,7 @@ func TestInformerHandlersShareTheirObjects(t *testing.T) {
 func TestHandlersThatWalkAStateHoldLittleOfIt(t *testing.T) {
 	const objects, size = 100, 100 << 10
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, true), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
 		r.start()
 		for i := range objects {
 			r.server.put(configMap(fmt.Sprintf("ns/%02d", i), strings.Repeat(fmt.Sprintf("%03d", i), size/3)))
@@ -140,7 +140,7 @@ func TestHandlersThatWalkAStateHoldLittleOfIt(t *testing.T) {
 func TestASlowHandlerHoldsUpOthersOnceAndForAMoment(t *testing.T) {
 	const objects, size = 100, 100 << 10
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, true), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
 		for i := range objects {
 			r.server.put(configMap(fmt.Sprintf("ns/%02d", i), strings.Repeat(fmt.Sprintf("%03d", i), size/3)))
 		}

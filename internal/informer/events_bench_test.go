@@ -75,8 +75,8 @@ func (s *podStream) informer(b *testing.B, o *Options) toolscache.SharedIndexInf
 		b.Fatal(err)
 	}
 	o.Example = pods.Example()
-	informer, err := New(func(each func(watch.Event) watch.Event) toolscache.ListerWatcher {
-		return listwatch.New(pods, listwatch.Options{Each: each})
+	informer, err := New(func(to Receiver) toolscache.ListerWatcher {
+		return listwatch.New(pods, listwatch.Options{Message: to.Message, Each: to.Each})
 	}, *o)
 	if err != nil {
 		b.Fatal(err)

@@ -85,6 +85,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	r.resync = i.resyncs.admit(wanted, r.logger, i.description)
 	r.walker = i.walks.join()
 	i.handlers[r] = struct{}{}
+	i.intake.handled.Store(true)
 	if i.run.phase == started {
 		ctx := i.run.ctx
 		i.running.Go(func() { r.run(ctx) })
@@ -105,6 +106,7 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 		return nil
 	}
 	delete(i.handlers, r)
+	i.intake.handled.Store(len(i.handlers) > 0)
 	r.removed.Store(true)
 	r.cursor.Close()
 	if i.run.phase == created {

@@ -76,12 +76,20 @@ const (
 )
 
 // Source makes the ListerWatcher of an informer. Its lists and watches must have objects of
-// the kind alone, because the informer does not check that. The source passes each event of a
-// watch to the function each, and sends what this returns in place of the event. The function
-// takes time, because it makes what the informer keeps of the object; the source may call it for
-// several events at once. A source that does not call it leaves the work to the goroutine of the
-// Reflector.
-type Source func(each func(watch.Event) watch.Event) toolscache.ListerWatcher
+// the kind alone, because the informer does not check that. The source sends what a Receiver makes
+// of the events of a watch in place of the events.
+type Source func(Receiver) toolscache.ListerWatcher
+
+// Receiver makes of a received object what an informer keeps of it. That takes time, and the source
+// may call the functions for several events at once. A source that does not call them leaves the
+// work to the goroutine of the Reflector.
+type Receiver struct {
+	// Each returns the event to send in place of an event whose object is decoded.
+	Each func(watch.Event) watch.Event
+	// Message returns the object to send in place of one that came as a protobuf message, and that
+	// the source has not decoded. It returns nil if the source must decode it and call Each.
+	Message func(t watch.EventType, message []byte) runtime.Object
+}
 
 // Options configure an [Informer]. Example must be set.
 type Options struct {
@@ -140,7 +148,7 @@ func New(source Source, o Options) (*Informer, error) {
 		synced()
 	})
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
-	i.lw = source(i.intake.arrive)
+	i.lw = source(Receiver{Each: i.intake.arrive, Message: i.intake.arriveMessage})
 	return i, i.AddIndexers(o.Indexers)
 }
 

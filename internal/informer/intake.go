@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,8 @@ type intake struct {
 	published   toolscache.Store         // of client-go's, which publishes the version as a metric
 	listing     func()                   // called each time that a list is about to be in the engine
 	listed      func()                   // called each time that a list is in the engine
+	handled     atomic.Bool              // whether there are handlers
+	complete    atomic.Bool              // whether a list is in the engine
 
 	// mu is held from the last look at the declared fields to the write: so each object in
 	// the engine has the values of all of them. It comes after indexers.mu and before the
@@ -128,7 +131,7 @@ func (in *intake) Update(obj any) error {
 	c := change{}
 	version := ""
 	if a, ok := obj.(*arrival); ok {
-		c.Item, c.Attached, version = item(a.kept), newDelivery(in.form, a.object), a.metadata.GetResourceVersion()
+		c.Item, c.Attached, version = item(a.kept), a.delivery(in.form), a.metadata.GetResourceVersion()
 	} else {
 		obj, m, err := in.receive(obj)
 		if err != nil {
@@ -212,6 +215,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 	}
 	in.replace(items, resourceVersion)
 	in.published.Bookmark(resourceVersion)
+	in.complete.Store(true)
 	in.listed()
 	return nil
 }

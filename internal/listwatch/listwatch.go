@@ -21,6 +21,11 @@ type Options struct {
 	Selector Selector
 	// Bookmarks asks the API server for bookmarks. Streaming lists need them.
 	Bookmarks bool
+	// Message, if it is set, is called with each object of a watch that came as a protobuf message,
+	// before the object is decoded. What it returns takes the place of the object, and the event
+	// goes neither through Source.Finish nor through Each. If it returns nil, they decode the object
+	// as usual. Message may keep the bytes, which nobody changes. It is called as Each is.
+	Message func(t watch.EventType, message []byte) runtime.Object
 	// Each, if it is set, is called with every event of a watch after Source.Finish. The event that
 	// it returns takes the place of the first one. Each is called for several events at the same
 	// time; the results keep the order of the events.
@@ -41,6 +46,9 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 	if o.Each != nil {
 		each = func(e watch.Event) watch.Event { return o.Each(finish(e)) }
 	}
+	if o.Message != nil {
+		each = withMessages(o.Message, each)
+	}
 	return &listWatch{bookmarks: o.Bookmarks, ListWatch: &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			o.Selector.applyTo(&opts)
@@ -57,6 +65,18 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 			return inOrder(watcher, each), nil
 		},
 	}}
+}
+
+// withMessages returns each with message before it.
+func withMessages(message func(watch.EventType, []byte) runtime.Object, each func(watch.Event) watch.Event) func(watch.Event) watch.Event {
+	return func(e watch.Event) watch.Event {
+		if u, ok := e.Object.(*undecoded); ok && u.protobuf != nil {
+			if made := message(e.Type, u.protobuf); made != nil {
+				return watch.Event{Type: e.Type, Object: made}
+			}
+		}
+		return each(e)
+	}
 }
 
 // IsWatchListSemanticsUnSupported tells the Reflector to list first and then watch if bookmarks are

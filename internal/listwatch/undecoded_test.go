@@ -4,6 +4,7 @@
 package listwatch
 
 import (
+	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
 )
 
 // plainPod is a type of a user's for Pods, which knows no protobuf.
@@ -86,4 +88,43 @@ func TestUndecodedObjectsBecomeWhatClientGoDecodes(t *testing.T) {
 			g.Expect(s.Finish(watch.Event{Type: watch.Error, Object: failed}).Object.(*metav1.Status).Code).To(Equal(int32(410)))
 		})
 	}
+}
+
+// What Message returns takes the place of an object that came as a protobuf message, and all other
+// objects are decoded as usual.
+func TestMessagesAreOfferedBeforeTheyAreDecoded(t *testing.T) {
+	g := NewWithT(t)
+	full := runtime.NewScheme()
+	g.Expect(corev1.AddToScheme(full)).To(Succeed())
+	message, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()
+	g.Expect(err).NotTo(HaveOccurred())
+	from := watch.NewFakeWithChanSize(3, false)
+	from.Modify(&undecoded{protobuf: message})
+	from.Delete(&undecoded{protobuf: message})
+	from.Add(&undecoded{json: []byte(`{"metadata":{"name":"b"}}`)})
+	s := &watchedSource{Source: &structured{scheme: full, gvk: podKind, object: &corev1.Pod{}}, watch: from}
+	placed := &metav1.Status{Message: "placed"}
+	lw := New(s, Options{Message: func(e watch.EventType, got []byte) runtime.Object {
+		g.Expect(got).To(Equal(message))
+		if e == watch.Modified {
+			return placed
+		}
+		return nil
+	}})
+	w, err := toolscache.ToListerWatcherWithContext(lw).WatchWithContext(t.Context(), metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer w.Stop()
+	g.Expect(<-w.ResultChan()).To(Equal(watch.Event{Type: watch.Modified, Object: placed}))
+	g.Expect((<-w.ResultChan()).Object.(*corev1.Pod).Name).To(Equal("a"))
+	g.Expect((<-w.ResultChan()).Object.(*corev1.Pod).Name).To(Equal("b"))
+}
+
+// watchedSource is a source with a watch of its own.
+type watchedSource struct {
+	Source
+	watch watch.Interface
+}
+
+func (s *watchedSource) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return s.watch, nil
 }

@@ -83,6 +83,41 @@ func (f *Form) Keep(obj any) Object {
 	return kept
 }
 
+// KeepMessage is Keep for the object of a protobuf message, as the Unmarshal method of its type
+// reads it. Made is that object, which must not be changed, if it is wanted or if a field is declared,
+// whose values are in it; and else nil: then no object is made. KeepMessage reports false if the
+// message has to be read by Unmarshal: because the form keeps objects decoded, or because the
+// message is unusual.
+func (f *Form) KeepMessage(message []byte, wanted bool) (kept Object, made any, ok bool) {
+	if f.codec == nil {
+		return Object{}, nil, false
+	}
+	encoded, err := f.codec.EncodeWire(message, f.dict.Load())
+	if err != nil {
+		return Object{}, nil, false
+	}
+	f.checkMessage(message, encoded)
+	kept.flat = encoded
+	if wanted || len(*f.fields.Load()) > 0 {
+		if made, err = f.Materialize(kept); err != nil {
+			return Object{}, nil, false
+		}
+	}
+	return f.tell(kept, made), made, true
+}
+
+// checkMessage is check for the object of a message.
+func (f *Form) checkMessage(message []byte, encoded flat.Object) {
+	if !f.verify {
+		return
+	}
+	read := reflect.New(f.typ.Elem()).Interface()
+	if err := read.(interface{ Unmarshal([]byte) error }).Unmarshal(message); err != nil {
+		panic(fmt.Sprintf("%s is kept of a message that it does not read: %v", f.typ, err))
+	}
+	f.check(read, encoded)
+}
+
 // check panics if verification is on and encoded does not hold what obj holds.
 func (f *Form) check(obj any, encoded flat.Object) {
 	if !f.verify {

@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,8 +85,10 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		return nil, err
 	}
 	tuning := o.tuning(e.key.GroupVersionKind)
-	lists := func(each func(watch.Event) watch.Event) toolscache.ListerWatcher {
-		return listwatch.New(src, listwatch.Options{Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks, Each: each})
+	lists := func(to informer.Receiver) toolscache.ListerWatcher {
+		return listwatch.New(src, listwatch.Options{
+			Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks, Message: to.Message, Each: to.Each,
+		})
 	}
 	made, err := informer.New(lists, informer.Options{
 		Example:        src.Example(),

@@ -1,0 +1,278 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An API server that answers in protobuf sends an object as the message that the generated
+// Unmarshal method of its Go type reads. A wire plan says the same as that method: which field of
+// the message is which field of the struct. So EncodeWire writes the flat form straight from the
+// message, and no struct is made. The numbers of the fields stand in the struct tags.
+//
+// The plan is compared with Unmarshal before it is used, see wire_check.go.
+
+// The wire types of protobuf that the API uses.
+const (
+	wireVarint  = 0
+	wireFixed64 = 1
+	wireLength  = 2 // a length, and as many bytes
+	wireFixed32 = 5
+)
+
+// largestNumber bounds the field numbers, because a message has a table of them.
+const largestNumber = 255
+
+// unmarshaler is what all types that have a protobuf message implement.
+type unmarshaler interface{ Unmarshal(message []byte) error }
+
+var typeUnmarshaler = reflect.TypeFor[unmarshaler]()
+
+// wireValue says how a value of one Go type stands in a message.
+type wireValue struct {
+	plan    *plan
+	wire    byte         // the wire type of one value
+	own     *ownWire     // set if the Unmarshal method of the type reads it
+	message *wireMessage // of a struct
+	elem    *wireValue   // of a pointer, slice or map
+}
+
+// ownWire is a type whose Unmarshal method is not generated. An encoder keeps one value of it, into
+// which the method reads.
+type ownWire struct {
+	number int
+	typ    reflect.Type
+}
+
+// wireMessage says how a struct stands in a message.
+type wireMessage struct {
+	plan    *structPlan
+	values  []*wireValue // of the fields of plan, in their order
+	numbers []wireField  // by field number
+	root    bool         // one slot more is for the ObjectMeta, which is no field of plan
+}
+
+// slots returns how many values a message of m has at most.
+func (m *wireMessage) slots() int {
+	if m.root {
+		return len(m.values) + 1
+	}
+	return len(m.values)
+}
+
+// wireField is one field of a message.
+type wireField struct {
+	known    bool
+	wire     byte
+	repeated bool
+	slot     int         // which of wireMessage.slots it is
+	inline   []wireField // the fields of a small struct, which are fields of the outer struct in the plan
+}
+
+// wireCompiler makes the wire plan of one root type.
+type wireCompiler struct {
+	root   reflect.Type
+	meta   uintptr // where its ObjectMeta stands
+	plans  map[reflect.Type]*plan
+	values map[reflect.Type]*wireValue
+	owns   []*ownWire
+}
+
+// wirePlan is the wire plan of a codec.
+type wirePlan struct {
+	root     *wireMessage
+	metadata *wireMessage
+	owns     []*ownWire
+}
+
+// compileWire makes the wire plan of codec c, whose plans are given. The error says what has no
+// wire plan; objects of the type are then read by Unmarshal.
+func compileWire(c *Codec, plans map[reflect.Type]*plan) (*wirePlan, error) {
+	if c.flags != flagMetadata {
+		return nil, fmt.Errorf("%v: has no ObjectMeta", c.typ)
+	}
+	metadata, err := compiledMetadata()
+	if err != nil {
+		return nil, err
+	}
+	w := &wireCompiler{root: c.typ, meta: c.meta, plans: metadata.plans, values: map[reflect.Type]*wireValue{}}
+	p := &wirePlan{}
+	if p.metadata, err = w.message(typeObjectMeta, metadata.fields); err != nil {
+		return nil, err
+	}
+	w.plans, w.values = plans, map[reflect.Type]*wireValue{}
+	if p.root, err = w.message(c.typ, c.fields); err != nil {
+		return nil, err
+	}
+	p.owns = w.owns
+	return p, c.checkWire(p)
+}
+
+// refuse makes the error for a type that has no wire plan.
+func (w *wireCompiler) refuse(t reflect.Type, format string, args ...any) error {
+	return fmt.Errorf("%v: %v: %s", w.root, t, fmt.Sprintf(format, args...))
+}
+
+// value returns how values of t stand in a message.
+func (w *wireCompiler) value(t reflect.Type) (*wireValue, error) {
+	if v, ok := w.values[t]; ok {
+		return v, nil // it may be incomplete, if the type is recursive
+	}
+	v := &wireValue{plan: w.plans[t], wire: wireLength}
+	if v.plan == nil {
+		return nil, w.refuse(t, "no plan")
+	}
+	w.values[t] = v
+	if isOwnWire(t) {
+		v.own = &ownWire{number: len(w.owns), typ: t}
+		w.owns = append(w.owns, v.own)
+		return v, nil
+	}
+	return v, w.fill(v, t)
+}
+
+// fill completes v.
+func (w *wireCompiler) fill(v *wireValue, t reflect.Type) (err error) {
+	switch v.plan.kind {
+	case kindBool, kindInt8, kindInt16, kindInt32, kindInt64, kindUint8, kindUint16, kindUint32, kindUint64:
+		v.wire = wireVarint
+	case kindFloat32:
+		v.wire = wireFixed32
+	case kindFloat64:
+		v.wire = wireFixed64
+	case kindString, kindBytes, kindStringMap:
+	case kindStruct:
+		v.message, err = w.message(t, v.plan.fields)
+	case kindPointer, kindSlice:
+		if v.elem, err = w.value(t.Elem()); err != nil {
+			return err
+		}
+		if v.wire = v.elem.wire; v.elem.several() {
+			return w.refuse(t, "a list of lists")
+		}
+	case kindQuantityMap, kindMap:
+		if v.elem, err = w.value(t.Elem()); err != nil {
+			return err
+		}
+		if t.Key().Kind() != reflect.String || v.elem.wire != wireLength || v.elem.several() || v.elem.plan.nillable() && v.elem.plan.kind != kindBytes {
+			return w.refuse(t, "an unusual map")
+		}
+	default:
+		return w.refuse(t, "not a type of protobuf")
+	}
+	return err
+}
+
+// several says whether a value is several fields of a message.
+func (v *wireValue) several() bool {
+	if v.own != nil {
+		return false
+	}
+	switch v.plan.kind {
+	case kindSlice, kindStringMap, kindQuantityMap, kindMap:
+		return true
+	}
+	return false
+}
+
+// isOwnWire says whether the Unmarshal method of t is to be called, because it is not a generated
+// one that reads the fields by their tags.
+func isOwnWire(t reflect.Type) bool {
+	switch t {
+	case typeQuantity, typeRawExtension, reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
+		return true
+	case typeFieldsV1:
+		return t.NumField() != 1 || t.Field(0).Type != reflect.TypeFor[[]byte]()
+	}
+	return t.Kind() != reflect.Struct && reflect.PointerTo(t).Implements(typeUnmarshaler)
+}
+
+// message returns how the struct type t, which has the fields of s, stands in a message.
+func (w *wireCompiler) message(t reflect.Type, s *structPlan) (*wireMessage, error) {
+	if !reflect.PointerTo(t).Implements(typeUnmarshaler) {
+		return nil, w.refuse(t, "has no Unmarshal method")
+	}
+	m := &wireMessage{plan: s, root: t == w.root}
+	slots := map[uintptr]int{}
+	for _, g := range s.groups {
+		for _, f := range g.fields {
+			slots[f.offset] = len(m.values)
+			m.values = append(m.values, &wireValue{plan: f.plan}) // until the field is found
+		}
+	}
+	var err error
+	m.numbers, err = w.numbers(m, t, 0, slots)
+	return m, err
+}
+
+// numbers returns the fields of the message of t by their numbers. The struct stands at offset base
+// of the struct of m. A field without a tag, such as TypeMeta, never stands in a message.
+func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, slots map[uintptr]int) ([]wireField, error) {
+	all := []wireField{} // not nil: a struct without fields is inline too
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, ok := f.Tag.Lookup("protobuf")
+		if !ok {
+			continue
+		}
+		number, err := fieldNumber(tag)
+		if err != nil {
+			return nil, w.refuse(t, "field %s: %v", f.Name, err)
+		}
+		for len(all) <= number {
+			all = append(all, wireField{})
+		}
+		entry, err := w.field(m, f.Type, base+f.Offset, slots)
+		if err != nil {
+			return nil, err
+		}
+		all[number] = entry
+	}
+	return all, nil
+}
+
+// field returns the field of type t at an offset of the struct of m.
+func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, slots map[uintptr]int) (wireField, error) {
+	f := wireField{known: true, wire: wireLength, slot: len(m.values)}
+	if m.root && t == typeObjectMeta && offset == w.meta {
+		return f, nil
+	}
+	slot, ok := slots[offset]
+	if t.Kind() == reflect.Struct && !isOwnWire(t) && (!ok || m.values[slot].plan.typ != t) {
+		if !reflect.PointerTo(t).Implements(typeUnmarshaler) {
+			return f, w.refuse(t, "has no Unmarshal method")
+		}
+		var err error
+		f.inline, err = w.numbers(m, t, offset, slots)
+		return f, err
+	}
+	v, err := w.value(t)
+	if err != nil {
+		return f, err
+	}
+	if !ok || v.plan.size != m.values[slot].plan.size {
+		return f, w.refuse(t, "is more than one field of the plan")
+	}
+	m.values[slot] = v
+	f.slot, f.wire, f.repeated = slot, v.wire, v.several()
+	return f, nil
+}
+
+// fieldNumber returns the number that a struct tag gives a field. The wire type in the tag is wrong
+// for many fields of the API, and the generated methods go by the Go type.
+func fieldNumber(tag string) (int, error) {
+	_, rest, _ := strings.Cut(tag, ",")
+	text, _, _ := strings.Cut(rest, ",")
+	number, err := strconv.Atoi(text)
+	if err != nil || number <= 0 || number > largestNumber {
+		return 0, fmt.Errorf("the tag %q is unknown", tag)
+	}
+	return number, nil
+}
