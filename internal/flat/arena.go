@@ -17,10 +17,12 @@ type arena struct {
 	rest []byte // free bytes of the newest block
 	next int    // size of the next block
 	held int    // bytes of all blocks and of the strings that stand alone
+	sum  int    // of the lengths of all strings
 }
 
 // copy returns a copy of s in memory of the arena.
 func (a *arena) copy(s string) string {
+	a.sum += len(s)
 	if len(s) > longString {
 		a.held += len(s)
 		return strings.Clone(s)

@@ -5,6 +5,7 @@ package flat
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,10 +50,10 @@ type Dictionary struct {
 	doorkeeper doorkeeper
 	locations  atomic.Pointer[[]*time.Location] // written under mu
 	wear       wear
+	asked      [16]atomic.Pointer[numbered] // what numberOf has found; each is written once
 
-	mu    sync.Mutex // guards all writing to chunks, index and locations, and arena and bytes
+	mu    sync.Mutex // guards all writing to chunks, index and locations, and arena
 	arena arena
-	bytes int // sum of the lengths of the entries
 }
 
 // chunk is a run of entries. An entry is written once, before it is published.
@@ -85,7 +86,7 @@ func (d *Dictionary) Stats() Stats {
 	defer d.mu.Unlock()
 	s := Stats{
 		Entries: int(d.published.Load()),
-		Bytes:   d.bytes,
+		Bytes:   d.arena.sum,
 		Heap:    d.arena.held + d.doorkeeper.size(),
 	}
 	if c := d.chunks.Load(); c != nil {
@@ -126,6 +127,31 @@ func (d *Dictionary) find(h uint64, s string) (uint32, bool) {
 	}
 }
 
+// numbered is an entry and its number.
+type numbered struct {
+	entry  string
+	number uint64
+}
+
+// numberOf returns the number of the entry s, if there is one. It is quick for the few entries that
+// are asked for again and again, as by a reader that looks for a label in many objects. A nil
+// dictionary has no entries.
+func (d *Dictionary) numberOf(s string) (number uint64, ok bool) {
+	if d == nil || s == "" {
+		return 0, false
+	}
+	slot := &d.asked[(len(s)^int(s[len(s)-1]))%len(d.asked)]
+	known := slot.Load()
+	if known != nil && known.entry == s {
+		return known.number, true
+	}
+	id, ok := d.find(d.hash(s), s)
+	if ok && known == nil {
+		slot.Store(&numbered{entry: strings.Clone(s), number: uint64(id)})
+	}
+	return uint64(id), ok
+}
+
 // intern returns the number of s. It enters s if an object other than owner brought s before.
 func (d *Dictionary) intern(h uint64, owner uint32, s string) (uint32, bool) {
 	if id, ok := d.find(h, s); ok {
@@ -151,7 +177,7 @@ func (d *Dictionary) add(h uint64, s string) (uint32, bool) {
 		return id, true
 	}
 	id := d.published.Load()
-	if int(id) >= d.limits.Entries || d.bytes+len(s) > d.limits.Bytes {
+	if int(id) >= d.limits.Entries || d.arena.sum+len(s) > d.limits.Bytes {
 		d.wear.refused.Add(1)
 		return 0, false
 	}
@@ -159,7 +185,6 @@ func (d *Dictionary) add(h uint64, s string) (uint32, bool) {
 	d.appendLocked(id, own)
 	d.published.Store(id + 1)
 	d.indexLocked(h, id)
-	d.bytes += len(s)
 	return id, true
 }
 

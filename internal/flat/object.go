@@ -140,10 +140,17 @@ func (d *decoder) skipMetadata(set uint64, n int) {
 		switch {
 		case set&(1<<i) == 0:
 		case i < metaLabels:
-			d.string()
+			d.passString()
 		default:
 			d.skipStrings()
 		}
+	}
+}
+
+// passString skips a string. Unlike skipString it compares nothing.
+func (d *decoder) passString() {
+	if h := d.uvarint(); h&3 == 0 { // otherwise the string stands elsewhere
+		d.over(h >> 2)
 	}
 }
 
@@ -154,7 +161,7 @@ func (d *decoder) skipStrings() {
 		return
 	}
 	for i := uint64(0); i < h&^1 && !d.bad; i++ {
-		d.string()
+		d.passString()
 	}
 }
 
@@ -186,11 +193,16 @@ func (o Object) lookup(want int, key string) (string, bool) {
 	if !d.seek(o, want) {
 		return "", false
 	}
+	number, numbered := d.annex.dict.numberOf(key)
 	for n := d.pairs(); n > 0 && !d.bad; n-- {
-		k, v := d.string(), d.string()
-		if k == key {
-			return v, !d.bad
+		// A key in the dictionary is compared by its number, because its text may be anywhere in
+		// memory.
+		h := d.uvarint()
+		if h&1 != 0 && numbered && h>>1 == number || !(h&1 != 0 && numbered) && d.stringAfter(h) == key {
+			value := d.string()
+			return value, !d.bad
 		}
+		d.passString()
 	}
 	return "", false
 }

@@ -4,8 +4,6 @@
 package informer
 
 import (
-	"strings"
-
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -15,7 +13,7 @@ import (
 // with which it was declared.
 func Values(form *object.Form) func(o object.Object, name string, yield func(string)) {
 	return func(o object.Object, name string, yield func(string)) {
-		if key, ok := strings.CutPrefix(name, index.LabelName("")); ok {
+		if key, ok := index.LabelOf(name); ok {
 			if value, ok := o.Label(key); ok {
 				yield(value)
 			}

@@ -46,30 +46,33 @@ func NewPlanner[V any](engine Source[V], onDemand *index.OnDemand, o PlannerOpti
 	return &Planner[V]{engine: engine, onDemand: onDemand, fields: o.Fields}
 }
 
-// Prepare has the indexes built that would spare q work. It is called before the state is
-// taken that q is asked of, and by every query: those that nobody asks for any more go then.
+// Prepare has the indexes built that would spare q work, if enough queries have asked for them. It
+// is called before the state is taken that q is asked of, and by every query: those that nobody
+// asks for any more go then.
 func (p *Planner[V]) Prepare(q *Query[V]) {
-	p.onDemand.Ask(p.worth(q)...)
+	share, names := p.worth(q)
+	p.onDemand.Ask(share, names...)
 }
 
-// worth returns the indexes that would spare q work: none if there is little to look at
-// anyway.
-func (p *Planner[V]) worth(q *Query[V]) []string {
-	names := p.couldAnswer(q)
+// worth returns the indexes that would spare q work, and which part of all objects q must look at
+// without them. There are none if there is little to look at anyway.
+func (p *Planner[V]) worth(q *Query[V]) (share float64, names []string) {
+	names = p.couldAnswer(q)
 	if len(names) == 0 || q.Key != "" || q.Fields.Nothing() {
-		return nil
+		return 0, nil
 	}
 	state := p.engine.Snapshot()
-	if state.Count(q.Prefix, "") <= index.ScanWorth {
-		return nil
+	looks := state.Count(q.Prefix, "")
+	if looks <= index.ScanWorth {
+		return 0, nil
 	}
 	if plan, few := index.NewPlan(nil, q.Fields, state.Index, q.Prefix, index.ScanWorth+1); few {
 		if p.made(plan.Index) {
-			return []string{plan.Index} // it must not get cold
+			return 0, []string{plan.Index} // it must not get cold
 		}
-		return nil
+		return 0, nil
 	}
-	return names
+	return float64(looks) / float64(state.Len()), names
 }
 
 // couldAnswer returns the names of all indexes on demand by which q could be answered.

@@ -148,7 +148,9 @@ func TestFindAgreesWithAFullScan(t *testing.T) {
 				q.Accepts = func(i item) (bool, error) { return i.Revision%3 == 0, nil }
 			}
 			if random.IntN(2) == 0 {
-				f.planner.Prepare(q)
+				for range 1 + random.IntN(2*index.BuildAfter) {
+					f.planner.Prepare(q)
+				}
 			}
 			f.check(g, q, items)
 		}
@@ -305,6 +307,10 @@ func TestIndexesAreMadeWhereTheyPay(t *testing.T) {
 				q := f.query(t, test.labels, test.fields)
 				q.Prefix, q.Key = test.prefix, test.key
 				planner.Prepare(q)
+				g.Expect(onDemand.Asked()).To(BeEmpty(), "one query is not worth an index")
+				for range index.BuildAfter {
+					planner.Prepare(q)
+				}
 				g.Expect(onDemand.Asked()).To(ConsistOf(want), "with fields: %t", withFields)
 				g.Expect(planner.Indexes().Number).To(Equal(len(want)))
 			}

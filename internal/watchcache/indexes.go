@@ -72,12 +72,12 @@ func (e *Engine[V, A]) RemoveIndex(name string) {
 
 // indexed returns a new index of items.
 func (e *Engine[V, A]) indexed(items *btree.BTreeG[Item[V]], name string) *index.Postings {
-	postings := index.NewPostings()
+	var postings index.Builder
 	items.Scan(func(item Item[V]) bool {
 		e.values(item.Value, name, func(value string) { postings.Add(value, item.Key) })
 		return true
 	})
-	return postings
+	return postings.Postings()
 }
 
 // reindex moves an object in indexes from what it had before an event to what it has

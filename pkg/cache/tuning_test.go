@@ -311,7 +311,9 @@ var _ = Describe("Tuning", func() {
 			DefaultNamespaces: map[string]cache.Config{namespace: {}},
 		})
 		list := &corev1.ConfigMapList{}
-		Expect(c.List(ctx, list, client.MatchingLabels{"set": "x"})).To(Succeed())
+		for range 3 { // the first ones are not worth an index
+			Expect(c.List(ctx, list, client.MatchingLabels{"set": "x"})).To(Succeed())
+		}
 		Expect(total(registry, "tarn_informer_objects")).To(BeNumerically(">=", 132))
 		Expect(total(registry, "tarn_informer_label_indexes")).To(Equal(1.0))
 		Expect(total(registry, "tarn_informer_label_index_bytes")).To(BeNumerically(">", 132*8))

@@ -20,6 +20,13 @@ const (
 	// costs about as much as one query without it. Most reconcilers ask again sooner, at the
 	// latest with the resync of what they watch.
 	ColdAfter = 10 * time.Minute
+	// BuildAfter is how often queries must have looked at all objects, or at as many in part of
+	// them, before an index is built that would have spared it. To build an index takes as long as
+	// three to six such queries, and makes every write dearer from then on.
+	BuildAfter = 2
+	// maxWaiting is how many indexes may wait to be worth it. Queries by ever other labels must not
+	// take ever more memory.
+	maxWaiting = 4 * MaxOnDemand
 	// coldCheck is how often cold indexes are looked for.
 	coldCheck = time.Minute
 )
@@ -33,8 +40,8 @@ type Keeper interface {
 	RemoveIndex(name string)
 }
 
-// OnDemand decides which indexes a Keeper keeps: those that queries ask for. It has no
-// goroutine: the queries that call Ask do the work. It is safe for concurrent use.
+// OnDemand decides which indexes a Keeper keeps: those that queries ask for again and again. It has
+// no goroutine: the queries that call Ask do the work. It is safe for concurrent use.
 type OnDemand struct {
 	keeper Keeper
 	clock  clock.PassiveClock
@@ -42,22 +49,32 @@ type OnDemand struct {
 
 	mu      sync.Mutex           // guards what follows; comes before the Keeper's lock
 	asked   map[string]time.Time // for each index that was made, when a query asked last
+	waiting map[string]waiting   // the indexes that queries asked for and that were not made yet
 	checked time.Time            // when cold indexes were looked for last
+}
+
+// waiting says what queries without an index have cost.
+type waiting struct {
+	looked float64   // the sum of the shares
+	at     time.Time // when a query asked last
 }
 
 // NewOnDemand returns an OnDemand that adds indexes to keeper and drops them. The indexes with
 // the names in fixed are in keeper already, and stay: OnDemand neither adds nor drops them.
 func NewOnDemand(keeper Keeper, clock clock.PassiveClock, fixed ...string) *OnDemand {
-	return &OnDemand{keeper: keeper, clock: clock, fixed: fixed, asked: map[string]time.Time{}, checked: clock.Now()}
+	return &OnDemand{keeper: keeper, clock: clock, fixed: fixed, asked: map[string]time.Time{}, waiting: map[string]waiting{}, checked: clock.Now()}
 }
 
-// Ask adds the indexes with these names that are missing, and returns when they can be used.
-// It also drops the indexes that no query has asked for within [ColdAfter] and, of more than
-// [MaxOnDemand], those that were asked for longest ago. Every query calls Ask, also if no index
-// would help it, with no names. A query does not wait for an index that another query is having
-// built: it does without.
-func (d *OnDemand) Ask(names ...string) {
-	for _, name := range d.missing(names) {
+// Ask is called by every query, with the names of the indexes that could answer it, or with no
+// names if no index would help. Share is the part of all objects at which the query must look
+// without an index; 1 stands for all. An index that is missing is added when queries have asked for
+// it so often that the shares are more than [BuildAfter] together, and Ask returns when it can be
+// used. A query does not wait for an index that another query is having built: it does without.
+//
+// Ask also drops the indexes that no query has asked for within [ColdAfter] and, of more than
+// [MaxOnDemand], those that were asked for longest ago.
+func (d *OnDemand) Ask(share float64, names ...string) {
+	for _, name := range d.missing(share, names) {
 		d.keeper.AddIndex(name)
 		d.mu.Lock()
 		if _, ok := d.asked[name]; !ok { // dropped meanwhile
@@ -68,7 +85,7 @@ func (d *OnDemand) Ask(names ...string) {
 }
 
 // missing notes that names were asked for now, and returns those of them that are to be added.
-func (d *OnDemand) missing(names []string) (missing []string) {
+func (d *OnDemand) missing(share float64, names []string) (missing []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
@@ -78,7 +95,7 @@ func (d *OnDemand) missing(names []string) (missing []string) {
 	for _, name := range names[:min(len(names), MaxOnDemand)] {
 		if _, ok := d.asked[name]; ok {
 			d.asked[name] = now
-		} else if !slices.Contains(d.fixed, name) {
+		} else if !slices.Contains(d.fixed, name) && d.worthLocked(name, share, now) {
 			missing = append(missing, name)
 		}
 	}
@@ -87,6 +104,21 @@ func (d *OnDemand) missing(names []string) (missing []string) {
 		d.asked[name] = now
 	}
 	return missing
+}
+
+// worthLocked notes that a query has asked for an index that is missing, and reports whether the
+// index is worth its cost now.
+func (d *OnDemand) worthLocked(name string, share float64, now time.Time) bool {
+	w := waiting{looked: d.waiting[name].looked + share, at: now}
+	if w.looked > BuildAfter {
+		delete(d.waiting, name)
+		return true
+	}
+	if len(d.waiting) >= maxWaiting {
+		clear(d.waiting) // what is asked for often is soon there again
+	}
+	d.waiting[name] = w
+	return false
 }
 
 // Asked returns the names of the indexes that Ask has added and not dropped, in no order.
@@ -105,6 +137,11 @@ func (d *OnDemand) dropColdLocked(now time.Time) {
 	for name, at := range d.asked {
 		if now.Sub(at) >= ColdAfter {
 			d.dropLocked(name)
+		}
+	}
+	for name, w := range d.waiting {
+		if now.Sub(w.at) >= ColdAfter {
+			delete(d.waiting, name)
 		}
 	}
 }

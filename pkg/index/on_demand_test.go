@@ -15,6 +15,9 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
+// often is a share with which a single query is enough to have an index built.
+const often = index.BuildAfter + 1
+
 func TestIndexesComeAndGoOnDemand(t *testing.T) {
 	g := NewWithT(t)
 	clock := testclock.NewFakePassiveClock(time.Now())
@@ -25,21 +28,21 @@ func TestIndexesComeAndGoOnDemand(t *testing.T) {
 	indexes := index.NewOnDemand(engine, clock, "fixed")
 	has := func(name string) bool { return engine.Snapshot().Index(name) != nil }
 
-	indexes.Ask("fixed", "a")
+	indexes.Ask(often, "fixed", "a")
 	g.Expect(indexes.Asked()).To(ConsistOf("a"), "a fixed one is there anyway")
 	g.Expect(has("a")).To(BeTrue())
 
 	clock.SetTime(clock.Now().Add(index.ColdAfter / 2))
-	indexes.Ask("b")
+	indexes.Ask(often, "b")
 	clock.SetTime(clock.Now().Add(index.ColdAfter / 2))
-	indexes.Ask()
+	indexes.Ask(0)
 	g.Expect(indexes.Asked()).To(ConsistOf("b"), "nobody has asked for a for long")
 	g.Expect(has("a")).To(BeFalse())
 	g.Expect(has("fixed")).To(BeTrue())
 
 	for n := range index.MaxOnDemand {
 		clock.SetTime(clock.Now().Add(time.Second))
-		indexes.Ask(fmt.Sprint(n))
+		indexes.Ask(often, fmt.Sprint(n))
 	}
 	g.Expect(indexes.Asked()).To(And(HaveLen(index.MaxOnDemand), Not(ContainElement("b"))), "b was asked for longest ago")
 	g.Expect(has("b")).To(BeFalse())
@@ -64,13 +67,53 @@ func TestAnIndexIsBuiltWhileNobodyWaits(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		indexes.Ask("slow")
+		indexes.Ask(often, "slow")
 	}()
 	<-building
-	indexes.Ask("slow", "quick")
+	indexes.Ask(often, "slow", "quick")
 	g.Expect(engine.Snapshot().Index("quick")).NotTo(BeNil())
 	g.Expect(engine.Snapshot().Index("slow")).To(BeNil())
 	close(proceed)
 	<-done
 	g.Expect(engine.Snapshot().Index("slow")).NotTo(BeNil())
+}
+
+// TestAnIndexIsBuiltWhenItPays asks for indexes with several shares, and counts how often it takes.
+func TestAnIndexIsBuiltWhenItPays(t *testing.T) {
+	for share, want := range map[float64]int{1: 3, 0.5: 5, 0.01: 201, often: 1} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			g := NewWithT(t)
+			clock := testclock.NewFakePassiveClock(time.Now())
+			engine := watchcache.New[string, struct{}](watchcache.Options[string]{Values: func(string, string, func(string)) {}})
+			indexes := index.NewOnDemand(engine, clock)
+			asks := func(name string) (n int) {
+				for n = 1; n < 1000; n++ {
+					indexes.Ask(share, name)
+					if engine.Snapshot().Index(name) != nil {
+						break
+					}
+					g.Expect(indexes.Asked()).NotTo(ContainElement(name))
+					clock.SetTime(clock.Now().Add(index.ColdAfter / 1000))
+				}
+				return n
+			}
+			g.Expect(asks("a")).To(BeNumerically("~", want, want/100))
+
+			for range want / 2 {
+				indexes.Ask(share, "b")
+			}
+			clock.SetTime(clock.Now().Add(index.ColdAfter))
+			g.Expect(asks("b")).To(BeNumerically("~", want, want/100), "what was asked long ago does not count")
+
+			for range want / 2 {
+				indexes.Ask(share, "c")
+			}
+			if want > 1 {
+				for n := range 1000 {
+					indexes.Ask(0.001, fmt.Sprint("other", n))
+				}
+				g.Expect(asks("c")).To(BeNumerically("~", want, want/100), "there is a bound to what is waiting")
+			}
+		})
+	}
 }

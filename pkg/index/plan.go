@@ -6,6 +6,7 @@ package index
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -13,7 +14,12 @@ import (
 
 // LabelName returns the name of the index of a label. It has a zero byte, which the names of
 // users' indexes in the same store do not have.
-func LabelName(key string) string { return "label\x00" + key }
+func LabelName(key string) string { return labelPrefix + key }
+
+const labelPrefix = "label\x00"
+
+// LabelOf returns the key of the label of which the index with that name is, if it is one of a label.
+func LabelOf(name string) (key string, ok bool) { return strings.CutPrefix(name, labelPrefix) }
 
 // ScanWorth is a number of objects. To look at each of so many objects, or fewer, is quicker
 // than to use an index, so that an index on demand is not worth its memory.

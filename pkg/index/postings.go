@@ -5,6 +5,8 @@ package index
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"unique"
@@ -39,6 +41,46 @@ func (p posting) less(q posting) bool {
 // NewPostings returns an empty index.
 func NewPostings() *Postings {
 	return &Postings{pairs: btree.NewBTreeGOptions(posting.less, btree.Options{NoLocks: true})}
+}
+
+// Builder makes Postings of many pairs in a fraction of the time that Add takes for them. The zero
+// Builder is ready for use.
+type Builder struct {
+	lists map[string]*list // by value
+}
+
+// list is the posting list of one value.
+type list struct {
+	value unique.Handle[string]
+	keys  []string // in order
+}
+
+// Add adds the pair of value and key. The keys come in order; a pair may come several times in
+// succession. Add keeps the string key itself, and a copy of value.
+func (b *Builder) Add(value, key string) {
+	l := b.lists[value]
+	if l == nil {
+		if b.lists == nil {
+			b.lists = map[string]*list{}
+		}
+		l = &list{value: unique.Make(value)}
+		b.lists[l.value.Value()] = l
+	}
+	if n := len(l.keys); n == 0 || l.keys[n-1] != key {
+		l.keys = append(l.keys, key)
+	}
+}
+
+// Postings returns an index of the pairs that were added.
+func (b *Builder) Postings() *Postings {
+	p := NewPostings()
+	for _, value := range slices.Sorted(maps.Keys(b.lists)) {
+		l := b.lists[value]
+		for _, key := range l.keys {
+			p.pairs.Load(posting{value: l.value, key: key})
+		}
+	}
+	return p
 }
 
 // Add adds the pair of value and key; a pair that is there already stays. Add keeps the string

@@ -69,7 +69,23 @@ func TestPostingsAgreeWithAMap(t *testing.T) {
 		}
 		agree(p, want)
 		agree(clone, cloned)
+		built := build(want)
+		agree(built, want)
+		if random.IntN(2) == 0 {
+			p = built // which can be written to
+		}
 	}
+}
+
+// build returns postings of all pairs at once.
+func build(all map[[2]string]bool) *index.Postings {
+	var b index.Builder
+	ordered := slices.SortedFunc(maps.Keys(all), func(p, q [2]string) int { return strings.Compare(p[1], q[1]) })
+	for _, pair := range ordered {
+		b.Add(pair[0], pair[1])
+		b.Add(pair[0], pair[1]) // of an object that has a value twice
+	}
+	return b.Postings()
 }
 
 func TestLongListsAreCounted(t *testing.T) {

@@ -6,7 +6,6 @@ package reader
 import (
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,9 +133,15 @@ func (s *EngineStore) query(r *request) *query.Query[object.Object] {
 	}
 	byLabel, byField := !unrestricted(r.labels), !r.fields.Everything()
 	if byLabel || byField {
+		// The two are reused for all objects of the list, because a selector takes them as an
+		// interface, for which each would be allocated.
+		labels, values := new(object.Labels), &engineObject{form: s.objects}
 		q.Selects = func(it item) bool {
-			return (!byLabel || r.labels.Matches(labels.Labels(it.Value.Labels()))) &&
-				(!byField || r.fields.Matches(engineObject{it, s.objects}))
+			if *labels = it.Value.Labels(); byLabel && !r.labels.Matches(labels) {
+				return false
+			}
+			values.item = it
+			return !byField || r.fields.Matches(values)
 		}
 	}
 	return q
@@ -168,13 +173,13 @@ type engineObject struct {
 	form *object.Form
 }
 
-func (k engineObject) GetName() string { _, name := object.SplitKey(k.item.Key); return name }
-func (k engineObject) GetNamespace() string {
+func (k *engineObject) GetName() string { _, name := object.SplitKey(k.item.Key); return name }
+func (k *engineObject) GetNamespace() string {
 	namespace, _ := object.SplitKey(k.item.Key)
 	return namespace
 }
 
-func (k engineObject) HasFieldValue(field, value string) (has bool) {
+func (k *engineObject) HasFieldValue(field, value string) (has bool) {
 	k.form.Values(k.item.Value, index.Name(field), func(v string) { has = has || v == value })
 	return has
 }

@@ -70,13 +70,24 @@ func (l *labelled) AddField(name string, extract client.IndexerFunc) error {
 	return nil
 }
 
-// list lists by a selector and returns the number of objects.
+// list lists by a selector as often as an index is worth it, and returns the number of objects.
 func (l *labelled) list(selector string) int {
 	parsed, err := labels.Parse(selector)
 	l.Expect(err).NotTo(HaveOccurred())
-	list := &corev1.PodList{}
-	l.Expect(l.reader.List(l.t.Context(), list, client.MatchingLabelsSelector{Selector: parsed})).To(Succeed())
-	return len(list.Items)
+	return l.often(client.MatchingLabelsSelector{Selector: parsed})
+}
+
+// often lists as often as an index is worth it, and returns the number of objects.
+func (l *labelled) often(opts ...client.ListOption) int {
+	list, found := &corev1.PodList{}, -1
+	for range index.BuildAfter + 1 {
+		l.Expect(l.reader.List(l.t.Context(), list, opts...)).To(Succeed())
+		if found >= 0 {
+			l.Expect(list.Items).To(HaveLen(found), "with and without an index")
+		}
+		found = len(list.Items)
+	}
+	return found
 }
 
 func (l *labelled) pass(d time.Duration) { l.clock.SetTime(l.clock.Now().Add(d)) }
@@ -106,6 +117,17 @@ func TestLabelsAreIndexedWhenAListAsks(t *testing.T) {
 	l.Expect(l.indexed()).To(HaveLen(3))
 }
 
+func TestTheFirstListsByALabelBuildNoIndex(t *testing.T) {
+	l := newLabelled(t, 200)
+	for range index.BuildAfter {
+		l.Expect(l.indexed()).To(BeEmpty())
+		l.Expect(l.reader.List(t.Context(), &corev1.PodList{}, client.MatchingLabels{"label1": "value1"})).To(Succeed())
+	}
+	l.Expect(l.indexed()).To(BeEmpty())
+	l.Expect(l.reader.List(t.Context(), &corev1.PodList{}, client.MatchingLabels{"label1": "value1"})).To(Succeed())
+	l.Expect(l.indexed()).To(Equal([]string{"label1"}))
+}
+
 func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
 	l := newLabelled(t, index.ScanWorth)
 	l.Expect(l.list("label1=value1")).To(Equal(index.ScanWorth / 2))
@@ -126,10 +148,10 @@ func TestAnIndexThatIsNotUsedIsNotBuilt(t *testing.T) {
 		"nothing":                               {client.MatchingLabels{"label1": "value1"}, client.MatchingFieldsSelector{Selector: fields.Nothing()}},
 		"a field that few have":                 {client.MatchingLabels{"label1": "value1"}, by("name", "pod1")},
 	} {
-		l.Expect(l.reader.List(t.Context(), &corev1.PodList{}, opts...)).To(Succeed(), name)
+		l.often(opts...)
 		l.Expect(l.indexed()).To(BeEmpty(), name)
 	}
-	l.Expect(l.reader.List(t.Context(), &corev1.PodList{}, client.MatchingLabels{"label1": "value1"}, in)).To(Succeed())
+	l.often(client.MatchingLabels{"label1": "value1"}, in)
 	l.Expect(l.indexed()).To(Equal([]string{"label1"}))
 }
 
