@@ -6,8 +6,10 @@ package envtest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	rbacinformers "k8s.io/client-go/informers/rbac/v1"
@@ -24,7 +26,7 @@ var systemNamespaces = []string{
 // namespaces, the Service kubernetes and where it leads, the system's priority classes, what other servers need to know to
 // believe this one's users, and the default roles. It returns when the roles are in force.
 func bootstrap(ctx context.Context, loopback *loopback, users *access) error {
-	client, defaults := loopback.kube, defaultRoles()
+	client, defaults := loopback.kube, defaultRoles() // a client writes the kind into what it sends: each server has its own
 	var namespaces, others creations
 	for _, name := range systemNamespaces {
 		create(&namespaces, client.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -33,16 +35,16 @@ func bootstrap(ctx context.Context, loopback *loopback, users *access) error {
 		create(&others, client.SchedulingV1().PriorityClasses(), class)
 	}
 	for i := range defaults.ClusterRoles {
-		create(&others, client.RbacV1().ClusterRoles(), &defaults.ClusterRoles[i])
+		create(&others, client.RbacV1().ClusterRoles(), defaults.ClusterRoles[i].DeepCopy())
 	}
 	for i := range defaults.ClusterRoleBindings {
-		create(&others, client.RbacV1().ClusterRoleBindings(), &defaults.ClusterRoleBindings[i])
+		create(&others, client.RbacV1().ClusterRoleBindings(), defaults.ClusterRoleBindings[i].DeepCopy())
 	}
 	for i := range defaults.Roles {
-		create(&others, client.RbacV1().Roles(defaults.Roles[i].Namespace), &defaults.Roles[i])
+		create(&others, client.RbacV1().Roles(defaults.Roles[i].Namespace), defaults.Roles[i].DeepCopy())
 	}
 	for i := range defaults.RoleBindings {
-		create(&others, client.RbacV1().RoleBindings(defaults.RoleBindings[i].Namespace), &defaults.RoleBindings[i])
+		create(&others, client.RbacV1().RoleBindings(defaults.RoleBindings[i].Namespace), defaults.RoleBindings[i].DeepCopy())
 	}
 	port, err := users.port()
 	if err != nil {
@@ -88,18 +90,21 @@ func waitForNamespaces(ctx context.Context, known corelisters.NamespaceLister) e
 // waitForRoles returns when the informers from which the authorizer reads have the default roles and bindings: a user who
 // asked earlier would be refused.
 func waitForRoles(ctx context.Context, kinds rbacinformers.Interface) error {
-	known := func(context.Context) (bool, error) {
-		for _, role := range defaultRoles().ClusterRoles {
-			if _, err := kinds.ClusterRoles().Lister().Get(role.Name); err != nil {
-				return false, nil // the only error is that it is not there
-			}
-		}
-		for _, binding := range defaultRoles().ClusterRoleBindings {
-			if _, err := kinds.ClusterRoleBindings().Lister().Get(binding.Name); err != nil {
-				return false, nil
-			}
-		}
-		return true, nil
+	defaults := defaultRoles()
+	known := func(context.Context) (bool, error) { // the only error of a lister is that it does not have the object
+		return !slices.ContainsFunc(defaults.ClusterRoles, func(role rbacv1.ClusterRole) bool {
+			_, err := kinds.ClusterRoles().Lister().Get(role.Name)
+			return err != nil
+		}) && !slices.ContainsFunc(defaults.ClusterRoleBindings, func(binding rbacv1.ClusterRoleBinding) bool {
+			_, err := kinds.ClusterRoleBindings().Lister().Get(binding.Name)
+			return err != nil
+		}) && !slices.ContainsFunc(defaults.Roles, func(role rbacv1.Role) bool {
+			_, err := kinds.Roles().Lister().Roles(role.Namespace).Get(role.Name)
+			return err != nil
+		}) && !slices.ContainsFunc(defaults.RoleBindings, func(binding rbacv1.RoleBinding) bool {
+			_, err := kinds.RoleBindings().Lister().RoleBindings(binding.Namespace).Get(binding.Name)
+			return err != nil
+		}), nil
 	}
 	if err := wait.PollUntilContextCancel(ctx, hookInterval, true, known); err != nil {
 		return fmt.Errorf("wait until the default roles are in force: %w", context.Cause(ctx))
