@@ -68,13 +68,15 @@ func dial(ctx context.Context, config storagebackend.Config) (*remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach etcd at %v: %w", t.ServerList, err)
 	}
-	if _, err := shared.Get(ctx, path.Join("/", config.Prefix, "health")); err != nil {
+	r := &remote{shared: shared}
+	if err := r.check(ctx, config.Prefix); err != nil {
 		_ = shared.Close()
 		return nil, fmt.Errorf("reach etcd at %v: %w", t.ServerList, err)
 	}
 	// It asks in the background, for as long as the connection lives.
 	storagefeature.DefaultFeatureSupportChecker.CheckClient(shared.Ctx(), shared, storage.RequestWatchProgress)
-	return &remote{shared: shared, compactor: etcd3.NewCompactor(shared, config.CompactionInterval, clock.RealClock{}, nil)}, nil
+	r.compactor = etcd3.NewCompactor(shared, config.CompactionInterval, clock.RealClock{}, nil)
+	return r, nil
 }
 
 // Client implements backing.
