@@ -5,24 +5,42 @@ package envtest
 
 import (
 	"maps"
+	"net/http"
+	"strings"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	crdopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/handler3"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 )
 
-// setOpenAPI makes the server publish its kinds as OpenAPI v2 and v3. Server-side apply and strategic merge read how
-// lists are merged from the same definitions.
-func setOpenAPI(config *genericapiserver.Config) {
+const (
+	pathV2 = "/openapi/v2"
+	pathV3 = "/openapi/v3"
+)
+
+// openAPI publishes the kinds of a server as OpenAPI v2 and v3. Server-side apply and strategic merge read how lists are
+// merged from the same definitions.
+type openAPI struct {
+	v2       *common.Config
+	v3       *common.OpenAPIV3Config
+	prepared chan struct{} // closed when the documents are served
+}
+
+// newOpenAPI makes the server leave it to publish to serve the documents.
+func newOpenAPI(config *genericapiserver.Config) *openAPI {
 	namer := openapi.NewDefinitionNamer(builtin.Scheme(), crdserver.Scheme)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	config.OpenAPIConfig.Info.Title = "Kubernetes"
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIV3Config.Info.Title = "Kubernetes"
+	config.SkipOpenAPIInstallation = true
+	return &openAPI{v2: config.OpenAPIConfig, v3: config.OpenAPIV3Config, prepared: make(chan struct{})}
 }
 
 // definitions are those of the built-in kinds and of CustomResourceDefinitions.
@@ -30,4 +48,35 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	all := crdopenapi.GetOpenAPIDefinitions(ref)
 	maps.Copy(all, builtin.OpenAPIDefinitions(ref))
 	return all
+}
+
+// publish serves the documents of the kinds that the server has, which are equal in all servers of the process that have
+// them, and those of custom resources, which the CRD server's controllers add and remove.
+func (o *openAPI) publish(generic *genericapiserver.GenericAPIServer) error {
+	built := documentsOf(generic, o.v2, o.v3)
+	mux := generic.Handler.NonGoRestfulMux
+	generic.StaticOpenAPISpec = built.ownV2()
+	generic.OpenAPIVersionedService = handler.NewOpenAPIService(generic.StaticOpenAPISpec)
+	generic.OpenAPIVersionedService.RegisterOpenAPIVersionedService(pathV2, mux)
+	generic.OpenAPIV3VersionedService = handler3.NewOpenAPIService()
+	if err := (&joined{built: built, custom: generic.OpenAPIV3VersionedService}).RegisterOpenAPIV3VersionedService(pathV3, mux); err != nil {
+		return err
+	}
+	close(o.prepared)
+	return nil
+}
+
+// awaitOpenAPI holds requests below /openapi back until the documents are served: a plugin that asks when it starts would
+// ask again only five seconds later.
+func (s *server) awaitOpenAPI(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasPrefix(req.URL.Path, "/openapi/") {
+			select {
+			case <-s.openAPI.prepared:
+			case <-s.run.Done():
+			case <-req.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, req)
+	})
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -48,7 +47,7 @@ type server struct {
 	loopback *loopback
 	custom   customStores
 	checks   *consistency
-	prepared chan struct{} // closed when the OpenAPI documents are served
+	openAPI  *openAPI
 	ready    chan struct{} // closed when requests of others are answered; nil if nobody can know of the server before
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	run      context.Context
@@ -58,7 +57,7 @@ type server struct {
 
 // newServer puts the parts together; start runs them.
 func newServer(opts Options, storage backing, listener *serving, users *access) (_ *server, err error) {
-	s := &server{serving: listener, checks: newConsistency(opts), prepared: make(chan struct{}), hooks: hooks{patience: hookPatience}}
+	s := &server{serving: listener, checks: newConsistency(opts), hooks: hooks{patience: hookPatience}}
 	if opts.process != nil {
 		s.ready = make(chan struct{})
 	}
@@ -133,7 +132,7 @@ func (s *server) config(
 	config.BuildHandlerChainFunc = s.chain
 	s.catalog = newCatalog(crdserver.Codecs)
 	config.AggregatedDiscoveryGroupManager = catalogSource{s.catalog, aggregated.BuiltinSource}
-	setOpenAPI(&config.Config)
+	s.openAPI = newOpenAPI(&config.Config)
 
 	config.Authentication.Authenticator = rights.Authenticator
 	config.Authentication.APIAudiences = rights.Audiences
@@ -149,26 +148,12 @@ func (s *server) config(
 	return config, nil
 }
 
-// chain is the default handler chain, with two additions. Requests for the OpenAPI documents wait until there are some: a
-// plugin that asks when it starts would ask again only five seconds later. And handlers are counted at the inner end too:
+// chain is the default handler chain, with two additions. Requests for the OpenAPI documents wait until there are some.
+// And handlers are counted at the inner end too:
 // the outer end gives up on a request that its client has left, and Stop must not pull the storage away from the handler
 // that still works on it.
 func (s *server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
 	return s.awaitOpenAPI(genericapiserver.DefaultBuildHandlerChain(s.handlers.track(handler), config))
-}
-
-// awaitOpenAPI holds requests below /openapi back until the server is prepared.
-func (s *server) awaitOpenAPI(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if strings.HasPrefix(req.URL.Path, "/openapi/") {
-			select {
-			case <-s.prepared:
-			case <-s.run.Done():
-			case <-req.Context().Done():
-			}
-		}
-		next.ServeHTTP(w, req)
-	})
 }
 
 // awaitReady holds requests back until the server is ready, except its own: a client that asks whether it is would ask again
@@ -258,7 +243,9 @@ func (s *server) start(ctx context.Context, secured *tls.Config) error {
 	s.crds.Informers.Start(s.run.Done())
 	s.loopback.informers.Start(s.run.Done())
 	generic.PrepareRun()
-	close(s.prepared)
+	if err := s.openAPI.publish(generic); err != nil {
+		return fmt.Errorf("publish OpenAPI documents: %w", err)
+	}
 	s.crds.Informers.WaitForCacheSync(ctx.Done())
 	s.loopback.informers.WaitForCacheSync(ctx.Done())
 	if err := ctx.Err(); err != nil {

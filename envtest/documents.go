@@ -1,0 +1,155 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/handler3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// documents describe kinds that are the same in many servers. To make them takes half of a server's start, so that the
+// process keeps them, some tens of megabytes, for as long as it lives. They never change.
+type documents struct {
+	once   sync.Once // makes what is below
+	v2     *spec.Swagger
+	v3     *handler3.OpenAPIService
+	groups map[string]bool                    // the paths of the group versions that v3 has
+	list   func() (map[string]located, error) // of them; the first call encodes them all
+}
+
+// located is the address of a document.
+type located = handler3.OpenAPIV3DiscoveryGroupVersion
+
+// published has documents by the requests that are served. It is as good as always one entry: only the flags of a command
+// line can make servers differ.
+var published struct {
+	sync.Mutex
+	by map[string]*documents
+}
+
+// documentsOf returns the documents of what the server has from its start. Servers that start at the same time wait for the first of
+// them to make these.
+func documentsOf(generic *genericapiserver.GenericAPIServer, v2 *common.Config, v3 *common.OpenAPIV3Config) *documents {
+	container := generic.Handler.GoRestfulContainer
+	key, groups := &strings.Builder{}, map[string]bool{}
+	fmt.Fprintln(key, v2.Info.Version)
+	for _, service := range container.RegisteredWebServices() {
+		groups[strings.TrimPrefix(service.RootPath(), "/")] = true
+		for _, route := range service.Routes() {
+			fmt.Fprintln(key, route.Method, route.Path, route.Operation)
+		}
+	}
+	published.Lock()
+	if published.by == nil {
+		published.by = map[string]*documents{}
+	}
+	d := published.by[key.String()]
+	if d == nil {
+		d = &documents{}
+		published.by[key.String()] = d
+	}
+	published.Unlock()
+	d.once.Do(func() {
+		d.groups = groups
+		build := routes.OpenAPI{Config: v2, V3Config: v3}
+		_, d.v2 = build.InstallV2(container, mux.NewPathRecorderMux("unused"))
+		d.v3 = build.InstallV3(container, mux.NewPathRecorderMux("unused"))
+		d.list = sync.OnceValues(func() (map[string]located, error) { return listOf(d.v3) })
+	})
+	return d
+}
+
+// ownV2 returns the second version's document for one server, whose CRD controller adds to the extensions of definitions.
+func (d *documents) ownV2() *spec.Swagger {
+	own := *d.v2
+	own.Definitions = make(spec.Definitions, len(d.v2.Definitions))
+	for name, definition := range d.v2.Definitions {
+		definition.Extensions = maps.Clone(definition.Extensions)
+		own.Definitions[name] = definition
+	}
+	return &own
+}
+
+// joined serves the third version: the documents that many servers have, and those of one server's custom resources. As
+// elsewhere in discovery, a custom resource takes nothing away from a built-in group.
+type joined struct {
+	built  *documents
+	custom *handler3.OpenAPIService
+}
+
+// RegisterOpenAPIV3VersionedService serves both like handler3.OpenAPIService serves its own.
+func (j *joined) RegisterOpenAPIV3VersionedService(path string, on common.PathHandlerByGroupVersion) error {
+	on.Handle(path, http.HandlerFunc(j.discovery))
+	on.HandlePrefix(path+"/", http.HandlerFunc(j.groupVersion))
+	return nil
+}
+
+func (j *joined) discovery(w http.ResponseWriter, req *http.Request) {
+	all, err := listOf(j.custom)
+	if err == nil {
+		var built map[string]located
+		built, err = j.built.list()
+		maps.Copy(all, built)
+	}
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(handler3.OpenAPIV3Discovery{Paths: all})
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Etag", strconv.Quote(fmt.Sprintf("%X", sha512.Sum512(body))))
+	w.Header().Set("Content-Type", "application/json")
+	http.ServeContent(w, req, pathV3, time.Time{}, bytes.NewReader(body))
+}
+
+func (j *joined) groupVersion(w http.ResponseWriter, req *http.Request) {
+	if j.built.groups[strings.TrimPrefix(req.URL.Path, pathV3+"/")] {
+		j.built.v3.HandleGroupVersion(w, req)
+		return
+	}
+	j.custom.HandleGroupVersion(w, req)
+}
+
+// listOf returns where the documents are, by the path of their group version. The service tells nobody but HTTP clients.
+func listOf(service *handler3.OpenAPIService) (map[string]located, error) {
+	req, err := http.NewRequest(http.MethodGet, pathV3, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer := &recorded{header: http.Header{}, code: http.StatusOK}
+	service.HandleDiscovery(answer, req)
+	if answer.code != http.StatusOK {
+		return nil, fmt.Errorf("list OpenAPI documents: %d", answer.code)
+	}
+	var list handler3.OpenAPIV3Discovery
+	err = json.Unmarshal(answer.Bytes(), &list)
+	return list.Paths, err
+}
+
+// recorded is an answer. It implements http.ResponseWriter.
+type recorded struct {
+	bytes.Buffer
+	header http.Header
+	code   int
+}
+
+func (r *recorded) Header() http.Header  { return r.header }
+func (r *recorded) WriteHeader(code int) { r.code = code }
