@@ -102,6 +102,32 @@ func (p report) table() string {
 	return b.String()
 }
 
+// summarized are the measures that say most to a newcomer.
+func summarized() []string {
+	return []string{heap, peak, syncTime, get, listAll, listLabelFirst, listLabel, listField, event, steady, collector}
+}
+
+// summary returns the ratios of a few measures with all numbers of Pods, as Markdown.
+func (p report) summary() string {
+	lines := [][]string{{""}}
+	for _, m := range measures() {
+		if slices.Contains(summarized(), m.id) && slices.Contains(p.opts.measures, m.id) {
+			lines = append(lines, []string{m.title})
+		}
+	}
+	for _, r := range p.results {
+		lines[0] = append(lines[0], digits(float64(r.pods)))
+		at := 0
+		for _, row := range r.rows() {
+			if slices.Contains(summarized(), row.id) {
+				at++
+				lines[at] = append(lines[at], row.ratioCells()[0])
+			}
+		}
+	}
+	return align(lines)
+}
+
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -154,6 +180,11 @@ const (
 func (p report) write() error {
 	if p.opts.markdown != "" {
 		if err := writeTable(p.opts.markdown, p.table()); err != nil {
+			return err
+		}
+	}
+	if p.opts.summary != "" {
+		if err := writeTable(p.opts.summary, p.summary()); err != nil {
 			return err
 		}
 	}
