@@ -22,7 +22,7 @@ func (c *Codec) checkWire(p *wirePlan) error {
 		e.owns = append(e.owns, ownValue{value: v.Elem(), memory: v.UnsafePointer(), method: v.Interface().(unmarshaler)})
 	}
 	for _, empty := range []bool{false, true} {
-		x := &wireExample{empty: empty, inside: map[*wireMessage]bool{}, metadata: p.metadata}
+		x := &wireExample{empty: empty, made: map[*wireMessage]bool{}, metadata: p.metadata}
 		message := x.message(nil, p.root, p.root.numbers)
 		obj := reflect.New(c.typ).Interface()
 		method, ok := obj.(unmarshaler)
@@ -46,12 +46,12 @@ func (c *Codec) checkWire(p *wirePlan) error {
 // wireExample makes an example of a message.
 type wireExample struct {
 	empty    bool // all values are empty
-	inside   map[*wireMessage]bool
+	made     map[*wireMessage]bool // messages of a type after the first are empty: one of each will do
 	metadata *wireMessage
 	n        uint64 // the number of the last value
 }
 
-// message appends the fields of a message to b. Inside itself a message is empty.
+// message appends the fields of a message to b.
 func (x *wireExample) message(b []byte, m *wireMessage, numbers []wireField) []byte {
 	for number, f := range numbers {
 		if !f.known {
@@ -60,8 +60,8 @@ func (x *wireExample) message(b []byte, m *wireMessage, numbers []wireField) []b
 		tag := uint64(number)<<3 | uint64(f.wire)
 		switch {
 		case f.inline != nil:
-			b = appendField(b, tag, x.message(nil, m, f.inline))
-		case f.slot == len(m.values):
+			b = appendField(b, tag, x.message(nil, m, *f.inline))
+		case int(f.slot) == len(m.values):
 			b = appendField(b, tag, x.message(nil, x.metadata, x.metadata.numbers))
 		case f.repeated:
 			b = x.several(b, tag, m.values[f.slot])
@@ -118,11 +118,10 @@ func (x *wireExample) bytes(v *wireValue, n uint64) []byte {
 	switch {
 	case v.own != nil:
 		return x.own(v.own.typ, n)
-	case v.plan.kind == kindStruct && x.inside[v.message]:
+	case v.plan.kind == kindStruct && x.made[v.message]:
 		return nil
 	case v.plan.kind == kindStruct:
-		x.inside[v.message] = true
-		defer delete(x.inside, v.message)
+		x.made[v.message] = true
 		return x.message(nil, v.message, v.message.numbers)
 	case x.empty:
 		return nil

@@ -72,8 +72,8 @@ type wireField struct {
 	known    bool
 	wire     byte
 	repeated bool
-	slot     int         // which of wireMessage.slots it is
-	inline   []wireField // the fields of a small struct, which are fields of the outer struct in the plan
+	slot     uint16       // which of wireMessage.slots it is
+	inline   *[]wireField // the fields of a small struct, which are fields of the outer struct in the plan
 }
 
 // wireCompiler makes the wire plan of one root type.
@@ -215,7 +215,7 @@ func (w *wireCompiler) message(t reflect.Type, s *structPlan) (*wireMessage, err
 // numbers returns the fields of the message of t by their numbers. The struct stands at offset base
 // of the struct of m. A field without a tag, such as TypeMeta, never stands in a message.
 func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, slots map[uintptr]int) ([]wireField, error) {
-	all := []wireField{} // not nil: a struct without fields is inline too
+	var all []wireField
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, ok := f.Tag.Lookup("protobuf")
@@ -240,7 +240,7 @@ func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, slo
 
 // field returns the field of type t at an offset of the struct of m.
 func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, slots map[uintptr]int) (wireField, error) {
-	f := wireField{known: true, wire: wireLength, slot: len(m.values)}
+	f := wireField{known: true, wire: wireLength, slot: uint16(len(m.values))}
 	if m.root && t == typeObjectMeta && offset == w.meta {
 		return f, nil
 	}
@@ -249,8 +249,8 @@ func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, slo
 		if !reflect.PointerTo(t).Implements(typeUnmarshaler) {
 			return f, w.refuse(t, "has no Unmarshal method")
 		}
-		var err error
-		f.inline, err = w.numbers(m, t, offset, slots)
+		inline, err := w.numbers(m, t, offset, slots)
+		f.inline = &inline
 		return f, err
 	}
 	v, err := w.value(t)
@@ -261,7 +261,7 @@ func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, slo
 		return f, w.refuse(t, "is more than one field of the plan")
 	}
 	m.values[slot] = v
-	f.slot, f.wire, f.repeated = slot, v.wire, v.several()
+	f.slot, f.wire, f.repeated = uint16(slot), v.wire, v.several()
 	return f, nil
 }
 

@@ -31,10 +31,10 @@ func (e *wireEncoder) scan(numbers []wireField, message []byte, pos, end, base i
 		case f.wire != byte(tag&7):
 			return false
 		case f.inline != nil:
-			if !e.scan(f.inline, message, start, stop, base) {
+			if !e.scan(*f.inline, message, start, stop, base) {
 				return false
 			}
-		case !e.slots[base+f.slot].note(f.repeated, tagged, start, stop):
+		case !e.slots[base+int(f.slot)].note(f.repeated, tagged, start, stop):
 			return false
 		}
 	}
