@@ -83,25 +83,56 @@ var noTerms = unique.Make("")
 
 // Values calls yield with each value that o has of the declared field called name.
 func (f *Form) Values(o Object, name string, yield func(string)) {
-	if o.terms == (unique.Handle[string]{}) {
-		return
-	}
-	rest := o.terms.Value()
-	next := func() int {
-		n, size := binary.Uvarint([]byte(rest[:min(len(rest), binary.MaxVarintLen64)]))
-		rest = rest[size:]
-		return int(n)
-	}
+	t := termsOf(o)
 	for _, field := range *f.fields.Load() {
-		if rest == "" {
+		if t == "" {
 			return // declared after this object was kept
 		}
-		for range next() {
-			length := next()
-			if field.name == name {
-				yield(rest[:length])
+		for range t.number() {
+			if value := t.text(); field.name == name {
+				yield(value)
 			}
-			rest = rest[length:]
 		}
 	}
+}
+
+// HasValue reports whether value is among the values that o has of the declared field called name.
+func (f *Form) HasValue(o Object, name, value string) bool {
+	t := termsOf(o)
+	for _, field := range *f.fields.Load() {
+		if t == "" {
+			return false
+		}
+		for range t.number() {
+			if t.text() == value && field.name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// terms is the part of the values of an object that is not yet read.
+type terms string
+
+func termsOf(o Object) terms {
+	if o.terms == (unique.Handle[string]{}) {
+		return ""
+	}
+	return terms(o.terms.Value())
+}
+
+// number reads a number.
+func (t *terms) number() int {
+	n, size := binary.Uvarint([]byte((*t)[:min(len(*t), binary.MaxVarintLen64)]))
+	*t = (*t)[size:]
+	return int(n)
+}
+
+// text reads a value.
+func (t *terms) text() string {
+	n := t.number()
+	value := (*t)[:n]
+	*t = (*t)[n:]
+	return string(value)
 }

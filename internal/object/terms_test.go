@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,6 +56,12 @@ func TestValuesOfDeclaredFields(t *testing.T) {
 			g.Expect(values(f, kept, "after")).To(Equal([]string{"d"}))
 			g.Expect(values(f, kept, "unknown")).To(BeEmpty())
 			g.Expect(values(f, object.Object{}, "field")).To(BeEmpty())
+			for _, name := range []string{"before", "field", "empty", "after", "unknown"} {
+				for _, value := range append([]string{"b", "c", "d", "", "none"}, want...) {
+					g.Expect(f.HasValue(kept, name, value)).To(Equal(slices.Contains(values(f, kept, name), value)), "%q of %s", value, name)
+				}
+			}
+			g.Expect(f.HasValue(object.Object{}, "field", "")).To(BeFalse())
 		})
 	}
 }

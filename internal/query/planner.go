@@ -57,8 +57,7 @@ func (p *Planner[V]) Prepare(q *Query[V]) {
 // worth returns the indexes that would spare q work, and which part of all objects q must look at
 // without them. There are none if there is little to look at anyway.
 func (p *Planner[V]) worth(q *Query[V]) (share float64, names []string) {
-	names = p.couldAnswer(q)
-	if len(names) == 0 || q.Key != "" || q.Fields.Nothing() {
+	if q.Key != "" || q.Fields.Nothing() || !p.fields && (q.Labels == nil || q.Labels.Empty()) {
 		return 0, nil
 	}
 	state := p.engine.Snapshot()
@@ -72,7 +71,7 @@ func (p *Planner[V]) worth(q *Query[V]) (share float64, names []string) {
 		}
 		return 0, nil
 	}
-	return float64(looks) / float64(state.Len()), names
+	return float64(looks) / float64(state.Len()), p.couldAnswer(q)
 }
 
 // couldAnswer returns the names of all indexes on demand by which q could be answered.

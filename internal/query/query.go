@@ -66,7 +66,7 @@ func Find[V any](state *watchcache.Snapshot[V], q *Query[V]) (a Answer[V], err e
 		return a, nil
 	case q.Key != "":
 		if item, ok := state.Get(q.Key); ok && item.Key >= q.From {
-			_, err = a.look(item, q)
+			_, err = a.look(item, q, q.Selects)
 		}
 		return a, err
 	case q.everything():
@@ -118,12 +118,13 @@ func (q *Query[V]) cut(count int) int {
 func (a *Answer[V]) match(state *watchcache.Snapshot[V], q *Query[V]) error {
 	candidates, plan := candidates(state, q)
 	a.Index = plan.Index
+	selects := q.Selects
 	if plan.Whole {
-		known := *q
-		known.Selects, q = nil, &known
+		selects = nil
+		a.Items = make([]watchcache.Item[V], 0, q.cut(plan.Count))
 	}
 	for item := range candidates {
-		if more, err := a.look(item, q); !more || err != nil {
+		if more, err := a.look(item, q, selects); !more || err != nil {
 			return err
 		}
 	}
@@ -153,15 +154,16 @@ func candidates[V any](state *watchcache.Snapshot[V], q *Query[V]) (iter.Seq[wat
 	}, plan
 }
 
-// look adds item if it is wanted, and reports whether the next one is.
-func (a *Answer[V]) look(item watchcache.Item[V], q *Query[V]) (more bool, err error) {
+// look adds item if it is wanted, and reports whether the next one is. It compares item by selects
+// in place of q.Selects.
+func (a *Answer[V]) look(item watchcache.Item[V], q *Query[V], selects func(watchcache.Item[V]) bool) (more bool, err error) {
 	full := q.Limit > 0 && len(a.Items) == q.Limit
 	if full && q.MayBeMore {
 		a.More = true
 		return false, nil
 	}
 	a.Looked++
-	if q.Selects != nil && !q.Selects(item) {
+	if selects != nil && !selects(item) {
 		return true, nil
 	}
 	if q.Accepts != nil {

@@ -72,8 +72,8 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 		known.addTwin(&twin{extract: extract}, objectsOf(informer))
 		return nil
 	}
-	d := &declared{field: field, gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, Describe(f.gvk))}
-	if err := add(informer, Name(field), d.values); err != nil {
+	d := &declared{field: field, index: Name(field), gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, Describe(f.gvk))}
+	if err := add(informer, d.index, d.values); err != nil {
 		return fmt.Errorf("cannot index field %q of %s: %w", field, Describe(f.gvk), err)
 	}
 	f.mu.Lock()
@@ -127,16 +127,16 @@ const (
 	fieldNamespace = "metadata.namespace"
 )
 
-// indexed reports whether field is declared. The error is a *NotIndexedError if it is not, and
-// is no field that every object has.
-func (f *Fields) indexed(field string) (bool, error) {
-	if _, ok := f.declared(field); ok {
-		return true, nil
+// indexOf returns the name of the index of field. It is empty for a field that is not declared but
+// that every object has. The error is a *NotIndexedError for any other field that is not declared.
+func (f *Fields) indexOf(field string) (string, error) {
+	if d, ok := f.declared(field); ok {
+		return d.index, nil
 	}
 	if field == fieldName || field == fieldNamespace {
-		return false, nil
+		return "", nil
 	}
-	return false, &NotIndexedError{GVK: f.gvk, Field: field}
+	return "", &NotIndexedError{GVK: f.gvk, Field: field}
 }
 
 // Values calls the function of a declared field for obj and returns its values; nil if the
@@ -153,6 +153,7 @@ func (f *Fields) Values(obj client.Object, field string) []string {
 // declared is one declared field.
 type declared struct {
 	field  string
+	index  string // the name of the index
 	gvk    schema.GroupVersionKind
 	name   string // of field and kind, for panics
 	logger logr.Logger

@@ -35,6 +35,8 @@ type Plan struct {
 	// label selector and the field selection completely, so that no object need be
 	// compared with them.
 	Whole bool
+	// Count is the number of keys. A key that several values have is counted for each of them.
+	Count int
 
 	postings *Postings
 	prefix   string
@@ -130,10 +132,13 @@ func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) 
 		candidate := Plan{Index: name, Whole: alone, postings: postings, prefix: prefix, values: values}
 		if count := candidate.count(limit); count < limit {
 			plan, limit, ok = candidate, count, true
+			plan.Count = count
 		}
 	}
-	for field, value := range byField.Equals() {
-		consider(Name(field), []string{value})
+	for i := range byField.requirements {
+		if r := &byField.requirements[i]; r.exact() {
+			consider(r.index, []string{r.value})
+		}
 	}
 	for _, r := range required {
 		if values, usable := wanted(r); usable {

@@ -21,8 +21,12 @@ type Selection struct {
 type requirement struct {
 	field, value string
 	negated      bool
-	indexed      bool // by a declared field; otherwise it is one that every object has
+	indexed      bool   // by a declared field; otherwise it is one that every object has
+	index        string // the name of the index, if indexed
 }
+
+// exact reports whether the index of the field finds every match.
+func (r *requirement) exact() bool { return r.indexed && !r.negated }
 
 // Select resolves selector; nil selects everything. It understands =, == and != for declared
 // fields, and for metadata.name and metadata.namespace, which need no declaration. The error is
@@ -37,7 +41,7 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	}
 	s := Selection{requirements: make([]requirement, 0, len(required))}
 	for _, r := range required {
-		indexed, err := f.indexed(r.Field)
+		name, err := f.indexOf(r.Field)
 		if err != nil {
 			return Selection{}, err
 		}
@@ -47,7 +51,7 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 				selector, Describe(f.gvk), r.Operator)
 		}
 		s.requirements = append(s.requirements, requirement{
-			field: r.Field, value: r.Value, negated: negated, indexed: indexed,
+			field: r.Field, value: r.Value, negated: negated, indexed: name != "", index: name,
 		})
 	}
 	return s, nil
@@ -81,7 +85,7 @@ func (s Selection) required(field string) (value string, ok bool) {
 func (s Selection) Equals() iter.Seq2[string, string] {
 	return func(yield func(field, value string) bool) {
 		for _, r := range s.requirements {
-			if r.indexed && !r.negated && !yield(r.field, r.value) {
+			if r.exact() && !yield(r.field, r.value) {
 				return
 			}
 		}
@@ -133,6 +137,7 @@ func SelectExact(selector fields.Selector) Selection {
 		}
 		s.requirements = append(s.requirements, requirement{
 			field: r.Field, value: r.Value, indexed: r.Field != fieldName && r.Field != fieldNamespace, negated: !exact,
+			index: Name(r.Field),
 		})
 	}
 	// The requirements of a selector do not say that there is a fields.Nothing in it.

@@ -125,26 +125,39 @@ func (s *EngineStore) find(r *request) (answer, error) {
 	return a, err
 }
 
+// engineQuery is a query, and what it compares objects with. These parts are used for all objects
+// of the query, because selectors take them as interfaces, for which each would be allocated.
+type engineQuery struct {
+	query.Query[object.Object]
+	request *request
+	labels  object.Labels
+	fields  engineObject
+}
+
 // query returns what a request asks of a state.
 func (s *EngineStore) query(r *request) *query.Query[object.Object] {
-	q := &query.Query[object.Object]{
+	q := &engineQuery{request: r, fields: engineObject{form: s.objects}, Query: query.Query[object.Object]{
 		Prefix: object.KeyPrefix(r.namespace), Key: r.key, From: r.page.from, Limit: int(r.page.limit),
 		Labels: r.labels, Fields: r.fields,
+	}}
+	if !unrestricted(r.labels) || !r.fields.Everything() {
+		q.Selects = q.selects
 	}
-	byLabel, byField := !unrestricted(r.labels), !r.fields.Everything()
-	if byLabel || byField {
-		// The two are reused for all objects of the list, because a selector takes them as an
-		// interface, for which each would be allocated.
-		labels, values := new(object.Labels), &engineObject{form: s.objects}
-		q.Selects = func(it item) bool {
-			if *labels = it.Value.Labels(); byLabel && !r.labels.Matches(labels) {
-				return false
-			}
-			values.item = it
-			return !byField || r.fields.Matches(values)
+	return &q.Query
+}
+
+// selects reports whether the selectors of the request match an object.
+func (q *engineQuery) selects(it item) bool {
+	if !unrestricted(q.request.labels) {
+		if q.labels = it.Value.Labels(); !q.request.labels.Matches(&q.labels) {
+			return false
 		}
 	}
-	return q
+	if q.request.fields.Everything() {
+		return true
+	}
+	q.fields.item = it
+	return q.request.fields.Matches(&q.fields)
 }
 
 func version(revision uint64) string {
@@ -179,7 +192,6 @@ func (k *engineObject) GetNamespace() string {
 	return namespace
 }
 
-func (k *engineObject) HasFieldValue(field, value string) (has bool) {
-	k.form.Values(k.item.Value, index.Name(field), func(v string) { has = has || v == value })
-	return has
+func (k *engineObject) HasFieldValue(field, value string) bool {
+	return k.form.HasValue(k.item.Value, index.Name(field), value)
 }

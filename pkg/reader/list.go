@@ -75,6 +75,20 @@ type selected struct {
 	version string   // that all readers have reached
 	at      token    // with which the caller came
 	states  []state  // what each reader has read
+
+	// The arrays of at.States and states for a list of one reader, as most lists are.
+	name  [1]uint64
+	state [1]state
+}
+
+func newSelected(readers int) *selected {
+	s := &selected{}
+	if readers == 1 {
+		s.at.States, s.states = s.name[:], s.state[:]
+	} else {
+		s.at.States, s.states = make([]uint64, readers), make([]state, readers)
+	}
+	return s
 }
 
 // selectItems finds what matches opts in all readers.
@@ -82,7 +96,7 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 	if opts.Continue == continueNotSupported {
 		return nil, errContinue
 	}
-	s := &selected{at: token{States: make([]uint64, len(readers))}, states: make([]state, len(readers))}
+	s := newSelected(len(readers))
 	if opts.Continue != "" {
 		var err error
 		if s.at, err = decodeToken(opts.Continue, len(readers)); err != nil {
