@@ -45,7 +45,7 @@ func (c *Codec) checkWire(p *wirePlan) error {
 
 // wireExample makes an example of a message.
 type wireExample struct {
-	empty    bool // all values are empty
+	empty    bool                  // all values are empty
 	made     map[*wireMessage]bool // messages of a type after the first are empty: one of each will do
 	metadata *wireMessage
 	n        uint64 // the number of the last value

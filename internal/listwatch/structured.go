@@ -41,9 +41,6 @@ func Structured(t Target) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := func(scheme *runtime.Scheme) (rest.Interface, error) {
-		return apiutil.RESTClientForGVK(t.Kind, false, false, t.Config, serializer.NewCodecFactory(scheme), t.HTTPClient)
-	}
 	s := &structured{
 		scheme:     t.Scheme,
 		gvk:        t.Kind,
@@ -52,12 +49,19 @@ func Structured(t Target) (Source, error) {
 		paramCodec: runtime.NewParameterCodec(t.Scheme),
 		object:     object,
 	}
-	if s.lister, err = client(t.Scheme); err != nil {
+	codecs := serializer.NewCodecFactory(t.Scheme)
+	if s.lister, err = apiutil.RESTClientForGVK(t.Kind, false, false, t.Config, codecs, t.HTTPClient); err != nil {
 		return nil, err
 	}
 	s.watcher = s.lister
 	if canLeaveUndecoded(t.Config, object) {
-		s.watcher, err = client(undecodedScheme(t.Kind))
+		config := watchConfig(t)
+		if config.ContentType == "" && prefersProtobuf(t, codecs) {
+			config.ContentType = runtime.ContentTypeProtobuf
+		}
+		others := serializer.WithoutConversionCodecFactory{CodecFactory: codecs}.DecoderToVersion(codecs.UniversalDeserializer(), nil)
+		config.NegotiatedSerializer = newWatchSerializer(t.Kind, others)
+		s.watcher, err = rest.RESTClientForConfigAndClient(config, t.HTTPClient)
 	}
 	return s, err
 }
@@ -136,11 +140,16 @@ func (s *structured) Finish(event watch.Event) watch.Event {
 		err = received.decodeInto(object)
 	}
 	if err != nil {
-		err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
-		reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")
-		return watch.Event{Type: watch.Error, Object: reporter.AsObject(err)}
+		return undecodable(err)
 	}
 	return watch.Event{Type: event.Type, Object: object}
+}
+
+// undecodable returns the error event that client-go makes of an event that it cannot decode.
+func undecodable(err error) watch.Event {
+	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
+	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")
+	return watch.Event{Type: watch.Error, Object: reporter.AsObject(err)}
 }
 
 func (s *structured) request(client rest.Interface, opts *metav1.ListOptions) *rest.Request {

@@ -4,22 +4,26 @@
 package listwatch
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientfeatures "k8s.io/client-go/features"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	kjson "sigs.k8s.io/json"
 )
 
 // undecoded is an object of a watch in the received bytes. client-go decodes the objects of a watch
-// in the one goroutine that receives them, and decoding is most of the cost of an event. In the
-// scheme of our client the kind has the type undecoded. So that goroutine only cuts the stream into
-// objects, and Finish decodes them in other goroutines.
+// in the one goroutine that receives them, and decoding is most of the cost of an event. With our
+// serializer, that goroutine only cuts the stream into objects, and Finish decodes them in other
+// goroutines.
 type undecoded struct {
 	protobuf, json []byte // one of them is set
 }
@@ -31,22 +35,6 @@ func (*undecoded) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 
 // DeepCopyObject implements runtime.Object. The bytes are shared, because they never change.
 func (u *undecoded) DeepCopyObject() runtime.Object { c := *u; return &c }
-
-// Reset is called by the protobuf serializer before Unmarshal.
-func (u *undecoded) Reset() { *u = undecoded{} }
-
-// Unmarshal is called by the protobuf serializer. It keeps data, which the serializer allocates for
-// each event.
-func (u *undecoded) Unmarshal(data []byte) error {
-	u.protobuf = data
-	return nil
-}
-
-// UnmarshalJSON is called by the JSON serializer.
-func (u *undecoded) UnmarshalJSON(data []byte) error {
-	u.json = data
-	return nil
-}
 
 // decodeInto decodes the bytes into an object of the kind.
 func (u *undecoded) decodeInto(into runtime.Object) error {
@@ -62,15 +50,6 @@ func (u *undecoded) decodeInto(into runtime.Object) error {
 	return message.Unmarshal(u.protobuf)
 }
 
-// undecodedScheme returns a scheme in which the type of gvk is undecoded. The Status of an error
-// event is decoded as usual.
-func undecodedScheme(gvk schema.GroupVersionKind) *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypeWithName(gvk, &undecoded{})
-	metav1.AddToGroupVersion(scheme, gvk.GroupVersion())
-	return scheme
-}
-
 // canLeaveUndecoded reports whether objects arrive in an encoding that undecoded supports, and
 // decodeInto makes the same objects as client-go's decoder.
 func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {
@@ -81,3 +60,39 @@ func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {
 		!clientfeatures.FeatureGates().Enabled(clientfeatures.ClientsPreferCBOR) &&
 		reflect.TypeOf(example).Elem().Kind() == reflect.Struct
 }
+
+// watchConfig returns the configuration of a REST client that watches, without a serializer.
+func watchConfig(t Target) *rest.Config {
+	gv := t.Kind.GroupVersion()
+	config := withoutSerializer(t.Config)
+	config.GroupVersion, config.APIPath = &gv, "/apis"
+	if gv.Group == "" {
+		config.APIPath = "/api"
+	}
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	return config
+}
+
+// prefersProtobuf reports whether controller-runtime asks for protobuf. Which kinds it knows to have
+// protobuf is a secret of its package, so this looks at the header of a request that is not sent.
+func prefersProtobuf(t Target, codecs serializer.CodecFactory) bool {
+	accepted := ""
+	looking := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		accepted = r.Header.Get("Accept")
+		return nil, errNotSent
+	})}
+	client, err := apiutil.RESTClientForGVK(t.Kind, false, false, t.Config, codecs, looking)
+	if err != nil {
+		return false
+	}
+	_ = client.Get().MaxRetries(0).Do(context.Background())
+	return strings.Contains(accepted, runtime.ContentTypeProtobuf)
+}
+
+var errNotSent = errors.New("a request to look at was not sent")
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -48,44 +47,6 @@ func TestAnEventThatCannotBeDecodedIsAnError(t *testing.T) {
 			event := s.Finish(watch.Event{Type: watch.Added, Object: &test.received})
 			g.Expect(event.Type).To(Equal(watch.Error))
 			g.Expect(event.Object.(*metav1.Status).Message).To(ContainSubstring("unable to decode"))
-		})
-	}
-}
-
-// What was left undecoded becomes the object that client-go's decoder would have made.
-func TestUndecodedObjectsBecomeWhatClientGoDecodes(t *testing.T) {
-	pod := &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: map[string]string{"app": "x"}, ResourceVersion: "7"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-	}
-	full := runtime.NewScheme()
-	NewWithT(t).Expect(corev1.AddToScheme(full)).To(Succeed())
-	for _, mediaType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
-		t.Run(mediaType, func(t *testing.T) {
-			g := NewWithT(t)
-			decoder := func(scheme *runtime.Scheme) runtime.Codec {
-				codecs := serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}
-				info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaType)
-				g.Expect(ok).To(BeTrue())
-				return runtime.NewCodec(codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), codecs.DecoderToVersion(info.Serializer, corev1.SchemeGroupVersion))
-			}
-			sent, err := runtime.Encode(decoder(full), pod)
-			g.Expect(err).NotTo(HaveOccurred())
-			want, err := runtime.Decode(decoder(full), sent)
-			g.Expect(err).NotTo(HaveOccurred())
-
-			received, err := runtime.Decode(decoder(undecodedScheme(podKind)), sent)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(received).To(BeAssignableToTypeOf(&undecoded{}))
-			s := &structured{scheme: full, gvk: podKind}
-			g.Expect(s.Finish(watch.Event{Type: watch.Bookmark, Object: received})).To(Equal(watch.Event{Type: watch.Bookmark, Object: want}))
-
-			status, err := runtime.Encode(decoder(full), &metav1.Status{Code: 410, Reason: metav1.StatusReasonExpired})
-			g.Expect(err).NotTo(HaveOccurred())
-			failed, err := runtime.Decode(decoder(undecodedScheme(podKind)), status)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(s.Finish(watch.Event{Type: watch.Error, Object: failed}).Object.(*metav1.Status).Code).To(Equal(int32(410)))
 		})
 	}
 }

@@ -12,13 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	clientfeatures "k8s.io/client-go/features"
 	"k8s.io/client-go/rest"
 )
 
-// untyped is the source of unstructured objects. It uses the dynamic client.
+// untyped is the source of unstructured objects. It lists with the dynamic client, and watches as
+// that does, but leaves the objects undecoded if they come as JSON.
 type untyped struct {
 	gvk       schema.GroupVersionKind
+	resource  string
+	namespace string
 	resources dynamic.ResourceInterface
+	watcher   rest.Interface // nil if the dynamic client watches
 }
 
 // Unstructured returns a source of unstructured objects.
@@ -27,11 +32,18 @@ func Unstructured(t Target) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &untyped{gvk: t.Kind, resources: client.Resource(t.Resource)}
+	s := &untyped{gvk: t.Kind, resource: t.Resource.Resource, namespace: t.Namespace, resources: client.Resource(t.Resource)}
 	if t.Namespace != "" {
 		s.resources = client.Resource(t.Resource).Namespace(t.Namespace)
 	}
-	return s, nil
+	if clientfeatures.FeatureGates().Enabled(clientfeatures.ClientsAllowCBOR) {
+		return s, nil
+	}
+	config := dynamic.ConfigFor(watchConfig(t))
+	others := config.NegotiatedSerializer.SupportedMediaTypes()[0].Serializer
+	config.NegotiatedSerializer = newWatchSerializer(t.Kind, others)
+	s.watcher, err = rest.RESTClientForConfigAndClient(config, t.HTTPClient)
+	return s, err
 }
 
 // withoutSerializer returns a copy of cfg without the serializer of the user. The dynamic and the
@@ -53,7 +65,29 @@ func (s *untyped) List(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 }
 
 func (s *untyped) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return s.resources.Watch(ctx, opts)
+	if s.watcher == nil {
+		return s.resources.Watch(ctx, opts)
+	}
+	opts.Watch = true
+	return s.watcher.Get().
+		NamespaceIfScoped(s.namespace, s.namespace != "").
+		Resource(s.resource).
+		SpecificallyVersionedParams(&opts, eventParameters, schema.GroupVersion{Version: "v1"}).
+		Watch(ctx)
 }
 
-func (s *untyped) Finish(event watch.Event) watch.Event { return event }
+// eventParameters writes the options of a watch into its URL.
+var eventParameters = runtime.NewParameterCodec(events)
+
+// Finish decodes the object of an event.
+func (s *untyped) Finish(event watch.Event) watch.Event {
+	received, ok := event.Object.(*undecoded)
+	if !ok {
+		return event
+	}
+	object, _, err := unstructured.UnstructuredJSONScheme.Decode(received.json, nil, nil)
+	if err != nil {
+		return undecodable(err)
+	}
+	return watch.Event{Type: event.Type, Object: object}
+}
