@@ -163,7 +163,7 @@ func (d *Dictionary) intern(h uint64, owner uint32, s string) (uint32, bool) {
 // offer notes that owner brings s, which find did not find. It enters s if another object brought
 // it before.
 func (d *Dictionary) offer(h uint64, owner uint32, s string) (uint32, bool) {
-	if len(s) > longestEntry || !d.doorkeeper.admit(h, owner) {
+	if len(s) > longestEntry || !d.doorkeeper.admit(h, owner, d.wear.encoded.Load()) {
 		return 0, false
 	}
 	return d.add(h, s)

@@ -218,3 +218,23 @@ func TestConcurrentUse(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 }
+
+// TestAnObjectThatIsUpdatedTakesNoMoreOfADictionary: a store of one object that is updated all the
+// time, such as a Lease, remembers nothing for objects that it does not have.
+func TestAnObjectThatIsUpdatedTakesNoMoreOfADictionary(t *testing.T) {
+	c, d := codecFor(t, reflect.TypeFor[corev1.ConfigMap]()), flat.NewDictionary(flat.Limits{})
+	update := func(version int) {
+		mustEncode(t, c, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", ResourceVersion: fmt.Sprint(version)},
+			Data:       map[string]string{"value": fmt.Sprint("version ", version)},
+		}, d)
+	}
+	update(0)
+	first := d.Stats().Heap
+	for version := range 100_000 {
+		update(version)
+	}
+	if grown := d.Stats().Heap - first; first > 256 || grown > 256 {
+		t.Errorf("the dictionary takes %d bytes for an object, and %d more for its updates", first, grown)
+	}
+}

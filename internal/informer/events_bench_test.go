@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,23 @@ import (
 func BenchmarkEvents(b *testing.B) {
 	stream := newPodStream(b, 20_000)
 	for _, handlers := range []int{1, 20} {
+		for name, o := range benchmarkedInformers() {
+			b.Run(fmt.Sprintf("%s/%d", name, handlers), func(b *testing.B) {
+				s := *stream
+				benchmarkEvents(b, &s, handlers, s.informer(b, o))
+			})
+		}
+	}
+}
+
+// BenchmarkSteadyEvents is BenchmarkEvents with 1,000 events a second, which come one by one. Most of
+// the CPU time of such an event is spent on waking goroutines.
+//
+//	go test -run - -bench SteadyEvents -benchtime 3000x ./internal/informer
+func BenchmarkSteadyEvents(b *testing.B) {
+	stream := newPodStream(b, 1_000)
+	stream.every = time.Millisecond
+	for _, handlers := range []int{0, 1, 20} {
 		for name, o := range benchmarkedInformers() {
 			b.Run(fmt.Sprintf("%s/%d", name, handlers), func(b *testing.B) {
 				s := *stream
@@ -106,22 +124,28 @@ func benchmarkEvents(b *testing.B, s *podStream, handlers int, informer toolscac
 	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), logr.Discard()))
 	var running sync.WaitGroup
 	running.Go(func() { informer.RunWithContext(ctx) })
-	for _, checker := range synced {
+	for _, checker := range append(synced, informer.HasSyncedChecker()) {
 		<-checker.Done()
 	}
 	goruntime.GC()
 	b.ReportAllocs()
 	b.ResetTimer()
-	before := cpuTime(b)
+	before, sleeps := cpuTime(b), threadSleeps(b)
 	close(s.begin)
 	calls := 0
 	for i := range counts {
 		<-counts[i].done
 		calls += counts[i].calls
 	}
+	for last := strconv.Itoa(s.version(b.N)); informer.LastSyncResourceVersion() != last; { // without handlers
+		time.Sleep(time.Millisecond)
+	}
 	b.StopTimer()
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
-	b.ReportMetric(float64(calls)/float64(b.N*handlers), "calls/event")
+	b.ReportMetric(float64(threadSleeps(b)-sleeps)/float64(b.N), "sleeps/op")
+	if handlers > 0 {
+		b.ReportMetric(float64(calls)/float64(b.N*handlers), "calls/event")
+	}
 	cancel()
 	running.Wait()
 }
@@ -134,6 +158,16 @@ func cpuTime(b *testing.B) int64 {
 		b.Fatal(err)
 	}
 	return usage.Utime.Nano() + usage.Stime.Nano()
+}
+
+// threadSleeps is how often threads of the process have gone to sleep for lack of work so far, and
+// so how often one of them was woken.
+func threadSleeps(b *testing.B) int64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return usage.Nvcsw
 }
 
 // podCount waits for the newest event of every Pod.
@@ -159,6 +193,7 @@ type podStream struct {
 	frames  [][]byte // with the version at
 	offsets []int
 	list    func() []byte // encodedList, once
+	every   time.Duration // between two events; zero is as fast as they are read
 	events  int
 	begin   chan struct{}
 }
@@ -227,6 +262,7 @@ func (s *podStream) encodedList() []byte {
 type podReader struct {
 	*podStream
 	sent   int
+	next   time.Time // of the next event
 	rest   []byte
 	once   sync.Once // closes closed
 	closed chan struct{}
@@ -242,6 +278,13 @@ func (r *podReader) Read(into []byte) (int, error) {
 		if r.sent == r.events {
 			<-r.closed
 			return 0, io.EOF
+		}
+		if r.every > 0 {
+			r.next = r.next.Add(r.every)
+			if now := time.Now(); r.next.Before(now.Add(-time.Second)) {
+				r.next = now // the first event
+			}
+			time.Sleep(time.Until(r.next))
 		}
 		n := r.sent % len(r.frames)
 		r.sent++

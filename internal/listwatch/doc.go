@@ -11,9 +11,11 @@
 // # Contract
 //
 // The events of a watch keep their order. One goroutine receives them and cuts the stream into
-// objects. Workers on all cores decode the objects and call [Options].Each, so Each must be safe
-// for concurrent use. All objects of a watch have the Go type and the kind of the source. An object
-// of another type or kind is replaced by a Status, which the Reflector logs and skips.
+// objects. A second one decodes the objects and calls [Options].Each; when events are queued,
+// workers on all cores do it, so Each must be safe for concurrent use. There are at most as many
+// workers in a process as cores, and none while no events are queued. All objects of a watch have
+// the Go type and the kind of the source. An object of another type or kind is replaced by a
+// Status, which the Reflector logs and skips.
 //
 // A list or an event that cannot be decoded leads to an error with the reason, never to a panic.
 // Stopping a watch ends its goroutines and waits for them.

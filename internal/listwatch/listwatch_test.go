@@ -139,6 +139,59 @@ func TestOrderedWatchKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// TestAWatchHasWorkersOnlyWhileEventsAreQueued: many informers are idle most of the time.
+func TestAWatchHasWorkersOnlyWhileEventsAreQueued(t *testing.T) {
+	const cores, events = 4, 20
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(cores))
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		from, release := watch.NewFakeWithChanSize(events, false), make(chan struct{})
+		before := goruntime.NumGoroutine()
+		goroutines := func() int {
+			synctest.Wait()
+			return goruntime.NumGoroutine() - before
+		}
+		ordered := inOrder(from, func(e watch.Event) watch.Event { <-release; return e })
+		g.Expect(goroutines()).To(Equal(1), "that of the watch")
+		from.Add(&corev1.Pod{})
+		g.Expect(goroutines()).To(Equal(1), "an event that comes alone needs no other")
+		for range events - 1 {
+			from.Add(&corev1.Pod{})
+		}
+		release <- struct{}{}
+		<-ordered.ResultChan()
+		g.Expect(goroutines()).To(Equal(1 + cores))
+		close(release)
+		for range events - 1 {
+			<-ordered.ResultChan()
+		}
+		g.Expect(goroutines()).To(Equal(1))
+		g.Expect(workers.Load()).To(BeZero())
+		ordered.Stop()
+		g.Expect(goroutines()).To(BeZero())
+	})
+}
+
+// TestAWatchGoesOnWithoutWorkers: others may have all of them, and keep them.
+func TestAWatchGoesOnWithoutWorkers(t *testing.T) {
+	const events = 100
+	taken := int32(goruntime.GOMAXPROCS(0))
+	workers.Add(taken)
+	defer workers.Add(-taken)
+	g := NewWithT(t)
+	from := watch.NewFakeWithChanSize(events, false)
+	for i := range events {
+		from.Add(&corev1.Pod{Spec: corev1.PodSpec{Priority: ptr.To(int32(i))}})
+	}
+	ordered := inOrder(from, func(e watch.Event) watch.Event { e.Type = watch.Modified; return e })
+	for i := range events {
+		e := <-ordered.ResultChan()
+		g.Expect(e.Type).To(Equal(watch.Modified))
+		g.Expect(*e.Object.(*corev1.Pod).Spec.Priority).To(BeEquivalentTo(i))
+	}
+	ordered.Stop()
+}
+
 func TestStopOfAnOrderedWatchWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

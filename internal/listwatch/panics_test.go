@@ -32,7 +32,7 @@ func TestAPanicIsReportedBeforeTheProcessEnds(t *testing.T) {
 	onPanics(t, true, func(r any) { panics = append(panics, fmt.Sprint(r)) })
 	bad := watch.Event{Type: watch.Added, Object: &corev1.ConfigMap{}}
 	w := &orderedWatch{each: func(watch.Event) watch.Event { panic("broken") }}
-	g.Expect(func() { w.do(&job{event: bad, done: make(chan watch.Event, 1)}) }).To(PanicWith("broken"))
+	g.Expect(func() { w.do(&job{event: bad, done: make(chan struct{})}) }).To(PanicWith("broken"))
 	g.Expect(panics).To(Equal([]string{"broken"}))
 }
 
