@@ -179,7 +179,7 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 		r.informer.lagged()
 	}
 	r.informer.walks.depart(r.walker)
-	defer r.informer.walks.arrive(r.walker)
+	defer r.informer.walks.arriveAt(r.walker, diff.To.Revision())
 	for event := range diff.Events() {
 		if !r.deliverChange(ctx, event) {
 			return

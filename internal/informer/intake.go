@@ -28,7 +28,7 @@ type intake struct {
 	description string                   // of the kind, in errors
 	transform   toolscache.TransformFunc // set before the informer starts
 	published   toolscache.Store         // of client-go's, which publishes the version as a metric
-	listing     func()                   // called each time that a list is about to be in the engine
+	listing     func(revision uint64)    // called each time that a list is about to be in the engine
 	listed      func()                   // called each time that a list is in the engine
 	handled     atomic.Bool              // whether there are handlers
 	complete    atomic.Bool              // whether a list is in the engine
@@ -47,7 +47,7 @@ var (
 
 // newIntake returns a store that writes into an engine of objects of form. It calls listing each
 // time that it is about to write a list, and listed when it has written it.
-func newIntake(e *engine, form *object.Form, o *Options, listing, listed func()) *intake {
+func newIntake(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *intake {
 	return &intake{
 		engine: e, form: form, description: o.Description, listing: listing, listed: listed,
 		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
@@ -227,7 +227,7 @@ func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersio
 	for n := range items {
 		items[n].Value = in.form.Refresh(items[n].Value)
 	}
-	in.listing()
+	in.listing(revision(resourceVersion))
 	in.engine.Replace(items, revision(resourceVersion))
 	in.renewLocked(renewCheck) // a list may have changed everything
 }

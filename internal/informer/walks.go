@@ -30,7 +30,8 @@ type walks struct {
 
 	mu             sync.Mutex // guards what follows, and the walkers; it comes after all others
 	walkers        map[*walker]struct{}
-	active         int // walkers that are under way
+	active         int    // walkers that are under way
+	expected       uint64 // the revision of the newest list
 	found          map[stage]*station
 	oldest, newest *station // all of found, linked in the order in which they were made
 	number         uint64   // of the newest station ever
@@ -91,10 +92,11 @@ func (s *walks) leave(w *walker) {
 	s.arriveLocked(w)
 }
 
-// expect says that all handlers are about to walk: there is a new state.
-func (s *walks) expect() {
+// expect says that all handlers are about to walk: there will be a new state of that revision.
+func (s *walks) expect(revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.expected = revision
 	for w := range s.walkers {
 		s.departLocked(w)
 	}
@@ -127,6 +129,16 @@ func (s *walks) arrive(w *walker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.arriveLocked(w)
+}
+
+// arriveAt says that a walk to the state of a revision ends. If it was to a state before the newest
+// list, a walk to that follows, for which the others wait already.
+func (s *walks) arriveAt(w *walker, revision uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if revision >= s.expected {
+		s.arriveLocked(w)
+	}
 }
 
 // schedule says when the next resync of w is due; zero is never.
