@@ -8,9 +8,9 @@
 // # Answers
 //
 // A client of Server.Client is answered as by etcd: revisions, compares, leases, events with the value before, progress
-// notifications, and etcd's errors. Of etcd's methods it has those that k8s.io/apiserver uses; the rest are answered
-// with Unimplemented. A watch that its client does not read fast enough costs no memory: the store notes how far it came,
-// and reads the events again from the database.
+// notifications, and etcd's errors. What a watch tells of, every later read sees. Of etcd's methods it has those that
+// k8s.io/apiserver uses; the rest are answered with Unimplemented. A watch that its client does not read fast enough costs
+// no memory: the store notes how far it came, and reads the events again from the database.
 //
 // # Memory and disk
 //
@@ -29,7 +29,8 @@
 // # Concurrency
 //
 // All methods may be called at any time, except that Stop comes last. Reads run beside each other and beside a write.
-// Writes run one after the other, under Server.write, because a transaction compares before it writes. Start starts two
+// Writes run one after the other, under Server.write, because a transaction compares before it writes; a watch that was told
+// of a write waits for its end. Start starts two
 // goroutines, which Stop ends: one revokes leases that have expired, the other compacts. Each watch has one more, which
 // ends with its context or its client.
 package etcd

@@ -46,10 +46,10 @@ type Server struct {
 	failure *failure
 	history *history
 
-	write     sync.Mutex
-	room      *room // guarded by write
-	inTxn     bool  // guarded by write; stays true when a transaction was broken off half-way
-	lastLease int64 // guarded by write
+	write     sync.RWMutex // held to write, and for a moment to wait for the end of a write
+	room      *room        // guarded by write
+	inTxn     bool         // guarded by write; stays true when a transaction was broken off half-way
+	lastLease int64        // guarded by write
 
 	quit  chan struct{} // closed by Stop
 	tasks sync.WaitGroup
@@ -141,6 +141,14 @@ func (s *Server) close() error {
 		errs = append(errs, s.backend.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// visible returns when reads see what the store has told a watch of: it tells before it ends the write, and a client that
+// reads in between would not find what it was told of. The error is that the server has failed, perhaps in that write.
+func (s *Server) visible() error {
+	s.write.RLock()
+	defer s.write.RUnlock()
+	return s.failure.get()
 }
 
 // Client returns a new client. Clients of one server share nothing but the server, so that a client's watch progress

@@ -157,6 +157,9 @@ func (v *watch) next(ctx context.Context) (clientv3.WatchResponse, bool) {
 		case answer := <-v.stream.Chan():
 			mvcc.ReportEventReceived(len(answer.Events))
 			v.quiet = v.quiet && len(answer.Events) == 0
+			if err := v.owner.server.visible(); err != nil {
+				return failed(err), true
+			}
 			response, err := v.response(answer)
 			if err != nil {
 				return failed(err), true

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
 )
 
 func TestAWatchEndsWithItsContext(t *testing.T) {
@@ -70,6 +72,41 @@ func TestAWatchThatIsNotReadHoldsNoEvents(t *testing.T) {
 			g.Expect(event.Kv.ModRevision).To(Equal(next), "no event is lost")
 			g.Expect(event.PrevKv == nil).To(Equal(next == 2))
 			next++
+		}
+	}
+}
+
+// TestWhatAWatchTellsOfCanBeRead reads each key as soon as a watch tells of it. There are many watches, because a write
+// that still tells others is the one that a read may miss.
+func TestWhatAWatchTellsOfCanBeRead(t *testing.T) {
+	const writes, watches = 300, 100
+	_, client := started(t)
+	var told sync.WaitGroup
+	for range watches {
+		watch := client.Watch(t.Context(), "key", clientv3.WithPrefix())
+		told.Go(func() { readWhatIsTold(t, client, watch, writes) })
+	}
+	for i := range writes {
+		put(t, client, fmt.Sprint("key", i), "value")
+	}
+	told.Wait()
+}
+
+// readWhatIsTold reads the keys of so many events.
+func readWhatIsTold(t *testing.T, client *kubernetes.Client, watch clientv3.WatchChan, events int) {
+	for events > 0 {
+		response, open := <-watch
+		if !open || response.Err() != nil {
+			t.Errorf("the watch ends with %v", response.Err())
+			return
+		}
+		for _, event := range response.Events {
+			events--
+			found, err := client.KV.Get(t.Context(), string(event.Kv.Key))
+			if err != nil || len(found.Kvs) != 1 {
+				t.Errorf("a watch told of %s in revision %d, and a read has %v, %v", event.Kv.Key, event.Kv.ModRevision, found, err)
+				return
+			}
 		}
 	}
 }
