@@ -87,7 +87,8 @@ type Receiver struct {
 	// Each returns the event to send in place of an event whose object is decoded.
 	Each func(watch.Event) watch.Event
 	// Message returns the object to send in place of one that came as a protobuf message, and that
-	// the source has not decoded. It returns nil if the source must decode it and call Each.
+	// the source has not decoded. It returns nil if the source must decode it and call Each. It
+	// does not keep the message.
 	Message func(t watch.EventType, message []byte) runtime.Object
 }
 

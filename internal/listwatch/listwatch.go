@@ -24,7 +24,7 @@ type Options struct {
 	// Message, if it is set, is called with each object of a watch that came as a protobuf message,
 	// before the object is decoded. What it returns takes the place of the object, and the event
 	// goes neither through Source.Finish nor through Each. If it returns nil, they decode the object
-	// as usual. Message may keep the bytes, which nobody changes. It is called as Each is.
+	// as usual. Message must not keep the bytes, whose memory is used again. It is called as Each is.
 	Message func(t watch.EventType, message []byte) runtime.Object
 	// Each, if it is set, is called with every event of a watch after Source.Finish. The event that
 	// it returns takes the place of the first one. Each is called for several events at the same
@@ -72,6 +72,7 @@ func withMessages(message func(watch.EventType, []byte) runtime.Object, each fun
 	return func(e watch.Event) watch.Event {
 		if u, ok := e.Object.(*undecoded); ok && u.protobuf != nil {
 			if made := message(e.Type, u.protobuf); made != nil {
+				u.release()
 				return watch.Event{Type: e.Type, Object: made}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +36,29 @@ func (*undecoded) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 
 // DeepCopyObject implements runtime.Object. The bytes are shared, because they never change.
 func (u *undecoded) DeepCopyObject() runtime.Object { c := *u; return &c }
+
+// messages are buffers for the messages of objects. A buffer comes back when the object is kept in
+// another form, so that an event does not allocate the memory of its message.
+var messages sync.Pool // of *[]byte
+
+// largestMessage is the size in bytes up to which a buffer is used again.
+const largestMessage = 64 << 10
+
+// undecodedMessage returns an object with a copy of a protobuf message.
+func undecodedMessage(message []byte) *undecoded {
+	if buffer, ok := messages.Get().(*[]byte); ok {
+		return &undecoded{protobuf: append((*buffer)[:0], message...)}
+	}
+	return &undecoded{protobuf: append([]byte{}, message...)}
+}
+
+// release gives the buffer of the message back. Nobody may refer to the message any more.
+func (u *undecoded) release() {
+	if buffer := u.protobuf; cap(buffer) <= largestMessage {
+		messages.Put(&buffer)
+	}
+	u.protobuf = nil
+}
 
 // decodeInto decodes the bytes into an object of the kind.
 func (u *undecoded) decodeInto(into runtime.Object) error {

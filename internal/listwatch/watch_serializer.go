@@ -151,7 +151,10 @@ func protobufObject(kind schema.GroupVersionKind, data []byte) (*undecoded, bool
 		}
 		data = rest
 	}
-	return &undecoded{protobuf: append([]byte{}, raw...)}, len(data) == 0
+	if len(data) > 0 {
+		return nil, false
+	}
+	return undecodedMessage(raw), true
 }
 
 // cutField returns the value of the first field of a message, if it has that tag, and what follows
