@@ -114,6 +114,9 @@ func (s *EngineStore) find(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if r.everything() {
+		return answer{all: snapshot, revision: version(snapshot.Revision())}, nil
+	}
 	found, err := query.Find(snapshot, q)
 	a := answer{items: found.Items, rest: int64(found.Rest), revision: version(snapshot.Revision())}
 	if found.More {

@@ -16,7 +16,7 @@ import (
 )
 
 // fill replaces the items of out by those given.
-func fill(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
+func fill(out client.ObjectList, items *selected, disableDeepCopy *bool) error {
 	target, err := meta.GetItemsPtr(out)
 	if err != nil {
 		return fmt.Errorf("cannot list into %T: %w", out, err)
@@ -27,8 +27,8 @@ func fill(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
 		return fillAny(out, items, disableDeepCopy)
 	}
 
-	filled := reflect.MakeSlice(slice.Type(), len(items), len(items))
-	for i, it := range items {
+	filled := reflect.MakeSlice(slice.Type(), items.len(), items.len())
+	for i, it := range items.each() {
 		slot, ok := filled.Index(i).Addr().Interface().(runtime.Object)
 		if !ok {
 			return fmt.Errorf("cannot list %s into %T: its items are %s, which are no objects", it.from.gvk.Kind, out, elem)
@@ -62,9 +62,9 @@ var rawExtension = reflect.TypeFor[runtime.RawExtension]()
 
 // fillAny serves lists whose items are not plain structs: pointers, interfaces
 // and raw extensions.
-func fillAny(out client.ObjectList, items []listed, disableDeepCopy *bool) error {
-	objs := make([]runtime.Object, len(items))
-	for i, it := range items {
+func fillAny(out client.ObjectList, items *selected, disableDeepCopy *bool) error {
+	objs := make([]runtime.Object, items.len())
+	for i, it := range items.each() {
 		shared := it.from.shares(disableDeepCopy)
 		obj, err := it.from.object(it.Value, shared)
 		if err != nil {

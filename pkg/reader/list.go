@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -47,7 +48,7 @@ func List(_ context.Context, out client.ObjectList, opts *client.ListOptions, re
 	if err != nil {
 		return err
 	}
-	if err := fill(out, selected.items, opts.UnsafeDisableDeepCopy); err != nil {
+	if err := fill(out, selected, opts.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	out.SetResourceVersion(selected.version)
@@ -70,23 +71,27 @@ func List(_ context.Context, out client.ObjectList, opts *client.ListOptions, re
 
 // selected is what a list, or a page of one, selects.
 type selected struct {
-	items   []listed // in the order of their keys
-	rest    int64    // how many follow; without a count, more than none if any do
-	version string   // that all readers have reached
-	at      token    // with which the caller came
-	states  []state  // what each reader has read
+	items []listed // in the order of their keys
+	// all, if set, has the objects in place of items; they are from the only reader.
+	all  *watchcache.Snapshot[object.Object]
+	only *CacheReader
+
+	rest    int64   // how many follow; without a count, more than none if any do
+	version string  // that all readers have reached
+	at      token   // with which the caller came
+	states  []state // what each reader has read
 
 	// The arrays of at.States and states for a list of one reader, as most lists are.
 	name  [1]uint64
 	state [1]state
 }
 
-func newSelected(readers int) *selected {
+func newSelected(readers []*CacheReader) *selected {
 	s := &selected{}
-	if readers == 1 {
-		s.at.States, s.states = s.name[:], s.state[:]
+	if len(readers) == 1 {
+		s.only, s.at.States, s.states = readers[0], s.name[:], s.state[:]
 	} else {
-		s.at.States, s.states = make([]uint64, readers), make([]state, readers)
+		s.at.States, s.states = make([]uint64, len(readers)), make([]state, len(readers))
 	}
 	return s
 }
@@ -96,7 +101,7 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 	if opts.Continue == continueNotSupported {
 		return nil, errContinue
 	}
-	s := newSelected(len(readers))
+	s := newSelected(readers)
 	if opts.Continue != "" {
 		var err error
 		if s.at, err = decodeToken(opts.Continue, len(readers)); err != nil {
@@ -115,6 +120,9 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 			}
 			return nil, err
 		}
+		if s.all = answer.all; s.all != nil && s.only == nil {
+			answer.items, s.all = slices.Collect(s.all.Items("", "")), nil
+		}
 		s.items = slices.Grow(s.items, len(answer.items))
 		for n := range answer.items {
 			s.items = append(s.items, listed{&answer.items[n], r})
@@ -130,6 +138,31 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 	}
 	s.rest += cut(&s.items, opts.Limit)
 	return s, nil
+}
+
+// len returns the number of objects.
+func (s *selected) len() int {
+	if s.all != nil {
+		return s.all.Len()
+	}
+	return len(s.items)
+}
+
+// each walks the objects. What it passes on is valid until the next one.
+func (s *selected) each() iter.Seq2[int, listed] {
+	return func(yield func(int, listed) bool) {
+		if s.all == nil {
+			slices.All(s.items)(yield)
+			return
+		}
+		n, current := 0, item{}
+		for current = range s.all.Items("", "") {
+			if !yield(n, listed{&current, s.only}) {
+				return
+			}
+			n++
+		}
+	}
 }
 
 // next returns the token for the page after this one, and keeps what the readers have

@@ -50,11 +50,19 @@ type request struct {
 // counts them only if no selector restricts the list.
 func (q *request) counted() bool { return unrestricted(q.labels) && q.fields.Everything() }
 
+// everything reports that all objects are wanted, on one page.
+func (q *request) everything() bool {
+	return q.counted() && q.namespace == "" && q.key == "" && q.page == page{}
+}
+
 func unrestricted(selector labels.Selector) bool { return selector == nil || selector.Empty() }
 
 // answer is the answer to a request.
 type answer struct {
-	items    []item
+	items []item
+	// all, if set, is the state whose objects are all wanted; there are no items then, which would
+	// be a copy of its tree.
+	all      *watchcache.Snapshot[object.Object]
 	rest     int64  // objects that match, behind the items; counted only if the request is
 	revision string // up to which the answer is complete
 	state    state  // what was read; it may be nil if the request has no limit
