@@ -36,8 +36,13 @@ type walks struct {
 	oldest, newest *station // all of found, linked in the order in which they were made
 	number         uint64   // of the newest station ever
 	bytes          int
-	moved          chan struct{} // closed when no handler is behind the station awaited; nil if nobody waits
-	awaited        uint64
+	waiting        waiting
+}
+
+// waiting is what the handlers in front wait for.
+type waiting struct {
+	moved  chan struct{} // closed when no handler is behind the station; nil if nobody waits
+	number uint64        // of the station
 }
 
 const (
@@ -240,11 +245,11 @@ func (s *walks) settle(there *station, bytes int) {
 // awaitLocked waits for those who have not come to a station yet, but not long.
 func (s *walks) awaitLocked(there *station) {
 	for patience := walkPatience; patience > 0 && s.anyBehindLocked(there.number); {
-		if s.moved == nil {
-			s.moved, s.awaited = make(chan struct{}), there.number
+		if s.waiting.moved == nil {
+			s.waiting.moved, s.waiting.number = make(chan struct{}), there.number
 		}
-		s.awaited = min(s.awaited, there.number)
-		moved, pause := s.moved, time.NewTimer(walkPause)
+		s.waiting.number = min(s.waiting.number, there.number)
+		moved, pause := s.waiting.moved, time.NewTimer(walkPause)
 		s.mu.Unlock()
 		select {
 		case <-moved:
@@ -258,9 +263,9 @@ func (s *walks) awaitLocked(there *station) {
 
 // movedLocked wakes those who wait, if w was the last for whom they did. Before is where w was.
 func (s *walks) movedLocked(before uint64) {
-	if s.moved != nil && before < s.awaited && !s.anyBehindLocked(s.awaited) {
-		close(s.moved)
-		s.moved = nil
+	if s.waiting.moved != nil && before < s.waiting.number && !s.anyBehindLocked(s.waiting.number) {
+		close(s.waiting.moved)
+		s.waiting.moved = nil
 	}
 }
 
