@@ -54,11 +54,9 @@ func Structured(t Target) (Source, error) {
 		return nil, err
 	}
 	s.watcher = s.lister
-	if canLeaveUndecoded(t.Config, object) {
+	if mediaType, known := watchMediaType(t, object); known && canLeaveUndecoded(t.Config, object) {
 		config := watchConfig(t)
-		if config.ContentType == "" && prefersProtobuf(t, codecs) {
-			config.ContentType = runtime.ContentTypeProtobuf
-		}
+		config.ContentType = mediaType
 		others := serializer.WithoutConversionCodecFactory{CodecFactory: codecs}.DecoderToVersion(codecs.UniversalDeserializer(), nil)
 		config.NegotiatedSerializer = newWatchSerializer(t.Kind, others)
 		s.watcher, err = rest.RESTClientForConfigAndClient(config, t.HTTPClient)

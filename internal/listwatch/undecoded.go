@@ -4,20 +4,16 @@
 package listwatch
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"reflect"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientfeatures "k8s.io/client-go/features"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -85,6 +81,20 @@ func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {
 		reflect.TypeOf(example).Elem().Kind() == reflect.Struct
 }
 
+// watchMediaType returns the media type that controller-runtime's clients ask for. It reports false if
+// that is unknown: a user may have told controller-runtime that a kind has protobuf, which is a
+// secret of its package.
+func watchMediaType(t Target, example runtime.Object) (mediaType string, known bool) {
+	_, protobuf := example.(interface{ Unmarshal([]byte) error })
+	switch {
+	case t.Config.ContentType != "":
+		return t.Config.ContentType, true
+	case clientgoscheme.Scheme.Recognizes(t.Kind):
+		return runtime.ContentTypeProtobuf, true
+	}
+	return "", !protobuf
+}
+
 // watchConfig returns the configuration of a REST client that watches, without a serializer.
 func watchConfig(t Target) *rest.Config {
 	gv := t.Kind.GroupVersion()
@@ -98,25 +108,3 @@ func watchConfig(t Target) *rest.Config {
 	}
 	return config
 }
-
-// prefersProtobuf reports whether controller-runtime asks for protobuf. Which kinds it knows to have
-// protobuf is a secret of its package, so this looks at the header of a request that is not sent.
-func prefersProtobuf(t Target, codecs serializer.CodecFactory) bool {
-	accepted := ""
-	looking := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		accepted = r.Header.Get("Accept")
-		return nil, errNotSent
-	})}
-	client, err := apiutil.RESTClientForGVK(t.Kind, false, false, t.Config, codecs, looking)
-	if err != nil {
-		return false
-	}
-	_ = client.Get().MaxRetries(0).Do(context.Background())
-	return strings.Contains(accepted, runtime.ContentTypeProtobuf)
-}
-
-var errNotSent = errors.New("a request to look at was not sent")
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -6,6 +6,7 @@ package listwatch
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -178,15 +179,26 @@ func TestWatchesAreReadAsByClientGo(t *testing.T) {
 	}
 }
 
+var errNotSent = errors.New("a request to look at was not sent")
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // A watch asks for what client-go's asks for.
 func TestWatchesAskAsClientGoDoes(t *testing.T) {
-	for name, kind := range map[string]schema.GroupVersionKind{"built in": podKind, "of a user": {Group: "example.com", Version: "v1", Kind: "Widget"}} {
+	for name, kind := range map[string]schema.GroupVersionKind{"built in": podKind, "of a user": {Group: "example.com", Version: "v1", Kind: "Widget"}, "of a user, with messages": {Group: "example.com", Version: "v1", Kind: "Message"}} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			scheme := runtime.NewScheme()
 			g.Expect(corev1.AddToScheme(scheme)).To(Succeed())
 			if kind != podKind {
-				scheme.AddKnownTypeWithName(kind, &plainPod{})
+				example := runtime.Object(&plainPod{})
+				if kind.Kind == "Message" {
+					example = &corev1.Pod{}
+					g.Expect(apiutil.AddToProtobufScheme(func(s *runtime.Scheme) error { s.AddKnownTypeWithName(kind, example); return nil })).To(Succeed())
+				}
+				scheme.AddKnownTypeWithName(kind, example)
 				metav1.AddToGroupVersion(scheme, kind.GroupVersion())
 			}
 			var asked []*http.Request
