@@ -33,7 +33,10 @@ const largestNumber = 255
 // unmarshaler is what all types that have a protobuf message implement.
 type unmarshaler interface{ Unmarshal(message []byte) error }
 
-var typeUnmarshaler = reflect.TypeFor[unmarshaler]()
+var (
+	typeUnmarshaler = reflect.TypeFor[unmarshaler]()
+	typeTypeMeta    = reflect.TypeFor[metav1.TypeMeta]()
+)
 
 // wireValue says how a value of one Go type stands in a message.
 type wireValue struct {
@@ -194,32 +197,51 @@ func isOwnWire(t reflect.Type) bool {
 	return t.Kind() != reflect.Struct && reflect.PointerTo(t).Implements(typeUnmarshaler)
 }
 
-// message returns how the struct type t, which has the fields of s, stands in a message.
+// places says where the fields of a struct are: which slot is at an offset, and which offsets no
+// number of the message leads to.
+type places struct {
+	slots  map[uintptr]int
+	missed map[uintptr]bool
+}
+
+// message returns how the struct type t, which has the fields of s, stands in a message. Each field
+// must have a number, because a message may have what the tags do not tell: the Unmarshal method may
+// be that of an embedded struct.
 func (w *wireCompiler) message(t reflect.Type, s *structPlan) (*wireMessage, error) {
 	if !reflect.PointerTo(t).Implements(typeUnmarshaler) {
 		return nil, w.refuse(t, "has no Unmarshal method")
 	}
 	m := &wireMessage{plan: s, root: t == w.root}
-	slots := map[uintptr]int{}
+	at := &places{map[uintptr]int{}, map[uintptr]bool{}}
+	if m.root {
+		at.missed[w.meta] = true
+	}
 	for _, g := range s.groups {
 		for _, f := range g.fields {
-			slots[f.offset] = len(m.values)
+			at.slots[f.offset], at.missed[f.offset] = len(m.values), true
 			m.values = append(m.values, &wireValue{plan: f.plan}) // until the field is found
 		}
 	}
 	var err error
-	m.numbers, err = w.numbers(m, t, 0, slots)
+	if m.numbers, err = w.numbers(m, t, 0, at); err == nil && len(at.missed) > 0 {
+		err = w.refuse(t, "has fields without a protobuf tag")
+	}
 	return m, err
 }
 
 // numbers returns the fields of the message of t by their numbers. The struct stands at offset base
-// of the struct of m. A field without a tag, such as TypeMeta, never stands in a message.
-func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, slots map[uintptr]int) ([]wireField, error) {
+// of the struct of m. TypeMeta, which has no tag, never stands in a message.
+func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, at *places) ([]wireField, error) {
 	var all []wireField
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, ok := f.Tag.Lookup("protobuf")
 		if !ok {
+			if f.Type == typeTypeMeta {
+				for k := range f.Type.NumField() {
+					delete(at.missed, base+f.Offset+f.Type.Field(k).Offset)
+				}
+			}
 			continue
 		}
 		number, err := fieldNumber(tag)
@@ -229,7 +251,7 @@ func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, slo
 		for len(all) <= number {
 			all = append(all, wireField{})
 		}
-		entry, err := w.field(m, f.Type, base+f.Offset, slots)
+		entry, err := w.field(m, f.Type, base+f.Offset, at)
 		if err != nil {
 			return nil, err
 		}
@@ -239,17 +261,18 @@ func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, slo
 }
 
 // field returns the field of type t at an offset of the struct of m.
-func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, slots map[uintptr]int) (wireField, error) {
+func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, at *places) (wireField, error) {
 	f := wireField{known: true, wire: wireLength, slot: uint16(len(m.values))}
 	if m.root && t == typeObjectMeta && offset == w.meta {
+		delete(at.missed, offset)
 		return f, nil
 	}
-	slot, ok := slots[offset]
+	slot, ok := at.slots[offset]
 	if t.Kind() == reflect.Struct && !isOwnWire(t) && (!ok || m.values[slot].plan.typ != t) {
 		if !reflect.PointerTo(t).Implements(typeUnmarshaler) {
 			return f, w.refuse(t, "has no Unmarshal method")
 		}
-		inline, err := w.numbers(m, t, offset, slots)
+		inline, err := w.numbers(m, t, offset, at)
 		f.inline = &inline
 		return f, err
 	}
@@ -261,6 +284,7 @@ func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, slo
 		return f, w.refuse(t, "is more than one field of the plan")
 	}
 	m.values[slot] = v
+	delete(at.missed, offset)
 	f.slot, f.wire, f.repeated = uint16(slot), v.wire, v.several()
 	return f, nil
 }

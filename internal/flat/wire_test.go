@@ -40,6 +40,33 @@ func TestKindsOfTheAPIHaveAWirePlan(t *testing.T) {
 	}
 }
 
+// wrappedPod has the Unmarshal method of the Pod in it, and no tag says so.
+type wrappedPod struct{ corev1.Pod }
+
+// partlyTagged has a field whose number only the Unmarshal method knows.
+type partlyTagged struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `protobuf:"bytes,1,opt,name=metadata"`
+	Data              map[string]string
+}
+
+func (p *partlyTagged) Unmarshal(message []byte) error {
+	c := corev1.ConfigMap{}
+	err := c.Unmarshal(message)
+	p.ObjectMeta, p.Data = c.ObjectMeta, c.Data
+	return err
+}
+
+// EncodeWire does not read a type whose Unmarshal method sets fields of which the tags say nothing.
+func TestATypeWithoutTagsHasNoWirePlan(t *testing.T) {
+	g := NewWithT(t)
+	for _, typ := range []reflect.Type{reflect.TypeFor[wrappedPod](), reflect.TypeFor[partlyTagged]()} {
+		codec, err := flat.For(typ)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(codec.SupportsWire()).To(MatchError(ContainSubstring("without a protobuf tag")), "%v", typ)
+	}
+}
+
 // What EncodeWire makes of a message is what Encode makes of the object that Unmarshal makes of it.
 func TestEncodeWireIsUnmarshalAndEncode(t *testing.T) {
 	f := newFiller(newSeed(t))
