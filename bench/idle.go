@@ -35,7 +35,7 @@ func tryIdle(ctx context.Context, s *subject) error {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	s.Values[goroutines] = float64(fewestGoroutines())
-	s.Values[idleHeap] = liveHeap() - s.heapBefore
+	s.Values[idleHeap] = s.heapOfCache()
 	return nil
 }
 

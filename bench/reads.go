@@ -14,7 +14,7 @@ import (
 // tryReads measures memory, and everything that is read with copies.
 func tryReads(ctx context.Context, s *subject) error {
 	if s.wants(heap) {
-		s.Values[heap] = liveHeap()
+		s.Values[heap] = s.heapOfCache()
 	}
 	pods := draw(s.cluster, s.Pods)
 	if s.wants(get, getFew, listAll, listNamespace, listLabelFirst, listLabel, listLabels, listField, listFieldSame, listFieldLabel) {
@@ -23,7 +23,7 @@ func tryReads(ctx context.Context, s *subject) error {
 		}
 	}
 	if s.wants(heapAfter) {
-		s.Values[heapAfter] = liveHeap()
+		s.Values[heapAfter] = s.heapOfCache()
 	}
 	if !s.wants(listUncopied) {
 		return nil
@@ -79,7 +79,7 @@ func tryCustom(ctx context.Context, s *subject) error {
 func tryUnstructured(ctx context.Context, s *subject) error {
 	s.Values[unstructuredSync] = s.Values[syncCPU]
 	if s.wants(unstructuredHeap) {
-		s.Values[unstructuredHeap] = liveHeap()
+		s.Values[unstructuredHeap] = s.heapOfCache()
 	}
 	pods := draw(s.cluster, s.Pods)
 	if err := s.answer(ctx, pods); err != nil {

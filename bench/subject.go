@@ -74,6 +74,10 @@ func (s *subject) addHandlers(n int) error {
 	return nil
 }
 
+// heapOfCache returns what is in use beyond what the process had before: client
+// libraries have some megabytes that are nobody's doing.
+func (s *subject) heapOfCache() float64 { return liveHeap() - s.heapBefore }
+
 func (s *subject) make() error {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
