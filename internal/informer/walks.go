@@ -178,22 +178,33 @@ func (s *walks) arriveLocked(w *walker) {
 
 // deliver returns the objects of an event of the walk of w.
 func (s *walks) deliver(w *walker, e *event) *delivery {
-	what := stage{e.Previous.Value.Identity(), e.Item.Value.Identity()}
-	if what == (stage{}) { // kept decoded: nothing is made
+	if isDecoded(e.Previous.Value) || isDecoded(e.Item.Value) { // it has no identity, and need not be made
 		return newDelivery(s.form, nil)
 	}
-	there, mine := s.find(w, what)
+	there, mine := s.find(w, stage{e.Previous.Value.Identity(), e.Item.Value.Identity()})
 	if mine {
-		bytes := 0
-		if made, err := there.after(e); err == nil && made != nil {
-			bytes = object.MemoryOf(made)
-		}
-		if e.Type != watchcache.Added { // the old object is about as large
-			bytes *= 2
-		}
-		s.settle(there, bytes)
+		s.settle(there, there.make(e))
 	}
 	return &there.delivery
+}
+
+func isDecoded(o object.Object) bool { return !o.IsZero() && !o.IsFlat() }
+
+// make makes the objects of an event that handlers will ask for, and returns about how many bytes
+// of memory they take.
+func (s *station) make(e *event) int {
+	made := s.after
+	if e.Type == watchcache.Deleted {
+		made = s.before
+	}
+	obj, err := made(e)
+	switch {
+	case err != nil:
+		return 0
+	case e.Type == watchcache.Updated: // the old object is about as large
+		return 2 * object.MemoryOf(obj)
+	}
+	return object.MemoryOf(obj)
 }
 
 // find returns the station of what, and whether w made it and has to settle it.
