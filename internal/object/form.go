@@ -97,11 +97,12 @@ func (f *Form) KeepMessage(message []byte, wanted bool) (kept Object, made any, 
 		return Object{}, nil, false
 	}
 	f.checkMessage(message, encoded)
-	kept.flat = encoded
-	if wanted || len(*f.fields.Load()) > 0 {
-		if made, err = f.Materialize(kept); err != nil {
-			return Object{}, nil, false
-		}
+	kept.flat, kept.terms = encoded, noTerms
+	if !wanted && len(*f.fields.Load()) == 0 {
+		return kept, nil, true // Retell knows that no field was declared, even if one is by now
+	}
+	if made, err = f.Materialize(kept); err != nil {
+		return Object{}, nil, false
 	}
 	return f.tell(kept, made), made, true
 }

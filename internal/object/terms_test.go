@@ -157,3 +157,28 @@ func TestValuesAllocateNothing(t *testing.T) {
 		f.Values(kept, "name", func(string) { count++ })
 	})).To(BeZero())
 }
+
+// TestAFieldThatIsDeclaredWhileMessagesAreKept: whichever comes first, the object has the values of
+// the field when it is in its store. The moment that matters is short, hence the many rounds.
+func TestAFieldThatIsDeclaredWhileMessagesAreKept(t *testing.T) {
+	g := NewWithT(t)
+	message, err := (&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()
+	g.Expect(err).NotTo(HaveOccurred())
+	for range 2000 {
+		f := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.ConfigMap]()})
+		kept := make([]object.Object, 20)
+		var keeping sync.WaitGroup
+		keeping.Go(func() {
+			for i := range kept {
+				kept[i], _, _ = f.KeepMessage(message, false)
+			}
+		})
+		f.Declare("name", func(o client.Object) []string { return []string{o.GetName()} })
+		keeping.Wait()
+		for _, o := range kept {
+			if got := values(f, f.Refresh(o), "name"); len(got) != 1 || got[0] != "a" {
+				t.Fatalf("the values are %q", got)
+			}
+		}
+	}
+}
