@@ -10,11 +10,11 @@
 //
 // # Contract
 //
-// The events of a watch keep their order. One goroutine receives them and cuts the stream into
-// objects. A second one decodes the objects and calls [Options].Each; when events are queued,
-// workers on all cores do it, so Each must be safe for concurrent use. There are at most as many
-// workers in a process as cores, and none while no events are queued. All objects of a watch have
-// the Go type and the kind of the source. An object of another type or kind is replaced by a
+// The events of a watch keep their order. One goroutine reads the stream and cuts it into objects.
+// It decodes an object and calls [Options].Each itself if the event comes alone. When events are
+// queued, workers on all cores do it, so Each must be safe for concurrent use. There are at most as
+// many workers in a process as cores, and none while no events are queued. All objects of a watch
+// have the Go type and the kind of the source. An object of another type or kind is replaced by a
 // Status, which the Reflector logs and skips.
 //
 // A list or an event that cannot be decoded leads to an error with the reason, never to a panic.
@@ -26,6 +26,6 @@
 //     the selectors.
 //   - structured.go, unstructured.go and metadata.go are the three representations;
 //     undecoded.go has the objects that a structured watch cuts and does not decode yet.
-//   - ordered_watch.go decodes on all cores, in order.
+//   - stream.go reads the stream of a watch, and ordered_watch.go decodes on all cores, in order.
 //   - failures.go remembers what failed.
 package listwatch

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,17 +17,21 @@ import (
 // order of the events. It has one goroutine. That one calls the function itself with an event that
 // comes alone: to hand the event to another goroutine would wake a core, which takes as long as to
 // decode a small object. When events are queued, workers call the function for several events at
-// once. Unlike watch.Filter an orderedWatch ends with Stop, even if its results are not received.
+// once, and a sender sends the results. Unlike watch.Filter an orderedWatch ends with Stop, even if
+// its results are not received.
 type orderedWatch struct {
 	from    watch.Interface
 	each    func(watch.Event) watch.Event
 	results chan watch.Event
-	stopped chan struct{}
-	stop    sync.Once
+	ended   chan struct{} // closed when the watch has to end
+	end     sync.Once     // ends it
 	running sync.WaitGroup
+	queue   chan *job     // what the sender has still to send
+	sent    chan struct{} // closed when the newest sender has ended; of run
 
 	mu      sync.Mutex // guards what follows
-	waiting []*job     // those of the queue that nobody works on, in their order
+	sending bool       // there is a sender
+	waiting []*job     // of the queue, those that nobody works on, in their order
 	workers int        // that this watch has
 }
 
@@ -49,111 +54,173 @@ var workers atomic.Int32
 // inOrder returns a watch that owns the watch from: stopping it stops from. Its goroutines end when
 // from ends, or with Stop, which waits for them.
 func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Interface {
-	w := &orderedWatch{from: from, each: each, results: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &orderedWatch{
+		from: from, each: each, results: make(chan watch.Event), ended: make(chan struct{}),
+		queue: make(chan *job, readAhead), sent: make(chan struct{}),
+	}
+	close(w.sent)
 	w.running.Go(w.run)
 	return w
 }
 
-// run passes on events until the watch ends.
+// run passes on events until the watch ends. A panic of a decoder is handled as in client-go's
+// goroutine that reads a stream.
 func (w *orderedWatch) run() {
+	defer utilruntime.HandleCrash()
 	defer close(w.results)
+	defer func() { <-w.sent }()
+	receive := w.received
+	if s, ok := w.from.(*stream); ok {
+		receive = func(took time.Duration) (watch.Event, bool, bool) { return read(s, took) }
+	}
+	took := time.Duration(0)
 	for {
-		select {
-		case event, open := <-w.from.ResultChan():
-			if !open || !w.passOn(event) {
+		event, queued, open := receive(took)
+		switch {
+		case !open || w.hasEnded(): // the error of a stream that was closed is no event
+			return
+		case queued || w.isSending():
+			if !w.enqueue(event) {
 				return
 			}
-		case <-w.stopped:
-			return
-		}
-	}
-}
-
-// passOn passes on an event, and those that are queued behind it. It reports whether the watch goes
-// on.
-func (w *orderedWatch) passOn(event watch.Event) bool {
-	first := &job{event: event}
-	if w.do(first); first.failed {
-		return false
-	}
-	select {
-	case w.results <- first.result:
-	case <-w.stopped:
-		return false
-	}
-	select {
-	case next, open := <-w.from.ResultChan():
-		return open && w.passOnQueue(next)
-	default:
-		return true
-	}
-}
-
-// passOnQueue passes on an event and those that come while it has not passed on all of them.
-func (w *orderedWatch) passOnQueue(event watch.Event) bool {
-	queue, from := []*job{w.enqueue(event)}, w.from.ResultChan()
-	for len(queue) > 0 {
-		first := queue[0]
-		if w.leftAlone(first) {
-			w.do(first)
-		}
-		// Each channel is nil while there is nothing to do with it.
-		receive, done, results, result := from, first.done, chan<- watch.Event(nil), watch.Event{}
-		select {
-		case <-done:
-			if first.failed {
-				return false
-			}
-			done, results, result = nil, w.results, first.result
+			took -= took / 8 // it may have been long by chance
 		default:
-		}
-		if len(queue) == readAhead {
-			receive = nil
-		}
-		select {
-		case event, open := <-receive:
-			if open {
-				queue = append(queue, w.enqueue(event))
-			} else {
-				from = nil
+			begin, alone := time.Now(), job{event: event}
+			if w.do(&alone); alone.failed || !w.send(alone.result) {
+				return
 			}
-		case <-done:
-		case results <- result:
-			queue = queue[1:]
-		case <-w.stopped:
-			return false
+			took = time.Since(begin)
 		}
 	}
-	return from != nil
 }
 
-// enqueue makes an event wait for a worker. It starts a worker unless there are enough.
-func (w *orderedWatch) enqueue(event watch.Event) *job {
-	j := &job{event: event, done: make(chan struct{})}
+// received receives the next event. It is queued if it was there already.
+func (w *orderedWatch) received(time.Duration) (event watch.Event, queued, open bool) {
+	select {
+	case event, open = <-w.from.ResultChan():
+		return event, true, open
+	default:
+	}
+	select {
+	case event, open = <-w.from.ResultChan():
+	case <-w.ended:
+	}
+	return event, false, open
+}
+
+// read reads the next event of a stream. It counts as queued if that takes less time than it took
+// to pass on the one before: then events come faster than one goroutine can pass them on.
+func read(s *stream, took time.Duration) (event watch.Event, queued, open bool) {
+	begin := time.Now()
+	event, open = s.next()
+	return event, time.Since(begin) < took, open
+}
+
+// send sends a result. It returns false if the watch ends.
+func (w *orderedWatch) send(result watch.Event) bool {
+	select {
+	case w.results <- result:
+		return true
+	case <-w.ended:
+		return false
+	}
+}
+
+func (w *orderedWatch) hasEnded() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *orderedWatch) isSending() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.sending
+}
+
+// enqueue puts an event into the queue, and starts a worker unless there are enough, and a sender
+// unless there is one. It returns false if the watch ends.
+func (w *orderedWatch) enqueue(event watch.Event) bool {
+	j := &job{event: event, done: make(chan struct{})}
+	w.mu.Lock()
 	w.waiting = append(w.waiting, j)
 	if workers.Add(1) > int32(runtime.GOMAXPROCS(0)) {
 		workers.Add(-1)
-		return j
+	} else {
+		w.workers++
+		w.running.Go(w.work)
 	}
-	w.workers++
-	w.running.Go(func() {
-		for j := w.next(); j != nil; j = w.next() {
-			w.do(j)
+	w.mu.Unlock()
+	select {
+	case w.queue <- j:
+	case <-w.ended:
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.sending {
+		w.sending, w.sent = true, make(chan struct{})
+		sent := w.sent
+		w.running.Go(func() {
+			defer close(sent)
+			w.sendQueue()
+		})
+	}
+	return true
+}
+
+// sendQueue sends the results of the queue until it is empty.
+func (w *orderedWatch) sendQueue() {
+	for {
+		select {
+		case j := <-w.queue:
+			if w.leftAlone(j) {
+				w.do(j)
+			}
+			select {
+			case <-j.done:
+			case <-w.ended:
+				return
+			}
+			if j.failed {
+				w.close()
+				return
+			}
+			if !w.send(j.result) {
+				return
+			}
+		default:
+			if w.noneQueued() {
+				return
+			}
 		}
-	})
-	return j
+	}
+}
+
+// noneQueued reports whether the sender ends, because the queue is empty.
+func (w *orderedWatch) noneQueued() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sending = len(w.queue) > 0
+	return !w.sending
+}
+
+// work makes results until no event waits.
+func (w *orderedWatch) work() {
+	for j := w.next(); j != nil; j = w.next() {
+		w.do(j)
+	}
 }
 
 // next returns the event that a worker is to work on next. It returns nil if the worker is to end.
 func (w *orderedWatch) next() *job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	select {
-	case <-w.stopped:
+	if w.hasEnded() {
 		w.waiting = nil
-	default:
 	}
 	if len(w.waiting) == 0 {
 		w.workers--
@@ -170,8 +237,8 @@ func (w *orderedWatch) takeLocked() *job {
 	return j
 }
 
-// leftAlone reports whether the calling goroutine has to work on j, which is the first event of the
-// queue: no worker is on it, and there is none because other watches have all of them.
+// leftAlone reports whether the sender has to work on j, which is the first event of the queue: no
+// worker is on it, and there is none because other watches have all of them.
 func (w *orderedWatch) leftAlone(j *job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,13 +263,18 @@ func (w *orderedWatch) do(j *job) {
 	j.failed = false
 }
 
+// close lets the goroutines of the watch end.
+func (w *orderedWatch) close() {
+	w.end.Do(func() {
+		close(w.ended)
+		w.from.Stop()
+	})
+}
+
 // Stop implements watch.Interface. It waits until the function has returned from the last event, so
 // that no goroutine of a watch is left when its informer ends.
 func (w *orderedWatch) Stop() {
-	w.stop.Do(func() {
-		close(w.stopped)
-		w.from.Stop()
-	})
+	w.close()
 	w.running.Wait()
 }
 

@@ -29,7 +29,7 @@ type structured struct {
 	resource   string
 	namespace  string
 	lister     rest.Interface
-	watcher    rest.Interface // leaves objects undecoded if that is possible
+	watcher    *watchClient // leaves objects undecoded; nil if that is not possible
 	paramCodec runtime.ParameterCodec
 	object     runtime.Object
 }
@@ -53,13 +53,11 @@ func Structured(t Target) (Source, error) {
 	if s.lister, err = apiutil.RESTClientForGVK(t.Kind, false, false, t.Config, codecs, t.HTTPClient); err != nil {
 		return nil, err
 	}
-	s.watcher = s.lister
 	if mediaType, known := watchMediaType(t, object); known && canLeaveUndecoded(t.Config, object) {
 		config := watchConfig(t)
 		config.ContentType = mediaType
 		others := serializer.WithoutConversionCodecFactory{CodecFactory: codecs}.DecoderToVersion(codecs.UniversalDeserializer(), nil)
-		config.NegotiatedSerializer = newWatchSerializer(t.Kind, others)
-		s.watcher, err = rest.RESTClientForConfigAndClient(config, t.HTTPClient)
+		s.watcher, err = newWatchClient(config, t.HTTPClient, t.Kind, others)
 	}
 	return s, err
 }
@@ -123,7 +121,10 @@ func (s *structured) isProtobufList(body []byte) bool {
 }
 
 func (s *structured) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return s.request(s.watcher, &opts).Watch(ctx)
+	if s.watcher == nil {
+		return s.request(s.lister, &opts).Watch(ctx)
+	}
+	return s.watcher.watch(ctx, func(client rest.Interface) *rest.Request { return s.request(client, &opts) })
 }
 
 // Finish decodes the object of an event. If decoding fails, the event becomes an error event, as in
@@ -146,9 +147,11 @@ func (s *structured) Finish(event watch.Event) watch.Event {
 // undecodable returns the error event that client-go makes of an event that it cannot decode.
 func undecodable(err error) watch.Event {
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
-	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")
 	return watch.Event{Type: watch.Error, Object: reporter.AsObject(err)}
 }
+
+// reporter makes the Status of an error as client-go's watches do.
+var reporter = apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")
 
 func (s *structured) request(client rest.Interface, opts *metav1.ListOptions) *rest.Request {
 	return client.Get().

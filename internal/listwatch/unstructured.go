@@ -23,7 +23,7 @@ type untyped struct {
 	resource  string
 	namespace string
 	resources dynamic.ResourceInterface
-	watcher   rest.Interface // nil if the dynamic client watches
+	watcher   *watchClient // nil if the dynamic client watches
 }
 
 // Unstructured returns a source of unstructured objects.
@@ -41,8 +41,7 @@ func Unstructured(t Target) (Source, error) {
 	}
 	config := dynamic.ConfigFor(watchConfig(t))
 	others := config.NegotiatedSerializer.SupportedMediaTypes()[0].Serializer
-	config.NegotiatedSerializer = newWatchSerializer(t.Kind, others)
-	s.watcher, err = rest.RESTClientForConfigAndClient(config, t.HTTPClient)
+	s.watcher, err = newWatchClient(config, t.HTTPClient, t.Kind, others)
 	return s, err
 }
 
@@ -69,11 +68,12 @@ func (s *untyped) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 		return s.resources.Watch(ctx, opts)
 	}
 	opts.Watch = true
-	return s.watcher.Get().
-		NamespaceIfScoped(s.namespace, s.namespace != "").
-		Resource(s.resource).
-		SpecificallyVersionedParams(&opts, eventParameters, schema.GroupVersion{Version: "v1"}).
-		Watch(ctx)
+	return s.watcher.watch(ctx, func(client rest.Interface) *rest.Request {
+		return client.Get().
+			NamespaceIfScoped(s.namespace, s.namespace != "").
+			Resource(s.resource).
+			SpecificallyVersionedParams(&opts, eventParameters, schema.GroupVersion{Version: "v1"})
+	})
 }
 
 // eventParameters writes the options of a watch into its URL.

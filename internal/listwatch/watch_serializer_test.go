@@ -70,6 +70,16 @@ func received(w watch.Interface, err error, finish func(watch.Event) watch.Event
 	return all
 }
 
+// passedOn collects the events of a watch that reads its stream itself, as informers do.
+func passedOn(w watch.Interface, err error, finish func(watch.Event) watch.Event) []watch.Event {
+	if err == nil {
+		w = inOrder(w, finish)
+	}
+	return received(w, err, asItIs)
+}
+
+func asItIs(e watch.Event) watch.Event { return e }
+
 // same compares events, and prints little of those that differ.
 func same(t *testing.T, got, want []watch.Event) {
 	t.Helper()
@@ -143,7 +153,6 @@ func watches(g Gomega, scheme *runtime.Scheme) map[string]body {
 func TestWatchesAreReadAsByClientGo(t *testing.T) {
 	scheme := runtime.NewScheme()
 	NewWithT(t).Expect(corev1.AddToScheme(scheme)).To(Succeed())
-	asItIs := func(e watch.Event) watch.Event { return e }
 	for name, b := range watches(NewWithT(t), scheme) {
 		for pieces, read := range map[string]func(io.Reader) io.Reader{
 			"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "with its end": iotest.DataErrReader,
@@ -160,6 +169,8 @@ func TestWatchesAreReadAsByClientGo(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				w, err = s.Watch(t.Context(), metav1.ListOptions{Watch: true})
 				same(t, received(w, err, s.Finish), want)
+				w, err = s.Watch(t.Context(), metav1.ListOptions{Watch: true})
+				same(t, passedOn(w, err, s.Finish), want)
 			})
 			if b.contentType != runtime.ContentTypeJSON {
 				continue
@@ -174,6 +185,8 @@ func TestWatchesAreReadAsByClientGo(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				w, err = s.Watch(t.Context(), metav1.ListOptions{})
 				same(t, received(w, err, s.Finish), want)
+				w, err = s.Watch(t.Context(), metav1.ListOptions{})
+				same(t, passedOn(w, err, s.Finish), want)
 			})
 		}
 	}
