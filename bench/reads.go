@@ -135,8 +135,7 @@ func (s *subject) timeList(ctx context.Context, query listQuery, pods []syntheti
 	return err
 }
 
-// timeFirst shows what an index that is made when it is first needed costs the call
-// that needs it.
+// timeFirst times the first list by a label, for which no index is there yet.
 func (s *subject) timeFirst(ctx context.Context, pod synthetic.Identity) error {
 	opts, err := byApp(pod)
 	if err != nil {
