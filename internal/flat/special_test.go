@@ -5,6 +5,7 @@ package flat_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"reflect"
