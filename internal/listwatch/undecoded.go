@@ -89,10 +89,17 @@ func watchMediaType(t Target, example runtime.Object) (mediaType string, known b
 	switch {
 	case t.Config.ContentType != "":
 		return t.Config.ContentType, true
-	case clientgoscheme.Scheme.Recognizes(t.Kind):
+	case isBuiltIn(t.Kind):
 		return runtime.ContentTypeProtobuf, true
 	}
 	return "", !protobuf
+}
+
+// isBuiltIn reports whether client-go has the kind. Programs add kinds of their own to its scheme,
+// whose types are from elsewhere.
+func isBuiltIn(kind schema.GroupVersionKind) bool {
+	object, err := clientgoscheme.Scheme.New(kind)
+	return err == nil && strings.HasPrefix(reflect.TypeOf(object).Elem().PkgPath(), "k8s.io/api/")
 }
 
 // watchConfig returns the configuration of a REST client that watches, without a serializer.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -200,7 +201,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // A watch asks for what client-go's asks for.
 func TestWatchesAskAsClientGoDoes(t *testing.T) {
-	for name, kind := range map[string]schema.GroupVersionKind{"built in": podKind, "of a user": {Group: "example.com", Version: "v1", Kind: "Widget"}, "of a user, with messages": {Group: "example.com", Version: "v1", Kind: "Message"}} {
+	for name, kind := range map[string]schema.GroupVersionKind{"built in": podKind, "of a user": {Group: "example.com", Version: "v1", Kind: "Widget"}, "of a user, in client-go's scheme": {Group: "example.com", Version: "v1", Kind: "Gadget"}, "of a user, with messages": {Group: "example.com", Version: "v1", Kind: "Message"}} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			scheme := runtime.NewScheme()
@@ -210,6 +211,9 @@ func TestWatchesAskAsClientGoDoes(t *testing.T) {
 				if kind.Kind == "Message" {
 					example = &corev1.Pod{}
 					g.Expect(apiutil.AddToProtobufScheme(func(s *runtime.Scheme) error { s.AddKnownTypeWithName(kind, example); return nil })).To(Succeed())
+				}
+				if kind.Kind == "Gadget" {
+					clientgoscheme.Scheme.AddKnownTypeWithName(kind, example)
 				}
 				scheme.AddKnownTypeWithName(kind, example)
 				metav1.AddToGroupVersion(scheme, kind.GroupVersion())
