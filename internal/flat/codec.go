@@ -69,7 +69,10 @@ func compile(t reflect.Type, l *layout) (*Codec, error) {
 	}
 	codec := &Codec{typ: t, pointer: reflect.PointerTo(t), fingerprint: byte(fingerprints.Add(1))}
 	codec.encoders.New = func() any { return newEncoder(codec) }
-	codec.wireEncoders.New = func() any { return newWireEncoder(codec) }
+	codec.wireEncoders.New = func() any {
+		p, _ := codec.wire() // whoever takes an encoder has looked at the error
+		return newWireEncoder(codec, p)
+	}
 	if t == typeUnstructured {
 		if !l.mirrored(t) {
 			return nil, c.refuse("", "the memory layout of %v is not the known one", t)

@@ -16,11 +16,7 @@ import (
 
 // checkWire returns an error if EncodeWire with plan p does not do what Unmarshal and Encode do.
 func (c *Codec) checkWire(p *wirePlan) error {
-	e := &wireEncoder{encoder: newEncoder(c), plan: p}
-	for _, own := range p.owns {
-		v := reflect.New(own.typ)
-		e.owns = append(e.owns, ownValue{value: v.Elem(), memory: v.UnsafePointer(), method: v.Interface().(unmarshaler)})
-	}
+	e := newWireEncoder(c, p)
 	for _, empty := range []bool{false, true} {
 		x := &wireExample{empty: empty, made: map[*wireMessage]bool{}, metadata: p.metadata}
 		message := x.message(nil, p.root, p.root.numbers)

@@ -67,9 +67,8 @@ func (c *Codec) EncodeWire(message []byte, dict *Dictionary) (Object, error) {
 	return e.object(message, dict)
 }
 
-// newWireEncoder returns an encoder for a codec that has a wire plan.
-func newWireEncoder(c *Codec) *wireEncoder {
-	p, _ := c.wire()
+// newWireEncoder returns an encoder for codec c, whose wire plan is p.
+func newWireEncoder(c *Codec, p *wirePlan) *wireEncoder {
 	e := &wireEncoder{encoder: newEncoder(c), plan: p, owns: make([]ownValue, len(p.owns))}
 	for i, own := range p.owns {
 		v := reflect.New(own.typ)

@@ -42,14 +42,6 @@ func (a *arrival) GetObjectKind() schema.ObjectKind {
 // DeepCopyObject implements runtime.Object. What an arrival refers to is never changed.
 func (a *arrival) DeepCopyObject() runtime.Object { c := *a; return &c }
 
-// delivery returns what handlers get of the object.
-func (a *arrival) delivery(form *object.Form) *delivery {
-	if a.object == nil {
-		return newDelivery(form, nil)
-	}
-	return newDelivery(form, a.object)
-}
-
 // arrives says whether the source makes arrivals of events of a type. With a transform it does not:
 // that is the user's, and is called for one object at a time, in the order of the events. client-go's
 // detector of inconsistencies wants to see the objects as well.

@@ -131,7 +131,7 @@ func (in *intake) Update(obj any) error {
 	c := change{}
 	version := ""
 	if a, ok := obj.(*arrival); ok {
-		c.Item, c.Attached, version = item(a.kept), a.delivery(in.form), a.metadata.GetResourceVersion()
+		c.Item, c.Attached, version = item(a.kept), newDelivery(in.form, a.object), a.metadata.GetResourceVersion()
 	} else {
 		obj, m, err := in.receive(obj)
 		if err != nil {
