@@ -10,7 +10,6 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // jsonFramer cuts a stream of JSON objects.
@@ -121,7 +120,7 @@ func jsonEvent(data []byte) (eventType, object []byte, ok bool) {
 
 // jsonObject returns a copy of an object if it is of that kind. It looks for apiVersion and kind
 // among the fields, which API servers write first.
-func jsonObject(kind schema.GroupVersionKind, data []byte) (*undecoded, bool) {
+func jsonObject(apiVersion, kind string, data []byte) (*undecoded, bool) {
 	version, name := "", ""
 	for rest := bytes.TrimPrefix(data, []byte("{")); version == "" || name == ""; {
 		key, after, ok := cutText(rest)
@@ -140,7 +139,7 @@ func jsonObject(kind schema.GroupVersionKind, data []byte) (*undecoded, bool) {
 		}
 		rest = after[1:]
 	}
-	if version != kind.GroupVersion().String() || name != kind.Kind {
+	if version != apiVersion || name != kind {
 		return nil, false
 	}
 	return &undecoded{json: append([]byte{}, data...)}, true

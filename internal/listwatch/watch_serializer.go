@@ -18,9 +18,10 @@ import (
 
 // client-go cuts the stream of a watch into events with the serializers of the REST client. Those of
 // apimachinery read and copy each object several times before it is decoded: JSON to find the end
-// of the event, the object in the event, the kind of the object. The serializers here look at each
-// byte once, and leave an object of the expected kind undecoded. Everything else that a server
-// sends, and every event that is not as API servers write it, is read by apimachinery's.
+// of the event, the object in the event, the kind of the object. The serializers here look at a byte
+// of JSON twice, for the ends of the event and of the object, and copy it once. They leave an object
+// of the expected kind undecoded. Everything else that a server sends, and every event that is not
+// as API servers write it, is read by apimachinery's.
 
 // watchSerializer is the serializer of a REST client that watches one kind.
 type watchSerializer struct{ types []runtime.SerializerInfo }
@@ -30,10 +31,11 @@ var _ runtime.NegotiatedSerializer = (*watchSerializer)(nil)
 // newWatchSerializer returns a serializer for watches of a kind. Other decodes objects of other
 // kinds, among which is the Status of an error.
 func newWatchSerializer(kind schema.GroupVersionKind, other runtime.Decoder) *watchSerializer {
+	version := kind.GroupVersion().String()
 	return &watchSerializer{types: []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true,
-			Serializer: &objectDecoder{kind: kind, other: other, find: jsonObject},
+			Serializer: &objectDecoder{kind: kind, version: version, other: other, find: jsonObject},
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				EncodesAsText: true, Framer: jsonFramer{jsonserializer.Framer},
 				Serializer: &eventDecoder{find: jsonEvent, other: jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, events, events, jsonserializer.SerializerOptions{})},
@@ -41,7 +43,7 @@ func newWatchSerializer(kind schema.GroupVersionKind, other runtime.Decoder) *wa
 		},
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
-			Serializer: &objectDecoder{kind: kind, other: other, find: protobufObject},
+			Serializer: &objectDecoder{kind: kind, version: version, other: other, find: protobufObject},
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				Framer:     protobuf.LengthDelimitedFramer,
 				Serializer: &eventDecoder{find: protobufEvent, other: protobuf.NewRawSerializer(events, events)},
@@ -101,15 +103,16 @@ func (d *eventDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, in
 // objectDecoder decodes objects.
 type objectDecoder struct {
 	noEncoder
-	kind  schema.GroupVersionKind
-	find  func(kind schema.GroupVersionKind, data []byte) (object *undecoded, ok bool)
-	other runtime.Decoder
+	kind    schema.GroupVersionKind
+	version string // of the kind, as it stands in objects
+	find    func(apiVersion, kind string, data []byte) (object *undecoded, ok bool)
+	other   runtime.Decoder
 }
 
 // Decode implements runtime.Decoder.
 func (d *objectDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into == nil {
-		if object, ok := d.find(d.kind, data); ok {
+		if object, ok := d.find(d.version, d.kind.Kind, data); ok {
 			return object, &d.kind, nil
 		}
 	}
@@ -134,14 +137,14 @@ func protobufEvent(data []byte) (eventType, object []byte, ok bool) {
 }
 
 // protobufObject returns a copy of the object of an envelope if it is of that kind.
-func protobufObject(kind schema.GroupVersionKind, data []byte) (*undecoded, bool) {
+func protobufObject(apiVersion, kind string, data []byte) (*undecoded, bool) {
 	data, enveloped := bytes.CutPrefix(data, []byte("k8s\x00"))
 	meta, data, first := cutField(data, typeTag)
 	raw, data, second := cutField(data, objectTag)
 	version, meta, versioned := cutField(meta, typeTag)
 	name, meta, named := cutField(meta, objectTag)
 	if !enveloped || !first || !second || !versioned || !named || len(meta) > 0 ||
-		string(version) != kind.GroupVersion().String() || string(name) != kind.Kind {
+		string(version) != apiVersion || string(name) != kind {
 		return nil, false
 	}
 	for _, tag := range []byte{encodingTag, mediaTag} { // written, and empty
