@@ -6,6 +6,7 @@ package flat
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"sort"
 	"time"
 	"unique"
@@ -269,7 +270,7 @@ func (c *compiler) fields(t reflect.Type, path string) ([]field, error) {
 		}
 		out = append(out, fields...)
 	}
-	return out, nil
+	return slices.Clone(out), nil // without the room that growing has left
 }
 
 // single lists the fields that stand for the one field f of t: f itself, or the fields of a small

@@ -23,8 +23,8 @@ const (
 
 // slabPlan says how several values of a type are allocated together.
 type slabPlan struct {
-	slab   uint8 // the number of the type within its codec; 0 if its values are allocated singly
-	arrays *slabArrays
+	slab   uint8                      // the number of the type within its codec; 0 if its values are allocated singly
+	arrays atomic.Pointer[slabArrays] // nil until a slab is needed
 }
 
 // slabArrays holds the array types of the sizes used so far.
@@ -36,7 +36,7 @@ func (c *compiler) number(after int) int {
 	for _, p := range c.pointees {
 		if p.slab == 0 && p.kind == kindStruct && !p.noscan && p.size <= slabLimit && after < slabTypes {
 			after++
-			p.slab, p.arrays = uint8(after), new(slabArrays)
+			p.slab = uint8(after)
 		}
 	}
 	return after
@@ -148,11 +148,16 @@ func (s *slabTable) take(t *plan, n int) unsafe.Pointer {
 
 // array allocates n values in one allocation. The largest n is slabSize.
 func (t *plan) array(n int) unsafe.Pointer {
-	typ := t.arrays[n].Load()
+	arrays := t.arrays.Load()
+	if arrays == nil {
+		t.arrays.CompareAndSwap(nil, new(slabArrays))
+		arrays = t.arrays.Load()
+	}
+	typ := arrays[n].Load()
 	if typ == nil {
 		array := reflect.ArrayOf(n, t.typ)
 		typ = &array
-		t.arrays[n].Store(typ)
+		arrays[n].Store(typ)
 	}
 	return reflect.New(*typ).UnsafePointer()
 }

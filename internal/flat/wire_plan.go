@@ -194,7 +194,9 @@ func isOwnWire(t reflect.Type) bool {
 	case typeFieldsV1:
 		return t.NumField() != 1 || t.Field(0).Type != reflect.TypeFor[[]byte]()
 	}
-	return t.Kind() != reflect.Struct && reflect.PointerTo(t).Implements(typeUnmarshaler)
+	// A type without a name has no methods. Not to ask saves its pointer type, which reflect would
+	// make, and keep.
+	return t.Kind() != reflect.Struct && t.PkgPath() != "" && reflect.PointerTo(t).Implements(typeUnmarshaler)
 }
 
 // places says where the fields of a struct are: which slot is at an offset, and which offsets no
