@@ -5,11 +5,14 @@ package listwatch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Selector restricts what is listed and watched. An object must match both selectors. A nil
@@ -48,6 +51,28 @@ func (s Selector) Describe() string {
 		text = text[:maxDescribed] + "…"
 	}
 	return text
+}
+
+// Excludes reports whether the field selector excludes the object with that key by its name or its
+// namespace.
+func (s Selector) Excludes(key types.NamespacedName) bool {
+	if s.Field == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.Field.Requirements(), func(r fields.Requirement) bool {
+		value := key.Name
+		switch r.Field {
+		case "metadata.name":
+		case "metadata.namespace":
+			value = key.Namespace
+		default:
+			return false // no key tells
+		}
+		if r.Operator == selection.NotEquals {
+			return value == r.Value
+		}
+		return value != r.Value
+	})
 }
 
 // Namespace returns the one namespace that the field selector selects, or "" if it selects several.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -84,8 +85,17 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.release, err = claim(tuning.Name); err != nil {
+	counted := base.Metrics.Reads(base.Name)
+	c.misses = newMisses(func() (client.Reader, error) {
+		return client.New(cfg, client.Options{HTTPClient: opts.HTTPClient, Scheme: opts.Scheme, Mapper: opts.Mapper})
+	}, counted)
+	release, err := claim(tuning.Name)
+	if err != nil {
 		return nil, err
+	}
+	c.release = func() { // without c, which is garbage by then
+		release()
+		counted.Forget()
 	}
 	c.abandonWithCache()
 	return c, nil

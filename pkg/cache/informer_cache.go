@@ -34,6 +34,7 @@ type informerCache struct {
 	started       atomic.Bool // Start was called
 	logger        logr.Logger
 	readEarly     sync.Once // logs a read before the start
+	misses        misses
 
 	byGVK map[schema.GroupVersionKind]scopes
 	// The scopes of kinds that are not in byGVK. Without DefaultNamespaces, namespaced is empty,
@@ -124,11 +125,22 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if err != nil {
 		return err
 	}
+	id := informers.KeyOf(gvk, obj)
 	m, err := s.serving(key.Namespace)
 	if err != nil {
-		return fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)
+		err = s.outside(gvk, key, fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err))
+	} else {
+		err = c.get(ctx, m, id, key, obj, opts)
 	}
-	serving, err := c.serving(ctx, informers.KeyOf(gvk, obj), []*informers.Map{m})
+	if err != nil {
+		return c.misses.answer(ctx, m, id, key, obj, c.readsThrough(gvk, opts), err)
+	}
+	return nil
+}
+
+// get reads an object from the map that would hold it.
+func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers.Key, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
+	serving, err := c.serving(ctx, id, []*informers.Map{in})
 	if err != nil {
 		return err
 	}
@@ -165,7 +177,9 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 	}
 	m, err := s.serving(namespace)
 	if err != nil {
-		return nil, fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err)
+		c.misses.metrics.Missed(key, informers.MissOutside)
+		return nil, s.outside(key.GroupVersionKind, client.ObjectKey{Namespace: namespace},
+			fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err))
 	}
 	return c.readers(ctx, key, m)
 }

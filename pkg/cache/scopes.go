@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -44,6 +47,11 @@ func (s scopes) serving(namespace string) (*informers.Map, error) {
 	}
 	return nil, fmt.Errorf("unknown namespace for the cache: it is limited to %s; add namespace %q to its DefaultNamespaces or ByObject.Namespaces option",
 		s.describe(), namespace)
+}
+
+// outside returns the error of a read that serving has refused.
+func (s scopes) outside(gvk schema.GroupVersionKind, key client.ObjectKey, err error) error {
+	return &OutsideScopeError{GVK: gvk, Key: key, Scope: "the namespaces " + s.describe(), err: err}
 }
 
 // maxNamed is the number of namespaces that an error names, enough to recognize the cache.

@@ -46,7 +46,9 @@ type Tuning struct {
 	// Registerer receives the metrics of the cache's informers, unless it is nil:
 	// tarn_informer_objects, tarn_informer_decoded_objects, tarn_informer_decoded_bytes,
 	// tarn_informer_handler_lagged_total, tarn_informer_label_indexes and
-	// tarn_informer_label_index_bytes. Several caches may share it.
+	// tarn_informer_label_index_bytes; and those of reads: tarn_cache_read_misses_total,
+	// tarn_cache_read_through_total and tarn_cache_read_through_requests_total. Several caches may
+	// share it.
 	Registerer prometheus.Registerer
 }
 

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
 )
@@ -112,6 +113,22 @@ func (m *Map) Started() bool {
 	default:
 		return false
 	}
+}
+
+// Excludes reports whether the map's field selector excludes the object with that key, whatever is in
+// it.
+func (m *Map) Excludes(key client.ObjectKey) bool { return m.options.Selector.Excludes(key) }
+
+// Describe returns the text that names what the map's selectors select. It is empty if they restrict
+// nothing.
+func (m *Map) Describe() string { return m.options.Selector.Describe() }
+
+// Transform returns what the map would store of an object.
+func (m *Map) Transform(obj any) (any, error) {
+	if m.options.Transform == nil {
+		return obj, nil
+	}
+	return m.options.Transform(obj)
 }
 
 // Peek returns the entry for key if there is one.

@@ -16,6 +16,7 @@ import (
 type Metrics struct {
 	handlerLagged *prometheus.CounterVec
 	stores        *storeMetrics
+	reads         readCounters
 }
 
 // metricLabels are the labels by which metrics of informers differ.
@@ -42,7 +43,11 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Metrics{handlerLagged: lagged, stores: stores}, nil
+	reads, err := newReadCounters(to)
+	if err != nil {
+		return nil, err
+	}
+	return &Metrics{handlerLagged: lagged, stores: stores, reads: reads}, nil
 }
 
 // register registers c and returns it. If such a collector is registered already, it returns that

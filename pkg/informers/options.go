@@ -78,6 +78,13 @@ type KindTuning struct {
 	// the cached objects, as a transform has left them, and opens no second watch. If not all
 	// objects fit the Go type of the kind, reads of metadata always have an informer of their own.
 	SeparateViews *bool
+	// ReadThrough says whether a Get of an object that the cache does not hold reads it from the API
+	// server (true). By default it does not. Callers that ask for the same object at the same time
+	// share one request. An object that the server does not have either is not asked for again for a
+	// second, so a Get may not find what was created within that second. An object in the scope of
+	// the cache passes its transform. Lists are answered by the cache alone. A read of a kind that
+	// does not sync is not a miss, and does not read through.
+	ReadThrough *bool
 }
 
 // Or returns t with the settings of other where t leaves them open.
@@ -86,6 +93,7 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 		Decoded:       cmp.Or(t.Decoded, other.Decoded),
 		Window:        cmp.Or(t.Window, other.Window),
 		SeparateViews: cmp.Or(t.SeparateViews, other.SeparateViews),
+		ReadThrough:   cmp.Or(t.ReadThrough, other.ReadThrough),
 	}
 }
 

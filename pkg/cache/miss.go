@@ -1,0 +1,112 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/live"
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// OutsideScopeError is the error of a read of what the cache does not hold, whether or not the API
+// server has it. Match a pointer to this type with errors.As.
+//
+// There are two cases. The cache does not hold the namespace: the error is not a NotFound error, as
+// in controller-runtime. Or the cache's field selector excludes the name: then the error is a
+// NotFound API error as well, as in controller-runtime. A label selector is not known to exclude an
+// object that the cache has not seen: such a read is NotFound alone, and its text names the selector.
+type OutsideScopeError struct {
+	// GVK is the kind that was read.
+	GVK schema.GroupVersionKind
+	// Key is what was read. A list has no Name.
+	Key client.ObjectKey
+	// Scope says what the cache holds of the kind, for messages.
+	Scope string
+
+	err error
+}
+
+// Error implements error.
+func (e *OutsideScopeError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error that says so; it may be a NotFound API error.
+func (e *OutsideScopeError) Unwrap() error { return e.err }
+
+// ReadThrough returns an option of Get: an object that the cache does not hold is read from the API
+// server, as with [TuningByObject].ReadThrough, which says more. Other clients ignore the option.
+func ReadThrough() client.GetOption { return readThrough{} }
+
+type readThrough struct{}
+
+// ApplyToGet implements client.GetOption. There is no field for it: the cache looks for the option.
+func (readThrough) ApplyToGet(*client.GetOptions) {}
+
+// readsThrough reports whether a Get of a kind with these options reads through.
+func (c *informerCache) readsThrough(gvk schema.GroupVersionKind, opts []client.GetOption) bool {
+	for _, o := range opts {
+		if _, ok := o.(readThrough); ok {
+			return true
+		}
+	}
+	return ptr.Deref(c.tuning(gvk).ReadThrough, false)
+}
+
+// misses answers reads of what the cache does not hold. Metrics may be nil.
+type misses struct {
+	live    *live.Reader
+	metrics *informers.ReadMetrics
+}
+
+func newMisses(ask func() (client.Reader, error), metrics *informers.ReadMetrics) misses {
+	return misses{
+		live:    live.New(live.Options{Client: ask, Requested: metrics.Requested, Answered: metrics.Answered}),
+		metrics: metrics,
+	}
+}
+
+// answer returns the error of a Get that has failed with err. If the cache does not hold the object
+// and the Get reads through, the object is read from the API server instead. In is the map that would
+// hold the object; it is nil if there is none.
+func (s misses) answer(ctx context.Context, in *informers.Map, id informers.Key, key client.ObjectKey, obj client.Object, through bool, err error) error {
+	reason, err := missOf(in, id, key, err)
+	if reason == "" {
+		return err
+	}
+	s.metrics.Missed(id, reason)
+	if !through || key.Name == "" {
+		return err
+	}
+	what := live.Request{GVK: id.GroupVersionKind, Key: key}
+	if in != nil {
+		what.Transform = in.Transform
+	}
+	return s.live.Get(ctx, what, obj)
+}
+
+// missOf returns why a Get has failed with err, and the error that says so. The reason is empty if
+// the cache could not say whether it holds the object.
+func missOf(in *informers.Map, id informers.Key, key client.ObjectKey, err error) (informers.Miss, error) {
+	var (
+		outside  *OutsideScopeError
+		uncached *ErrResourceNotCached
+	)
+	switch {
+	case errors.As(err, &outside):
+		return informers.MissOutside, err
+	case errors.As(err, &uncached):
+		return informers.MissNotCached, err
+	case !apierrors.IsNotFound(err):
+		return "", err
+	case in.Excludes(key):
+		return informers.MissOutside, &OutsideScopeError{GVK: id.GroupVersionKind, Key: key, Scope: in.Describe(), err: err}
+	}
+	return informers.MissNotFound, err
+}
