@@ -20,6 +20,7 @@
 //   - pkg/cache makes the cache: it merges the options, and finds the informers
 //     and readers of a kind in one or many namespaces. Tuning has the options of
 //     our own.
+//   - pkg/client makes a client whose reads show its own writes at once.
 //   - pkg/informers keeps an informer with its reader for each kind and
 //     representation (structured, unstructured, metadata only) of one scope.
 //   - pkg/reader reads objects, lists and pages out of an informer's snapshots, as
@@ -31,6 +32,7 @@
 //   - internal/listwatch lists and watches in each representation, and decodes on all cores.
 //   - internal/query answers a list from a snapshot, by an index if there is one, for
 //     reader and Cacher.
+//   - internal/ownwrites keeps what a program has written and its watch has not shown yet.
 //   - internal/watchcache is the engine of informer and Cacher: ordered state with snapshots,
 //     a window of events, and cursors that may lag.
 //   - pkg/index keeps posting lists of labels and declared fields, and plans how a

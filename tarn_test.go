@@ -30,9 +30,10 @@ type room struct {
 // not listed here fails the test: either it is not needed, or the table and docs/design.md
 // get a line that says why it is.
 var rooms = map[string]room{
-	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index", "internal/live"}, "it puts informers and readers together, and reads through"},
-	"pkg/informers": {[]string{"internal/informer", "internal/listwatch", "internal/live", "pkg/reader", "pkg/index"}, "an entry is an informer and a reader; it counts what reads through"},
-	"pkg/reader":    {[]string{"internal/query", "internal/watchcache", "pkg/index", "internal/object"}, "it reads snapshots, and decodes what it finds"},
+	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index", "internal/live", "internal/ownwrites"}, "it puts informers and readers together, finds those that show a write, and reads through"},
+	"pkg/client":    {[]string{"pkg/reader", "internal/ownwrites"}, "it notes its writes, and has the errors of reads"},
+	"pkg/informers": {[]string{"internal/informer", "internal/listwatch", "internal/live", "internal/object", "internal/ownwrites", "internal/watchcache", "pkg/reader", "pkg/index"}, "an entry is an informer and a reader, counts what reads through, and keeps what was written as the informer would"},
+	"pkg/reader":    {[]string{"internal/query", "internal/watchcache", "internal/ownwrites", "pkg/index", "internal/object"}, "it reads snapshots and what lies over them, and decodes what it finds"},
 	"pkg/cacher":    {[]string{"pkg/cacher/internal/dispatch", "pkg/cacher/internal/element", "internal/query", "internal/watchcache", "pkg/index"}, "it is the server's half on the same engine"},
 	"pkg/index":     {nil, "its functions are the users' own"},
 
@@ -42,7 +43,8 @@ var rooms = map[string]room{
 	"internal/informer":   {[]string{"internal/watchcache", "internal/object", "pkg/index"}, "it keeps objects in an engine, with their index values"},
 	"internal/live":       {nil, "it asks the API server for one object"},
 	"internal/listwatch":  {nil, "it hands on what the API server sends"},
-	"internal/query":      {[]string{"internal/watchcache", "pkg/index"}, "a plan reads a snapshot"},
+	"internal/ownwrites":  {[]string{"internal/watchcache"}, "what was written lies over a snapshot"},
+	"internal/query":      {[]string{"internal/watchcache", "internal/ownwrites", "pkg/index"}, "a plan reads a snapshot, and what lies over it"},
 	"internal/watchcache": {[]string{"pkg/index"}, "the state of the engine carries indexes"},
 	"internal/object":     {[]string{"internal/flat"}, "an object is kept flat or decoded"},
 	"internal/flat":       {nil, "the codec knows Go types and nothing of caches"},

@@ -48,6 +48,7 @@ type Informer struct {
 	intake   *intake
 	indexers *indexers
 	synced   chan struct{} // closed when the first list is in the engine
+	example  runtime.Object
 
 	mu           sync.Mutex // guards what follows
 	run          run
@@ -140,6 +141,7 @@ func New(source Source, o Options) (*Informer, error) {
 		},
 		engine:       watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{Window: o.Window, Values: Values(form)}),
 		synced:       make(chan struct{}),
+		example:      o.Example,
 		onWatchError: toolscache.DefaultWatchErrorHandler,
 		handlers:     map[*registration]struct{}{},
 	}
@@ -156,8 +158,21 @@ func New(source Source, o Options) (*Informer, error) {
 // Engine returns the engine that the informer writes to, for those who read it.
 func (i *Informer) Engine() *engine { return i.engine }
 
+// Example returns an empty object of the kind, which must not be changed.
+func (i *Informer) Example() runtime.Object { return i.example }
+
 // Form returns the form in which the objects are kept in the engine.
 func (i *Informer) Form() *object.Form { return i.form }
+
+// Keep returns what the informer would keep of an object if it received it. The object must not be
+// changed any more.
+func (i *Informer) Keep(obj any) (watchcache.Item[object.Object], error) {
+	obj, _, err := i.intake.receive(obj)
+	if err != nil {
+		return watchcache.Item[object.Object]{}, err
+	}
+	return item(i.form.Keep(obj)), nil
+}
 
 // Run implements SharedInformer.
 func (i *Informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }

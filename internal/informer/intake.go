@@ -27,6 +27,7 @@ type intake struct {
 	form        *object.Form
 	description string                   // of the kind, in errors
 	transform   toolscache.TransformFunc // set before the informer starts
+	turn        sync.Mutex               // held while transform runs, which is called for one object at a time
 	published   toolscache.Store         // of client-go's, which publishes the version as a metric
 	listing     func(revision uint64)    // called each time that a list is about to be in the engine
 	listed      func()                   // called each time that a list is in the engine
@@ -68,7 +69,7 @@ func (in *intake) transformed(obj any) (any, metav1.Object, error) {
 	received := obj
 	if in.transform != nil {
 		var err error
-		if obj, err = in.transform(received); err != nil {
+		if obj, err = in.inTurn(received); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", in.name(received), err)
 		}
 	}
@@ -77,6 +78,12 @@ func (in *intake) transformed(obj any) (any, metav1.Object, error) {
 		return nil, nil, fmt.Errorf("%s: the transform made a %T of it, which has no metadata: %w", in.name(received), obj, err)
 	}
 	return obj, m, nil
+}
+
+func (in *intake) inTurn(obj any) (any, error) {
+	in.turn.Lock()
+	defer in.turn.Unlock()
+	return in.transform(obj)
 }
 
 // name names an object in errors.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -28,6 +29,9 @@ type Query[V any] struct {
 	// API server does: the page behind may be empty. Otherwise the query goes on to the next
 	// match, however far that is.
 	MayBeMore bool
+	// Own lies over the state: its objects are answered in place of those of the state with the
+	// same keys, and it hides some. Nil is nothing.
+	Own *ownwrites.Set[V]
 
 	// Labels and Fields are what an index may answer.
 	Labels labels.Selector
@@ -65,10 +69,12 @@ func Find[V any](state *watchcache.Snapshot[V], q *Query[V]) (a Answer[V], err e
 	case q.Fields.Nothing():
 		return a, nil
 	case q.Key != "":
-		if item, ok := state.Get(q.Key); ok && item.Key >= q.From {
+		if item, ok := q.get(state); ok && item.Key >= q.From {
 			_, err = a.look(item, q, q.Selects)
 		}
 		return a, err
+	case q.Own != nil:
+		return a, a.matchOver(state, q)
 	case q.everything():
 		a.take(state, q)
 		return a, nil

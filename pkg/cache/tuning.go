@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
@@ -43,10 +44,17 @@ type Tuning struct {
 	// the Go runtime (GOMEMLIMIT) if that is less. With a negative number each read decodes.
 	DecodedBudget int64
 
+	// OwnWritesBudget is the number of bytes that the whole cache may take for objects that the
+	// program has written through a client of pkg/client, and that the watch has not shown yet. Zero
+	// stands for the default, 64 MiB. When it is used up, the oldest of these objects are dropped,
+	// and reads of their kinds wait until the watch has shown them. A negative number drops them all.
+	OwnWritesBudget int64
+
 	// Registerer receives the metrics of the cache's informers, unless it is nil:
 	// tarn_informer_objects, tarn_informer_decoded_objects, tarn_informer_decoded_bytes,
-	// tarn_informer_handler_lagged_total, tarn_informer_label_indexes and
-	// tarn_informer_label_index_bytes; and those of reads: tarn_cache_read_misses_total,
+	// tarn_informer_handler_lagged_total, tarn_informer_label_indexes,
+	// tarn_informer_label_index_bytes, tarn_informer_own_writes and
+	// tarn_informer_own_write_bytes; and those of reads: tarn_cache_read_misses_total,
 	// tarn_cache_read_through_total and tarn_cache_read_through_requests_total. Several caches may
 	// share it.
 	Registerer prometheus.Registerer
@@ -109,5 +117,6 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 	}
 	o.VerifyFlat = t.VerifyFlat
 	o.DecodedBudget = reader.NewBudget(t.DecodedBudget)
+	o.OwnWrites = ownwrites.NewBudget(t.OwnWritesBudget)
 	return nil
 }

@@ -37,6 +37,7 @@ type MapEntry struct {
 	remove context.CancelFunc
 
 	failures *listwatch.Failures
+	own      *ownWrites // nil of an informer that the user made
 }
 
 // newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of
@@ -113,6 +114,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	e.Informer = made
 	store := reader.NewEngineStore(made.Engine(), made.Form())
 	store.Share(e.sharing(o))
+	e.own = newOwnWrites(o, e, mapping, made, store)
 	var end func()
 	e.lagged, end = o.Metrics.follow(o.Name, e, store)
 	release := e.release
@@ -174,6 +176,7 @@ func (e *MapEntry) configure(o *Options) error {
 // return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 	defer e.release()
+	defer e.own.close()
 	stop := context.AfterFunc(ctx, e.remove)
 	defer stop()
 	e.Informer.RunWithContext(logr.NewContext(e.ctx, logger))

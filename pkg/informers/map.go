@@ -208,6 +208,7 @@ func (m *Map) Remove(key Key) {
 	entry.remove()
 	entry.release() // at once, because another entry for key may need the name
 	entry.Reader.DropPages()
+	entry.own.close()
 }
 
 // WaitForCacheSync waits until the map is started, and then until every informer that it holds has

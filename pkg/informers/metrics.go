@@ -76,7 +76,7 @@ func (m *Metrics) follow(cache string, e *MapEntry, store *reader.EngineStore) (
 
 // storeMetrics reads the stores when Prometheus collects.
 type storeMetrics struct {
-	objects, decoded, decodedBytes, indexes, indexBytes *prometheus.Desc
+	objects, decoded, decodedBytes, indexes, indexBytes, ownWrites, ownBytes *prometheus.Desc
 
 	mu     sync.Mutex // guards stores
 	stores map[*MapEntry]observedStore
@@ -96,6 +96,8 @@ func newStoreMetrics() *storeMetrics {
 			"About how much memory these decoded objects take, including strings that they share with the flat objects."),
 		indexes:    desc("tarn_informer_label_indexes", "How many labels are indexed because lists ask for them."),
 		indexBytes: desc("tarn_informer_label_index_bytes", "An estimate of the memory that the indexes of labels take."),
+		ownWrites:  desc("tarn_informer_own_writes", "How many objects the program has written that the watch has not shown yet."),
+		ownBytes:   desc("tarn_informer_own_write_bytes", "About how much memory these objects take."),
 		stores:     map[*MapEntry]observedStore{},
 	}
 }
@@ -119,6 +121,8 @@ func (m *storeMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.decodedBytes
 	to <- m.indexes
 	to <- m.indexBytes
+	to <- m.ownWrites
+	to <- m.ownBytes
 }
 
 // Collect implements prometheus.Collector.
@@ -135,5 +139,8 @@ func (m *storeMetrics) Collect(to chan<- prometheus.Metric) {
 		gauge(m.decodedBytes, float64(shared.Bytes))
 		gauge(m.indexes, float64(indexes.Number))
 		gauge(m.indexBytes, float64(indexes.Bytes))
+		writes, bytes := s.store.OwnWrites()
+		gauge(m.ownWrites, float64(writes))
+		gauge(m.ownBytes, float64(bytes))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
@@ -55,6 +56,9 @@ type Options struct {
 	// DecodedBudget bounds the memory of the decoded objects that reads without copies share. All
 	// maps of a cache have the same one. If it is nil, each informer has one of its own.
 	DecodedBudget *reader.Budget
+	// OwnWrites bounds the memory of the objects that the program has written and the watch has not
+	// shown. All maps of a cache have the same one. If it is nil, each informer has one of its own.
+	OwnWrites *ownwrites.Budget
 	// Metrics may be nil.
 	Metrics *Metrics
 	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.

@@ -4,12 +4,14 @@
 package reader
 
 import (
+	"context"
 	"strconv"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -22,6 +24,7 @@ type Source interface {
 	Get(key string) (watchcache.Item[object.Object], bool)
 	Len() int
 	Snapshot() *watchcache.Snapshot[object.Object]
+	WaitUntilFresh(ctx context.Context, revision uint64) error
 	Observe(watchcache.Observer[object.Object])
 }
 
@@ -44,8 +47,9 @@ type EngineStore struct {
 	engine  Source
 	objects *object.Form
 	planner *query.Planner[object.Object]
-	kept    *keptStates[*watchcache.Snapshot[object.Object]]
+	kept    *keptStates[engineView]
 	size    size
+	own     *ownwrites.Overlay[object.Object] // nil if nobody notes writes
 }
 
 var _ Store = (*EngineStore)(nil)
@@ -58,7 +62,7 @@ func NewEngineStore(engine Source, form *object.Form) *EngineStore {
 
 func newEngineStore(engine Source, form *object.Form, clock clock.PassiveClock) *EngineStore {
 	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
-	s := &EngineStore{engine: engine, objects: form, planner: planner, kept: newKeptStates[*watchcache.Snapshot[object.Object]]()}
+	s := &EngineStore{engine: engine, objects: form, planner: planner, kept: newKeptStates[engineView]()}
 	engine.Observe(watchcache.Observer[object.Object]{Written: s.wrote, Replaced: s.kept.replaced, Rewritten: s.kept.rewritten})
 	return s
 }
@@ -66,6 +70,29 @@ func newEngineStore(engine Source, form *object.Form, clock clock.PassiveClock) 
 // Share sets how the store keeps the decoded objects that reads without copies share. It is called
 // before the first read. By default the store has a budget of its own and reports nothing.
 func (s *EngineStore) Share(sharing Sharing) { s.objects.Share(sharing) }
+
+// OwnWrites says how a store shows what the program has written.
+type OwnWrites struct {
+	// Ask asks the server for the object under a key.
+	Ask func(ctx context.Context, key string) (ownwrites.Answer[object.Object], error)
+	// Budget bounds the memory.
+	Budget *ownwrites.Budget
+	// Ended is called for a write that the watch has not shown in time.
+	Ended func(ownwrites.Ending)
+}
+
+// ShowOwnWrites returns what the writes of the program are noted in. Reads show them from then on.
+// It is called before the first read.
+func (s *EngineStore) ShowOwnWrites(o OwnWrites) *ownwrites.Overlay[object.Object] {
+	s.own = ownwrites.New(ownwrites.Options[object.Object]{
+		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFresh, Ask: o.Ask,
+		UID: object.Object.UID, Size: object.Object.Bytes, Budget: o.Budget, Ended: o.Ended,
+	})
+	return s.own
+}
+
+// OwnWrites returns how many writes the watch has not shown, and how many bytes these take.
+func (s *EngineStore) OwnWrites() (writes, bytes int) { return s.own.Size() }
 
 // Shared returns how many decoded objects the store keeps for reads without copies.
 func (s *EngineStore) Shared() SharedSize { return s.objects.SharedSize() }
@@ -78,8 +105,12 @@ func (s *EngineStore) wrote(was item, reindexed bool) {
 
 func (s *EngineStore) form() *object.Form { return s.objects }
 
-func (s *EngineStore) get(key client.ObjectKey) (object.Object, bool, error) {
-	item, ok := s.engine.Get(object.Key(key.Namespace, key.Name))
+func (s *EngineStore) get(ctx context.Context, key client.ObjectKey, at freshness) (object.Object, bool, error) {
+	k := object.Key(key.Namespace, key.Name)
+	if own := s.own.Load(); own != nil && !at.watched && own.Has(k) || at.revision > 0 {
+		return s.getOver(ctx, k, at)
+	}
+	item, ok := s.engine.Get(k)
 	return item.Value, ok, nil
 }
 
@@ -88,42 +119,54 @@ func (s *EngineStore) Len() int { return s.engine.Len() }
 
 func (s *EngineStore) keeper() keeper { return s.kept }
 
-// engineState is a snapshot that a list has read.
-type engineState struct {
-	store    *EngineStore
+// engineView is what a list reads: a state, and what lies over it, nil for nothing.
+type engineView struct {
 	snapshot *watchcache.Snapshot[object.Object]
+	own      *ownwrites.Set[object.Object]
+}
+
+// engineState is a view that a list has read.
+type engineState struct {
+	engineView
+	store    *EngineStore
 	rewrites uint64 // of the store, before the snapshot was taken
 }
 
-func (read engineState) keep() uint64 { return read.store.keep(read.snapshot, read.rewrites) }
+func (read engineState) keep() uint64 { return read.store.keep(read.engineView, read.rewrites) }
 
-func (s *EngineStore) keep(snapshot *watchcache.Snapshot[object.Object], rewrites uint64) uint64 {
+func (s *EngineStore) keep(view engineView, rewrites uint64) uint64 {
+	snapshot := view.snapshot
 	objects, indexes := snapshot.Trees()
 	made := pin{
 		position: snapshot.Position(), rewrites: rewrites, revision: snapshot.Revision(),
 		objects: tree{bytes: objects, items: snapshot.Len()}, indexes: tree{bytes: indexes, items: snapshot.Len()},
 	}
+	if view.own != nil {
+		made.own = view.own.Bytes()
+	}
 	s.kept.allow(s.size.budget(snapshot))
-	return s.kept.add(snapshot, made)
+	return s.kept.add(view, made)
 }
 
-func (s *EngineStore) find(r *request) (answer, error) {
+func (s *EngineStore) find(ctx context.Context, r *request) (answer, error) {
 	q := s.query(r)
 	rewrites := s.kept.rewrites.Load() // before the snapshot: a Rewrite between the two makes the pages end early
-	snapshot, err := s.snapshot(r, q)
+	view, err := s.view(ctx, r, q)
 	if err != nil {
 		return answer{}, err
 	}
-	if r.everything() {
+	snapshot := view.snapshot
+	if r.everything() && view.own == nil {
 		return answer{all: snapshot, revision: version(snapshot.Revision())}, nil
 	}
+	q.Own = view.own
 	found, err := query.Find(snapshot, q)
 	a := answer{items: found.Items, rest: int64(found.Rest), revision: version(snapshot.Revision())}
 	if found.More {
 		a.rest = max(a.rest, 1)
 	}
 	if r.page.limit > 0 { // otherwise no page follows
-		a.state = engineState{s, snapshot, rewrites}
+		a.state = engineState{view, s, rewrites}
 	}
 	return a, err
 }
@@ -159,7 +202,9 @@ func (q *engineQuery) selects(it item) bool {
 	if q.request.fields.Everything() {
 		return true
 	}
-	q.fields.item = it
+	if q.fields.item = it; q.Own != nil { // it may have been noted before a field was declared
+		q.fields.item.Value = q.fields.form.Retell(it.Value)
+	}
 	return q.request.fields.Matches(&q.fields)
 }
 
@@ -170,14 +215,21 @@ func version(revision uint64) string {
 	return strconv.FormatUint(revision, 10)
 }
 
-// snapshot returns the state to read: the one that the page is of, or that of now, with
-// the indexes that the query can use.
-func (s *EngineStore) snapshot(r *request, q *query.Query[object.Object]) (*watchcache.Snapshot[object.Object], error) {
+// view returns what to read: what the page is of, or the state of now with the indexes that the
+// query can use.
+func (s *EngineStore) view(ctx context.Context, r *request, q *query.Query[object.Object]) (engineView, error) {
 	if r.page.state != 0 {
 		return s.kept.find(r.page.state)
 	}
 	s.planner.Prepare(q)
-	return s.engine.Snapshot(), nil
+	if err := s.reach(ctx, r.fresh); err != nil {
+		return engineView{}, err
+	}
+	if r.fresh.watched || s.own.Load() == nil {
+		return engineView{snapshot: s.engine.Snapshot()}, nil
+	}
+	own, snapshot, err := s.own.Read(ctx, q.Prefix, q.Key)
+	return engineView{snapshot, own}, err
 }
 
 // LabelIndexes returns what the indexes of labels take now.

@@ -4,6 +4,7 @@
 package reader
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -40,7 +41,10 @@ func NewIndexerStore(indexer toolscache.Indexer, fields *index.Fields) *IndexerS
 
 func (s *IndexerStore) form() *object.Form { return s.decoded }
 
-func (s *IndexerStore) get(key client.ObjectKey) (object.Object, bool, error) {
+func (s *IndexerStore) get(_ context.Context, key client.ObjectKey, at freshness) (object.Object, bool, error) {
+	if err := s.reached(at); err != nil {
+		return object.Object{}, false, err
+	}
 	raw, ok, err := s.indexer.GetByKey(object.StoreKey(object.Key(key.Namespace, key.Name)))
 	if err != nil || !ok {
 		return object.Object{}, false, err
@@ -109,7 +113,10 @@ type indexerState struct {
 
 func (read *indexerState) keep() uint64 { return read.store.kept.add(read, pin{}) }
 
-func (s *IndexerStore) find(q *request) (answer, error) {
+func (s *IndexerStore) find(_ context.Context, q *request) (answer, error) {
+	if err := s.reached(q.fresh); err != nil {
+		return answer{}, err
+	}
 	state, err := s.state(q)
 	if err != nil {
 		return answer{}, err

@@ -16,7 +16,7 @@ import (
 // time; all objects are of the moment at which it began. After an error it ends.
 func Iterate(ctx context.Context, example client.Object, opts *client.ListOptions, readers ...*CacheReader) iter.Seq2[client.Object, error] {
 	return func(yield func(client.Object, error) bool) {
-		selected, err := selectItems(opts, readers)
+		selected, err := selectItems(ctx, opts, readers)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -43,8 +43,8 @@ type listed struct {
 //
 // The resourceVersion of the list is one that every scope has reached: the list
 // holds every change up to it, and may hold later ones.
-func List(_ context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {
-	selected, err := selectItems(opts, readers)
+func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {
+	selected, err := selectItems(ctx, opts, readers)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func newSelected(readers []*CacheReader) *selected {
 }
 
 // selectItems finds what matches opts in all readers.
-func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, error) {
+func selectItems(ctx context.Context, opts *client.ListOptions, readers []*CacheReader) (*selected, error) {
 	if opts.Continue == continueNotSupported {
 		return nil, errContinue
 	}
@@ -113,7 +113,7 @@ func selectItems(opts *client.ListOptions, readers []*CacheReader) (*selected, e
 		from = watchcache.After(s.at.After)
 	}
 	for i, r := range readers {
-		answer, err := r.find(opts, page{limit: opts.Limit, state: s.at.States[i], from: from})
+		answer, err := r.find(ctx, opts, page{limit: opts.Limit, state: s.at.States[i], from: from})
 		if err != nil {
 			if apierrors.IsResourceExpired(err) {
 				s.drop(readers)
@@ -218,7 +218,7 @@ func older(a, b string) bool {
 }
 
 // find returns the objects that match opts.
-func (r *CacheReader) find(opts *client.ListOptions, at page) (answer, error) {
+func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at page) (answer, error) {
 	if r.scope == meta.RESTScopeNameRoot && opts.Namespace != "" {
 		return answer{}, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
 	}
@@ -234,5 +234,9 @@ func (r *CacheReader) find(opts *client.ListOptions, at page) (answer, error) {
 	if name, ok := selection.Name(); ok && (namespace != "" || r.scope == meta.RESTScopeNameRoot) {
 		q.key = object.Key(namespace, name)
 	}
-	return r.store.find(q)
+	if q.fresh, err = listFreshness(opts); err != nil {
+		return answer{}, err
+	}
+	a, err := r.store.find(ctx, q)
+	return a, r.explain(err)
 }

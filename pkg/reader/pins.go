@@ -19,6 +19,7 @@ type pin struct {
 	rewrites uint64 // of all objects, before the state was taken
 	revision uint64 // of the state, which has all versions that are not newer
 	reading  bool   // a page behind the first was read, and not yet the last
+	own      int    // bytes of what lies over the state
 	objects  tree
 	indexes  tree
 	versions []span // of which no newer state is a holder
@@ -50,7 +51,7 @@ type span struct {
 
 // held returns the bytes that are counted at p.
 func (p *pin) held() int {
-	held := p.copied()
+	held := p.copied() + p.own
 	for _, s := range p.versions {
 		held += s.bytes
 	}
@@ -132,7 +133,7 @@ func (p *pins) remove(gone *pin) {
 func (p *pins) idle() (bytes int) {
 	for i, one := range p.list {
 		if !one.reading {
-			bytes += one.copied()
+			bytes += one.copied() + one.own
 		}
 		for _, s := range one.versions {
 			holders := p.list[slices.Index(p.list, s.first) : i+1]

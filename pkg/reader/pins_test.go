@@ -4,6 +4,7 @@
 package reader
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -83,7 +84,7 @@ func TestPinsCountEachVersionOnce(t *testing.T) {
 				switch s.IntN(30) {
 				case 0, 1, 2:
 					if s.engine.Len() > 0 {
-						s.keep(s.engine.Snapshot(), s.kept.rewrites.Load())
+						s.keep(engineView{snapshot: s.engine.Snapshot()}, s.kept.rewrites.Load())
 						s.unlimited()
 					}
 				case 3, 4:
@@ -106,7 +107,7 @@ func TestPinsCountEachVersionOnce(t *testing.T) {
 }
 
 // kept returns the states that are kept.
-func (s *pinned) states() []*keptState[*watchcache.Snapshot[object.Object]] {
+func (s *pinned) states() []*keptState[engineView] {
 	s.kept.mu.Lock()
 	defer s.kept.mu.Unlock()
 	return slices.Clone(s.kept.states)
@@ -131,7 +132,7 @@ func (s *pinned) counted() (versions, all, held int) {
 func (s *pinned) lookedUp() (bytes int) {
 	held := map[object.Object]int{}
 	for _, state := range s.states() {
-		for it := range state.state.Items("", "") {
+		for it := range state.state.snapshot.Items("", "") {
 			held[it.Value] = len(it.Key) + it.Value.Bytes()
 		}
 	}
@@ -162,7 +163,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 			}
 			s.engine.AddIndex(index.LabelName("app"))
 			for range test.pages {
-				s.keep(s.engine.Snapshot(), s.kept.rewrites.Load())
+				s.keep(engineView{snapshot: s.engine.Snapshot()}, s.kept.rewrites.Load())
 				s.unlimited()
 				for range test.writes / test.pages {
 					s.write(s.IntN(objects), test.deleted > 0 && s.IntN(test.deleted) == 0)
@@ -221,7 +222,7 @@ func TestAStateOfBeforeARewriteIsNotKept(t *testing.T) {
 	g, s := NewWithT(t), newPinned(t, false)
 	s.relist(300)
 	s.unlimited()
-	read, err := s.find(&request{page: page{limit: 10}})
+	read, err := s.find(context.Background(), &request{page: page{limit: 10}})
 	g.Expect(err).NotTo(HaveOccurred())
 	move := s.objects.Renew()
 	s.engine.Rewrite(func(it item) object.Object { return move(it.Value) })
@@ -230,7 +231,7 @@ func TestAStateOfBeforeARewriteIsNotKept(t *testing.T) {
 	_, err = s.kept.find(name)
 	g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
 
-	read, err = s.find(&request{page: page{limit: 10}})
+	read, err = s.find(context.Background(), &request{page: page{limit: 10}})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = s.kept.find(read.state.keep())
 	g.Expect(err).NotTo(HaveOccurred(), "the next list has pages")
@@ -248,12 +249,12 @@ func BenchmarkKeep(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
 			s.size.objects = 0
-			s.keep(s.engine.Snapshot(), s.kept.rewrites.Load())
+			s.keep(engineView{snapshot: s.engine.Snapshot()}, s.kept.rewrites.Load())
 		}
 	})
 	b.Run("another", func(b *testing.B) {
 		for b.Loop() {
-			s.keep(s.engine.Snapshot(), s.kept.rewrites.Load())
+			s.keep(engineView{snapshot: s.engine.Snapshot()}, s.kept.rewrites.Load())
 		}
 	})
 }
@@ -270,7 +271,7 @@ func BenchmarkWriteBesidePages(b *testing.B) {
 			}
 			it := s.made(1)
 			for range pages {
-				s.keep(s.engine.Snapshot(), s.kept.rewrites.Load())
+				s.keep(engineView{snapshot: s.engine.Snapshot()}, s.kept.rewrites.Load())
 				s.unlimited()
 				for n := range 100 {
 					s.write(n, false)

@@ -59,16 +59,20 @@ func New(o Options) *CacheReader {
 // Get copies the object with the given key into out. The namespace of the key is
 // ignored for a cluster-scoped kind. An object that is not in the store is a
 // NotFound API error.
-func (r *CacheReader) Get(_ context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+func (r *CacheReader) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
 	o := client.GetOptions{}
 	o.ApplyOptions(opts)
 	if r.scope == meta.RESTScopeNameRoot {
 		key.Namespace = ""
 	}
 
-	obj, exists, err := r.store.get(key)
+	fresh, err := getFreshness(&o)
 	if err != nil {
-		return fmt.Errorf("reading %s %s from the cache: %w", r.gvk.Kind, key, err)
+		return err
+	}
+	obj, exists, err := r.store.get(ctx, key, fresh)
+	if err != nil {
+		return fmt.Errorf("reading %s %s from the cache: %w", r.gvk.Kind, key, r.explain(err))
 	}
 	if !exists {
 		return r.notFound(key)

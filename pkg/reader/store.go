@@ -4,6 +4,8 @@
 package reader
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,9 +19,9 @@ type Store interface {
 	// form returns the form in which the objects of the store are kept.
 	form() *object.Form
 	// get returns the object under a key, and whether there is one.
-	get(key client.ObjectKey) (object.Object, bool, error)
+	get(ctx context.Context, key client.ObjectKey, at freshness) (object.Object, bool, error)
 	// find returns the objects that match, in the order of their keys.
-	find(*request) (answer, error)
+	find(ctx context.Context, r *request) (answer, error)
 	// keeper keeps the states of lists with pages to come.
 	keeper() keeper
 }
@@ -44,6 +46,14 @@ type request struct {
 	labels    labels.Selector
 	fields    index.Selection
 	page      page
+	fresh     freshness // of the first page
+}
+
+// freshness says how new the state must be that is read. The zero value is for what the store has,
+// with what the program has written.
+type freshness struct {
+	revision uint64 // that the watch must have reached
+	watched  bool   // without what the watch has not shown
 }
 
 // counted reports whether the answer says how many objects follow. Like an API server, a store

@@ -1,0 +1,33 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ownwrites keeps what a program has written and its watch has not shown yet.
+//
+// An [Overlay] lies over the state of one engine. It holds an [Entry] for each key that was
+// written: the object of the response, or what else is known of it. A read takes the entries
+// first and the state afterwards, and lets each entry count that the state has not passed.
+//
+// # Contract
+//
+// A read that begins after Note has returned shows what was noted, or something newer. This
+// holds because of the order: an entry is removed only when the newest state has passed it, so a
+// read that does not find the entry takes a state that has.
+//
+// A state has passed an entry when it is complete up to the revision of the write. Where that
+// revision is not known, as that of a deletion, the state has passed it when the object with that
+// UID was there and is not there any more.
+//
+// An entry of which the content is not known makes reads of its key wait: for the watch first,
+// and if that is late, for one question to the server, whose answer becomes the entry.
+//
+// An entry ends by its deadline if the watch does not pass it. The bytes of all entries are
+// bounded by a [Budget]. If there is no room, the oldest entries are dropped, and all reads of
+// that overlay wait until the watch has passed the newest of these.
+//
+// # Concurrency
+//
+// All methods are safe for concurrent use. A read of an empty overlay loads one pointer and
+// nothing else. Writers hold the lock of the overlay, which comes before that of the engine.
+// There are no goroutines but those that ask the server, which end with their request, and the
+// timer that removes entries, which runs only while there are any.
+package ownwrites

@@ -1,0 +1,118 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownwrites
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// Outcome says what is known of an object after a write.
+type Outcome int
+
+const (
+	// Shown says that at Revision the object is Value.
+	Shown Outcome = iota
+	// Hidden says that at Revision the cache does not hold an object: there is none, or it is
+	// outside the scope.
+	Hidden
+	// Gone says that the object with UID was deleted, at a revision that the server does not tell.
+	// At Revision it was still there; 0 stands for an unknown revision.
+	Gone
+	// Changed says that the object was written at Revision, and that its content is not known.
+	Changed
+	// Leaving says that the object with UID, which was there at Revision, was asked to go: it may
+	// be gone, or wait for its finalizers or its period of grace.
+	Leaving
+	// Unknown says that a write may have happened.
+	Unknown
+)
+
+// String returns the word that logs use.
+func (o Outcome) String() string {
+	return [...]string{"shown", "hidden", "gone", "changed", "leaving", "unknown"}[o]
+}
+
+// Entry is what is known of the object under one key. It does not change once it is noted.
+type Entry[V any] struct {
+	Key      string
+	Outcome  Outcome
+	Revision uint64
+	// UID is that of the object, if it is known. Gone and Leaving need it.
+	UID types.UID
+	// Value is the object of an entry that is Shown.
+	Value V
+
+	bytes int
+	noted time.Time
+}
+
+// open reports whether the content is not known.
+func (e *Entry[V]) open() bool { return e.Outcome > Gone }
+
+// found is an object of a state, as entries see it.
+type found struct {
+	there    bool
+	uid      types.UID
+	revision uint64
+}
+
+// passed reports whether a state at revision with an object under the key of e holds the write of
+// e, or a newer one.
+func (e *Entry[V]) passed(revision uint64, now found) bool {
+	same := now.there && now.uid == e.UID
+	switch e.Outcome {
+	case Gone:
+		return e.Revision > 0 && revision >= e.Revision && !same
+	case Leaving:
+		return revision >= e.Revision && !(same && now.revision <= e.Revision)
+	case Unknown:
+		return false
+	}
+	return revision >= e.Revision
+}
+
+// hides reports whether an entry that was not passed hides the object of the state.
+func (e *Entry[V]) hides(revision uint64, now found) bool {
+	switch e.Outcome {
+	case Hidden:
+		return true
+	case Gone: // of unknown revision it knows only its own object
+		return now.uid == e.UID || revision < e.Revision
+	}
+	return false
+}
+
+// after returns what is known when next is noted and last is there already. It returns nil if next
+// adds nothing. Responses come in any order, so next may be the older one.
+func after[V any](last, next *Entry[V]) *Entry[V] {
+	same := last.UID == next.UID
+	switch {
+	case last.Outcome == Unknown:
+		return nil // it takes an answer of the server
+	case next.Outcome == Unknown:
+		return next
+	case next.Outcome == Gone && same:
+		next.Revision = max(next.Revision, last.Revision)
+		return next
+	case next.Outcome == Gone && next.Revision == 0:
+		return &Entry[V]{Key: next.Key, Outcome: Unknown} // which of two objects is newer cannot be known
+	case last.Outcome == Gone && same, next.Revision <= last.Revision:
+		return nil
+	}
+	return next
+}
+
+// Answer is what the server says of one key.
+type Answer[V any] struct {
+	// Found reports whether there is an object that the cache holds.
+	Found bool
+	// Item is the object if there is one.
+	Item watchcache.Item[V]
+	// Revision is that of the answer, if there is no object.
+	Revision uint64
+}

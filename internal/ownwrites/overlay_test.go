@@ -1,0 +1,288 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownwrites_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// thing is an object: its UID, and its size.
+type thing struct {
+	uid  types.UID
+	size int
+}
+
+type (
+	entry = ownwrites.Entry[thing]
+	item  = watchcache.Item[thing]
+)
+
+// fixture is an engine and what lies over it.
+type fixture struct {
+	*WithT
+	engine  *watchcache.Engine[thing, struct{}]
+	overlay *ownwrites.Overlay[thing]
+	budget  *ownwrites.Budget
+
+	mu     sync.Mutex // guards what follows
+	server map[string]item
+	at     uint64 // the revision of the server
+	asked  int
+	fails  error
+	ended  []ownwrites.Ending
+}
+
+func newFixture(t *testing.T, budget int64) *fixture {
+	f := &fixture{
+		WithT: NewWithT(t), server: map[string]item{}, budget: ownwrites.NewBudget(budget),
+		engine: watchcache.New[thing, struct{}](watchcache.Options[thing]{}),
+	}
+	f.overlay = ownwrites.New(ownwrites.Options[thing]{
+		State: f.engine.Snapshot, Wait: f.engine.WaitUntilFresh, Ask: f.ask, Budget: f.budget,
+		UID:  func(t thing) types.UID { return t.uid },
+		Size: func(t thing) int { return t.size },
+		Ended: func(e ownwrites.Ending) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.ended = append(f.ended, e)
+		},
+	})
+	f.engine.Replace(nil, 1)
+	return f
+}
+
+func (f *fixture) ask(_ context.Context, key string) (ownwrites.Answer[thing], error) {
+	time.Sleep(time.Second) // of a bubble
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	found, ok := f.server[key]
+	return ownwrites.Answer[thing]{Found: ok, Item: found, Revision: f.at}, f.fails
+}
+
+// watch brings an object, or its deletion if the UID is empty.
+func (f *fixture) watch(key string, revision uint64, uid types.UID) {
+	f.engine.Apply(watchcache.Change[thing, struct{}]{
+		Item: item{Key: key, Revision: revision, Value: thing{uid: uid}}, Deleted: uid == "",
+	})
+}
+
+// read returns the object that a read shows, as its UID and its revision.
+func (f *fixture) read(key string) (types.UID, uint64) {
+	set, state, err := f.overlay.Read(f.ctx(), key, key)
+	f.Expect(err).NotTo(HaveOccurred())
+	get := state.Get
+	if set != nil {
+		get = func(key string) (item, bool) { return set.Get(state, key) }
+	}
+	found, _ := get(key)
+	return found.Value.uid, found.Revision
+}
+
+func (f *fixture) ctx() context.Context { return context.Background() }
+
+func (f *fixture) shows(key string, uid types.UID, revision uint64) {
+	gotUID, got := f.read(key)
+	f.ExpectWithOffset(1, gotUID).To(Equal(uid))
+	f.ExpectWithOffset(1, got).To(Equal(revision))
+}
+
+func (f *fixture) shown(key string, revision uint64, uid types.UID) entry {
+	return entry{Key: key, Outcome: ownwrites.Shown, Revision: revision, UID: uid, Value: thing{uid: uid, size: 100}}
+}
+
+func (f *fixture) gone(key string, revision uint64, uid types.UID) entry {
+	return entry{Key: key, Outcome: ownwrites.Gone, Revision: revision, UID: uid}
+}
+
+// inBubble runs a test whose time is not real, until all entries have ended.
+func inBubble(t *testing.T, budget int64, test func(*fixture)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, budget)
+		test(f)
+		f.overlay.Close()
+		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+func TestAWriteIsShownUntilTheWatchHasPassedIt(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(f.shown("a", 5, "1"))
+		f.shows("a", "1", 5)
+		f.watch("a", 3, "1")
+		f.shows("a", "1", 5)
+		f.watch("b", 4, "2")
+		f.shows("a", "1", 5)
+		f.engine.Bookmark(5)
+		f.shows("a", "1", 3) // the watch says so
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+func TestResponsesComeInAnyOrder(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(f.shown("a", 7, "1"))
+		f.overlay.Note(f.shown("a", 6, "1"))
+		f.shows("a", "1", 7)
+		f.overlay.Note(f.gone("a", 5, "1"))
+		f.shows("a", "", 0)
+		f.overlay.Note(f.shown("a", 8, "1")) // of before the deletion
+		f.shows("a", "", 0)
+		f.overlay.Note(f.shown("a", 9, "2"))
+		f.shows("a", "2", 9)
+	})
+}
+
+func TestADeletionHidesItsObjectAloneUntilTheWatchAgrees(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(f.gone("a", 0, "1"))
+		f.shows("a", "", 0)
+		f.watch("a", 6, "1") // a change before the deletion
+		f.shows("a", "", 0)
+		time.Sleep(time.Minute)
+		f.shows("a", "", 0)
+		f.watch("a", 7, "")
+		f.watch("a", 8, "2")
+		f.shows("a", "2", 8)
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+
+		// A deletion of an object of which the watch has shown nothing yet.
+		f.overlay.Note(f.gone("b", 0, "3"))
+		f.watch("b", 9, "3")
+		f.shows("b", "", 0)
+		f.watch("b", 10, "")
+		f.watch("b", 11, "4")
+		f.shows("b", "4", 11)
+	})
+}
+
+func TestWhatWasCreatedAndDeletedIsNotShownByALateWatch(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 2, "0")
+		f.overlay.Note(f.shown("a", 5, "1"))
+		f.overlay.Note(f.gone("a", 0, "1"))
+		f.shows("a", "", 0) // not the object of before either
+		f.watch("a", 4, "")
+		f.watch("a", 5, "1")
+		f.shows("a", "", 0)
+		f.watch("a", 6, "")
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+func TestAChangeOfUnknownContentWaitsForTheWatchAndThenAsksOnce(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Changed, Revision: 7, UID: "1"})
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			f.watch("a", 7, "1")
+		}()
+		f.shows("a", "1", 7)
+		f.Expect(f.asked).To(BeZero())
+
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Changed, Revision: 8, UID: "1"})
+		f.server["a"] = item{Key: "a", Revision: 9, Value: thing{uid: "1"}}
+		var readers sync.WaitGroup
+		for range 10 {
+			readers.Go(func() { f.shows("a", "1", 9) })
+		}
+		readers.Wait()
+		f.Expect(f.asked).To(Equal(1))
+		f.shows("b", "", 0) // others do not wait
+	})
+}
+
+func TestAnAmbiguousWriteIsAskedFor(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
+		f.at = 9
+		f.shows("a", "", 0)
+		f.Expect(f.asked).To(Equal(1))
+		f.shows("a", "", 0)
+		f.Expect(f.asked).To(Equal(1))
+
+		f.fails = errors.New("no connection")
+		f.overlay.Note(entry{Key: "b", Outcome: ownwrites.Unknown})
+		_, _, err := f.overlay.Read(f.ctx(), "", "")
+		f.Expect(err).To(MatchError(f.fails))
+		f.shows("a", "", 0)
+		ctx, cancel := context.WithTimeout(f.ctx(), time.Millisecond)
+		defer cancel()
+		_, _, err = f.overlay.Read(ctx, "", "b")
+		f.Expect(err).To(MatchError(context.DeadlineExceeded))
+		time.Sleep(10 * time.Minute)
+		f.shows("b", "", 0)
+		f.Expect(f.ended).To(HaveLen(2)) // the answer of a, too: the watch brought nothing
+	})
+}
+
+func TestADeletionWithFinalizersIsSettledByTheirChange(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 5, UID: "1"})
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			f.watch("b", 6, "2") // something else
+			time.Sleep(10 * time.Millisecond)
+			f.watch("a", 7, "1") // it has a deletionTimestamp now
+		}()
+		f.shows("a", "1", 7)
+		f.Expect(f.asked).To(BeZero())
+	})
+}
+
+func TestAnEntryEndsByItsDeadline(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(f.shown("a", 5, "1"))
+		time.Sleep(4 * time.Minute)
+		f.shows("a", "1", 5)
+		time.Sleep(2 * time.Minute)
+		f.shows("a", "", 0)
+		f.Expect(f.ended).To(Equal([]ownwrites.Ending{{Key: "a", Outcome: ownwrites.Shown, Revision: 5, Reached: 1}}))
+		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+func TestWithoutRoomReadsWaitForWhatWasDropped(t *testing.T) {
+	inBubble(t, 1000, func(f *fixture) {
+		for n, key := range []string{"a", "b", "c", "d"} {
+			f.overlay.Note(f.shown(key, uint64(5+n), "1"))
+			_, bytes := f.overlay.Size()
+			f.Expect(bytes).To(BeNumerically("<=", 1000))
+		}
+		f.Expect(f.ended).To(HaveLen(1))
+		go func() {
+			time.Sleep(time.Second)
+			f.watch("a", 5, "1")
+		}()
+		began := time.Now()
+		f.shows("d", "1", 8)
+		f.Expect(time.Since(began)).To(Equal(time.Second))
+		f.shows("a", "1", 5)
+
+		f.overlay.Note(f.shown("e", 9, "1"))
+		_, _, err := f.overlay.Read(f.ctx(), "", "")
+		behind := (*ownwrites.BehindError)(nil)
+		f.Expect(errors.As(err, &behind)).To(BeTrue())
+		f.Expect(behind.Wanted).To(BeEquivalentTo(6))
+		f.Expect(behind.Reached).To(BeEquivalentTo(5))
+	})
+}

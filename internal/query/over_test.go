@@ -1,0 +1,87 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// TestWhatLiesOverAgreesWithAStateThatHasIt asks random queries of random states with random writes
+// over them, page by page, and the same of a state to which the writes were applied.
+func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	g := NewWithT(t)
+	for range 15 {
+		items := numbered(random.IntN(400))
+		f, applied := newFixture(t, items...), newFixture(t, items...)
+		overlay := ownwrites.New(ownwrites.Options[thing]{
+			State: f.engine.Snapshot, Wait: f.engine.WaitUntilFresh, Budget: ownwrites.NewBudget(0),
+			UID:   func(thing) types.UID { return "" },
+			Size:  func(thing) int { return 0 },
+			Ended: func(ownwrites.Ending) {},
+		})
+		for n := range random.IntN(40) {
+			revision, key := uint64(1000+n), fmt.Sprintf("%c/%04d", 'a'+random.IntN(4), random.IntN(500))
+			value := numbered(random.IntN(40) + 1)
+			change := watchcache.Change[thing, struct{}]{Item: item{Key: key, Revision: revision, Value: value[len(value)-1].Value}}
+			entry := ownwrites.Entry[thing]{Key: key, Outcome: ownwrites.Shown, Revision: revision, Value: change.Item.Value}
+			if change.Deleted = random.IntN(3) == 0; change.Deleted {
+				entry.Outcome = ownwrites.Hidden
+			}
+			applied.engine.Apply(change)
+			overlay.Note(entry)
+		}
+		own, state, err := overlay.Read(context.Background(), "", "")
+		g.Expect(err).NotTo(HaveOccurred())
+		for range 20 {
+			q := randomQuery(t, random, f)
+			plain := *q
+			q.Own = own
+			for {
+				got, err := query.Find(state, q)
+				g.Expect(err).NotTo(HaveOccurred())
+				want, err := query.Find(applied.engine.Snapshot(), &plain)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(keysOf(got.Items)).To(Equal(keysOf(want.Items)), "seed %d", seed)
+				if len(want.Items) > 0 {
+					g.Expect(got.Items).To(Equal(want.Items))
+				}
+				g.Expect(got.More).To(Equal(want.More))
+				g.Expect(got.Rest).To(Equal(want.Rest))
+				if !got.More {
+					break
+				}
+				q.From = watchcache.After(got.Items[len(got.Items)-1].Key)
+				plain.From = q.From
+			}
+		}
+		overlay.Close()
+	}
+}
+
+func randomQuery(t *testing.T, random *rand.Rand, f *fixture) *query.Query[thing] {
+	byLabel := []string{"", "", "two=1", "ten=3", "ten in (1,2)", "two!=1"}[random.IntN(6)]
+	byField := []string{"", "", "node=n3", "metadata.namespace=b"}[random.IntN(4)]
+	q := f.query(t, byLabel, byField)
+	q.Prefix = []string{"", "", "a/", "d/"}[random.IntN(4)]
+	q.Limit = []int{0, 1, 3, 50}[random.IntN(4)]
+	if random.IntN(8) == 0 {
+		q.Key = fmt.Sprintf("%c/%04d", 'a'+random.IntN(4), random.IntN(500))
+		q.Prefix = ""
+	}
+	return q
+}

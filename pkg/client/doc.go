@@ -1,0 +1,30 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package client has a controller-runtime client whose reads show its own writes at once.
+//
+//	ctrl.NewManager(cfg, ctrl.Options{NewCache: cache.New, NewClient: client.New})
+//
+// The client is controller-runtime's own, for reads and for writes. What it adds: when a write has
+// returned, the response is laid over what the watch has brought, in every informer of the kind that
+// is running, until the watch has passed it. A Get or List of the cache that begins after that, in
+// any goroutine and any representation, shows the written object or a newer one, at its place in
+// sorted lists, in selectors and pages. No read waits for the watch, with the exceptions that
+// docs/consistency.md lists. Event handlers get the events of the watch alone.
+//
+// # Contract
+//
+// The client works with a cache of package github.com/tarn-dev/tarn/pkg/cache as
+// CacheOptions.Reader. With any other Reader, also with one that wraps such a cache, it is
+// controller-runtime's client and nothing else, and logs that: wrap the client in place of the cache.
+//
+// Writes that are dry runs, and writes of kinds that no informer holds, are not noted. No write
+// starts an informer or waits for one. CacheOptions.EnableReadYourWritesConsistency, with which
+// controller-runtime's client waits for the watch, is not needed and has no effect.
+//
+// # Files
+//
+//   - client.go has New and the writes, subresource.go those of subresources.
+//   - exchange.go sees the requests of a write, and response.go says what they mean.
+//   - options.go has the options of single reads.
+package client

@@ -1,0 +1,90 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+)
+
+// exchange is what the requests of one call to a client have come to. The call makes them one after
+// another, so an exchange belongs to its goroutine.
+type exchange struct {
+	dryRun   bool
+	status   int // of the last response; 0 if there was none
+	body     bytes.Buffer
+	complete bool // the body was read to its end
+	unknown  bool // a request may have had an effect, though no response says so
+}
+
+// exchangeKey is the key of the exchange in the context of a call.
+type exchangeKey struct{}
+
+func (x *exchange) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// answered reports whether the server has said that it did what it was asked for.
+func (x *exchange) answered() bool {
+	return x.status >= http.StatusOK && x.status < http.StatusMultipleChoices && x.complete
+}
+
+// ambiguous reports whether it is not known if the server did what it was asked for.
+func (x *exchange) ambiguous() bool {
+	return x.unknown || x.status >= http.StatusOK && x.status < http.StatusMultipleChoices && !x.complete
+}
+
+// transport keeps the answers to the writes whose contexts have an exchange.
+type transport struct{ next http.RoundTripper }
+
+// WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
+	if !ok || r.Method == http.MethodGet {
+		return t.next.RoundTrip(r)
+	}
+	x.dryRun = r.URL.Query().Has("dryRun")
+	x.status, x.complete = 0, false
+	x.body.Reset()
+	response, err := t.next.RoundTrip(r)
+	if err != nil {
+		x.unknown = x.unknown || sent(err)
+		return response, err
+	}
+	x.status = response.StatusCode
+	if x.status >= http.StatusInternalServerError {
+		x.unknown = true // a time-out of the server or of a proxy, or an error behind the storage
+	}
+	response.Body = &tee{ReadCloser: response.Body, into: x}
+	return response, nil
+}
+
+// sent reports whether a request may have reached the server that failed with err.
+func sent(err error) bool {
+	failed := (*net.OpError)(nil)
+	return !errors.As(err, &failed) || failed.Op != "dial"
+}
+
+// tee is a body of which an exchange keeps what is read.
+type tee struct {
+	io.ReadCloser
+	into *exchange
+}
+
+// Read implements io.Reader.
+func (t *tee) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.into.body.Write(p[:n])
+	if err == io.EOF {
+		t.into.complete = true
+	}
+	return n, err
+}

@@ -1,0 +1,253 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+)
+
+// notes tells a cache what the requests of a client have written.
+type notes struct {
+	client  client.Client
+	noter   ownwrites.Noter
+	decoder runtime.Decoder // into the types of the scheme, from both encodings
+}
+
+func newNotes(c client.Client, noter ownwrites.Noter) *notes {
+	return &notes{client: c, noter: noter, decoder: serializer.NewCodecFactory(c.Scheme()).UniversalDeserializer()}
+}
+
+// target is the object that a request writes.
+type target struct {
+	gvk schema.GroupVersionKind
+	key client.ObjectKey
+}
+
+func (n *notes) target(obj client.Object) (target, error) {
+	gvk, err := n.client.GroupVersionKindFor(obj)
+	return target{gvk, client.ObjectKeyFromObject(obj)}, err
+}
+
+// targetOf returns what an apply configuration is for.
+func targetOf(configuration runtime.ApplyConfiguration) (target, error) {
+	named := metav1.PartialObjectMetadata{}
+	raw, err := json.Marshal(configuration)
+	if err == nil {
+		err = json.Unmarshal(raw, &named)
+	}
+	return target{named.GroupVersionKind(), client.ObjectKeyFromObject(&named)}, err
+}
+
+// write does a request that writes obj, and notes what came of it.
+func (n *notes) write(ctx context.Context, obj client.Object, do func(context.Context) error) error {
+	x := &exchange{}
+	err := do(x.in(ctx))
+	n.wrote(x, func() (target, error) { return n.target(obj) })
+	return err
+}
+
+// apply is write for an apply configuration.
+func (n *notes) apply(ctx context.Context, configuration runtime.ApplyConfiguration, do func(context.Context) error) error {
+	if configuration == nil {
+		return do(ctx) // which says what is wrong
+	}
+	x := &exchange{}
+	to, unnamed := targetOf(configuration) // before the response is read into it
+	err := do(x.in(ctx))
+	n.wrote(x, func() (target, error) { return to, unnamed })
+	return err
+}
+
+// wrote notes an object that was created or changed, itself or by a subresource.
+func (n *notes) wrote(x *exchange, of func() (target, error)) {
+	if x.dryRun || !x.answered() && !x.ambiguous() {
+		return
+	}
+	to, err := of()
+	if err != nil {
+		return
+	}
+	if !x.answered() {
+		n.unknown(to)
+		return
+	}
+	r, err := readResponse(x.body.Bytes())
+	if err != nil {
+		n.unknown(to)
+		return
+	}
+	n.stored(to, r)
+}
+
+// unknown notes that a write may have happened.
+func (n *notes) unknown(to target) {
+	if to.key.Name != "" { // otherwise the server would have chosen the name
+		n.noter.NoteWrite(ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Unknown})
+	}
+}
+
+// stored notes the response to a write of an object that is there now.
+func (n *notes) stored(to target, r *response) {
+	if r.gvk.Kind == "Status" { // of an eviction or a binding: it says nothing of the object
+		n.unknown(to)
+		return
+	}
+	m := &metav1.PartialObjectMetadata{}
+	if err := r.into(m); err != nil {
+		n.unknown(to)
+		return
+	}
+	revision, err := strconv.ParseUint(m.ResourceVersion, 10, 64)
+	if err != nil {
+		return // of an aggregated API, or of an object that is not kept: no watch is behind it
+	}
+	w := ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Changed, Revision: revision, UID: m.UID}
+	if r.gvk == to.gvk || r.partial() {
+		w.Key, w.Outcome = client.ObjectKeyFromObject(m), ownwrites.Shown
+		w.Object = func(example runtime.Object) (client.Object, error) { return r.object(to.gvk, example, n.decoder) }
+	}
+	n.noter.NoteWrite(w)
+}
+
+// delete does a request that deletes obj, and notes what came of it.
+func (n *notes) delete(ctx context.Context, obj client.Object, do func(context.Context) error) error {
+	x := &exchange{}
+	err := do(x.in(ctx))
+	if to, unknown := n.target(obj); unknown == nil {
+		switch {
+		case x.answered():
+			n.deleted(to, obj, x.body.Bytes())
+		case x.ambiguous():
+			n.unknown(to)
+		}
+	}
+	return err
+}
+
+// deleted notes the response to a deletion. Most servers answer with a Status when the object is
+// gone, and with the object when it waits for something. Some kinds are answered with the object also
+// when they are gone.
+func (n *notes) deleted(to target, obj client.Object, body []byte) {
+	r, err := readResponse(body)
+	if err != nil {
+		n.unknown(to)
+		return
+	}
+	if r.gvk.Kind != "Status" {
+		m := &metav1.PartialObjectMetadata{}
+		if err := r.into(m); err != nil {
+			n.unknown(to)
+		} else if waits(to.gvk, m) {
+			n.stored(to, r)
+		} else {
+			n.gone(to, m.UID, m.ResourceVersion)
+		}
+		return
+	}
+	status := metav1.Status{}
+	if err := r.into(&status); err != nil {
+		n.unknown(to)
+		return
+	}
+	uid := obj.GetUID()
+	if status.Details != nil && status.Details.UID != "" {
+		uid = status.Details.UID
+	}
+	was := ""
+	if uid == obj.GetUID() {
+		was = obj.GetResourceVersion()
+	}
+	n.gone(to, uid, was)
+}
+
+// waits reports whether a deleted object is there until its finalizers or its period of grace have
+// ended.
+func waits(gvk schema.GroupVersionKind, m *metav1.PartialObjectMetadata) bool {
+	return m.DeletionTimestamp != nil &&
+		(len(m.Finalizers) > 0 || ptr.Deref(m.DeletionGracePeriodSeconds, 0) > 0 || gvk.GroupKind() == namespaces)
+}
+
+// namespaces have finalizers in their specification too, and end with these.
+var namespaces = schema.GroupKind{Kind: "Namespace"}
+
+// gone notes that the object with uid, which was there at a resource version that may be empty, is
+// gone.
+func (n *notes) gone(to target, uid types.UID, was string) {
+	if uid == "" {
+		n.unknown(to)
+		return
+	}
+	revision, err := strconv.ParseUint(was, 10, 64)
+	if err != nil && was != "" {
+		return // of an aggregated API
+	}
+	n.noter.NoteWrite(ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Gone, UID: uid, Revision: revision})
+}
+
+// deleteAllOf does a request that deletes a collection, and notes the objects of the response: they
+// are as they were before.
+func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, asked *metav1.DeleteOptions, do func(context.Context) error) error {
+	x := &exchange{}
+	err := do(x.in(ctx))
+	gvk, unknown := n.client.GroupVersionKindFor(obj)
+	if unknown != nil || !x.answered() {
+		return err
+	}
+	r, unknown := readResponse(x.body.Bytes())
+	if unknown != nil || r.gvk.Kind == "Status" {
+		return err
+	}
+	list := metav1.PartialObjectMetadataList{}
+	if r.into(&list) != nil {
+		return err
+	}
+	for i := range list.Items {
+		m := &list.Items[i]
+		to := target{gvk, client.ObjectKeyFromObject(m)}
+		revision, unknown := strconv.ParseUint(m.ResourceVersion, 10, 64)
+		switch {
+		case unknown != nil || m.UID == "":
+		case mayWait(gvk, m, asked):
+			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Leaving, UID: m.UID, Revision: revision})
+		default:
+			n.gone(to, m.UID, m.ResourceVersion)
+		}
+	}
+	return err
+}
+
+// mayWait reports whether an object may still be there when it was deleted with these options.
+func mayWait(gvk schema.GroupVersionKind, m metav1.Object, asked *metav1.DeleteOptions) bool {
+	immediate := ptr.Deref(asked.GracePeriodSeconds, -1) == 0
+	background := ptr.Deref(asked.PropagationPolicy, "") == metav1.DeletePropagationBackground
+	switch {
+	case len(m.GetFinalizers()) > 0:
+		return true
+	case asked.PropagationPolicy != nil && !background:
+		return true
+	case gvk.GroupKind() == pods:
+		return !immediate
+	}
+	return !background && slices.Contains(orphaning, gvk.GroupKind())
+}
+
+var (
+	// pods have a period of grace.
+	pods = schema.GroupKind{Kind: "Pod"}
+	// orphaning are the kinds that wait until their dependents are orphans, unless they are asked not to.
+	orphaning = []schema.GroupKind{{Kind: "ReplicationController"}, {Group: "batch", Kind: "Job"}}
+)

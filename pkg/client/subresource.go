@@ -1,0 +1,37 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// subResource is the client of one subresource. What its writes say of the object itself is noted.
+type subResource struct {
+	client.SubResourceClient // controller-runtime's
+	notes                    *notes
+}
+
+// Create implements client.SubResourceWriter.
+func (s *subResource) Create(ctx context.Context, obj, sub client.Object, opts ...client.SubResourceCreateOption) error {
+	return s.notes.write(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Create(ctx, obj, sub, opts...) })
+}
+
+// Update implements client.SubResourceWriter.
+func (s *subResource) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	return s.notes.write(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Update(ctx, obj, opts...) })
+}
+
+// Patch implements client.SubResourceWriter.
+func (s *subResource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	return s.notes.write(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) })
+}
+
+// Apply implements client.SubResourceWriter.
+func (s *subResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	return s.notes.apply(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Apply(ctx, obj, opts...) })
+}

@@ -1,0 +1,218 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/pkg/cache"
+	"github.com/tarn-dev/tarn/pkg/client"
+)
+
+func TestClient(t *testing.T) {
+	log.SetLogger(GinkgoLogr)
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Client Suite")
+}
+
+// patience is how long a spec waits for what must happen soon.
+const patience = 20 * time.Second
+
+var (
+	env *envtest.Environment
+	cfg *rest.Config
+	api crclient.Client // reads from the API server
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(patience)
+	before := goleak.IgnoreCurrent()
+	env = envtest.New(envtest.Options{})
+	Expect(env.Start(ctx)).To(Succeed())
+	DeferCleanup(func() {
+		Expect(env.Stop()).To(Succeed())
+		Expect(goleak.Find(before)).To(Succeed())
+	})
+	cfg = env.Config()
+	var err error
+	api, err = crclient.New(cfg, crclient.Options{})
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// newNamespace creates a namespace for the spec.
+func newNamespace(ctx context.Context) string {
+	GinkgoHelper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "client-"}}
+	Expect(api.Create(ctx, ns)).To(Succeed())
+	return ns.Name
+}
+
+// station is a place on the way between a cache or a client and the API server. It holds the
+// watches back, counts requests, and can lose answers.
+type station struct {
+	mu   sync.Mutex
+	open chan struct{} // closed while watches may pass
+
+	watches atomic.Int64 // that were begun
+	reads   atomic.Int64 // gets and lists of resources
+	lose    atomic.Bool  // the answers to writes
+	down    atomic.Bool  // every request fails
+}
+
+func newStation() *station {
+	s := &station{open: make(chan struct{})}
+	close(s.open)
+	return s
+}
+
+// hold keeps all that watches bring from now on, until pass is called.
+func (s *station) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = make(chan struct{})
+}
+
+func (s *station) pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.open)
+}
+
+func (s *station) gate() chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+func (s *station) config() *rest.Config {
+	through := rest.CopyConfig(cfg)
+	through.Wrap(func(next http.RoundTripper) http.RoundTripper { return &stop{s, next} })
+	return through
+}
+
+type stop struct {
+	*station
+	next http.RoundTripper
+}
+
+// ofResource matches the paths of resources, and not those of discovery.
+var ofResource = regexp.MustCompile(`^/(api/v1|apis/[^/]+/[^/]+)/.`)
+
+// RoundTrip implements http.RoundTripper.
+func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.down.Load() {
+		return nil, io.ErrUnexpectedEOF
+	}
+	watch := r.URL.Query().Get("watch") != ""
+	switch {
+	case watch:
+		s.watches.Add(1)
+	case r.Method == http.MethodGet && ofResource.MatchString(r.URL.Path):
+		s.reads.Add(1)
+	}
+	response, err := s.next.RoundTrip(r)
+	if err == nil && watch {
+		response.Body = &held{ReadCloser: response.Body, station: s.station, ctx: r.Context()}
+	}
+	if err == nil && r.Method != http.MethodGet && s.lose.Load() {
+		response.Body.Close()
+		return nil, io.ErrUnexpectedEOF
+	}
+	return response, err
+}
+
+type held struct {
+	io.ReadCloser
+	station *station
+	ctx     context.Context
+}
+
+// Read implements io.Reader.
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	select {
+	case <-h.station.gate():
+	case <-h.ctx.Done():
+		return 0, h.ctx.Err()
+	}
+	return n, err
+}
+
+// program is a client with its cache, as a manager would make them.
+type program struct {
+	crclient.Client
+	cache   cache.Cache
+	watches *station // between the cache and the server
+	writes  *station // between the client and the server
+}
+
+// maker makes a client and its cache.
+type maker struct {
+	cache  cache.NewCacheFunc
+	client crclient.NewClientFunc
+}
+
+var ours = maker{cache.New, client.New}
+
+// run makes a program, which ends with the spec.
+func (m maker) run(ctx context.Context, opts cache.Options, with crclient.CacheOptions) *program {
+	GinkgoHelper()
+	p := &program{watches: newStation(), writes: newStation()}
+	c, err := m.cache(p.watches.config(), opts)
+	Expect(err).NotTo(HaveOccurred())
+	with.Reader = c
+	p.cache = c
+	p.Client, err = m.client(p.writes.config(), crclient.Options{Cache: &with, Scheme: opts.Scheme})
+	Expect(err).NotTo(HaveOccurred())
+	running, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(running) }()
+	DeferCleanup(func() {
+		cancel()
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+	Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
+	return p
+}
+
+// watch has the informers of the examples sync, and then holds the watches back.
+func (p *program) watch(ctx context.Context, examples ...crclient.Object) {
+	GinkgoHelper()
+	for _, example := range examples {
+		_, err := p.cache.GetInformer(ctx, example)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	p.watches.hold()
+	DeferCleanup(p.watches.pass)
+}
+
+func configMap(namespace, name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+}
+
+// names returns the names of the items of a list.
+func names(list *corev1.ConfigMapList) []string {
+	names := []string{}
+	for _, item := range list.Items {
+		names = append(names, item.Name)
+	}
+	return names
+}

@@ -1,0 +1,183 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/informer"
+	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/reader"
+)
+
+// ownWrites shows what the program has written in the reads of one informer. A nil *ownWrites
+// shows nothing.
+type ownWrites struct {
+	overlay  *ownwrites.Overlay[object.Object]
+	informer *informer.Informer
+	selector Selector
+	fields   *index.Fields
+	cluster  bool // the kind is cluster-scoped
+	logger   logr.Logger
+	// source returns what lists the objects of a namespace.
+	source func(namespace string) (listwatch.Source, error)
+}
+
+// newOwnWrites returns what shows writes in the reads of store.
+func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *informer.Informer, store *reader.EngineStore) *ownWrites {
+	budget := o.OwnWrites
+	if budget == nil {
+		budget = ownwrites.NewBudget(0)
+	}
+	w := &ownWrites{
+		informer: of,
+		selector: o.Selector,
+		fields:   e.fields,
+		cluster:  mapping.Scope.Name() == meta.RESTScopeNameRoot,
+		logger:   o.Logger.WithValues("kind", e.String()),
+		source: func(namespace string) (listwatch.Source, error) {
+			scoped := *o
+			if scoped.Namespace == "" {
+				scoped.Namespace = namespace
+			}
+			return newSource(&scoped, o.HTTPClient, e.key, mapping)
+		},
+	}
+	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, Budget: budget, Ended: w.ended})
+	return w
+}
+
+func (w *ownWrites) close() {
+	if w != nil {
+		w.overlay.Close()
+	}
+}
+
+// ended logs a write that the watch has not shown.
+func (w *ownWrites) ended(e ownwrites.Ending) {
+	reason := "the watch has not shown it in five minutes"
+	if e.Full {
+		reason = "there was no room for it: reads of the kind wait until the watch has shown it; see Tuning.OwnWritesBudget"
+	}
+	namespace, name := object.SplitKey(e.Key)
+	w.logger.Info("A write of this program is no longer shown by reads", "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
+		"outcome", e.Outcome.String(), "resourceVersion", e.Revision, "reached", e.Reached)
+}
+
+// NoteWrite notes a write to an object that the informer may hold. Reads of the entry that begin
+// when it has returned show it, or something newer.
+func (e *MapEntry) NoteWrite(write ownwrites.Write) {
+	w := e.own
+	if w == nil {
+		return
+	}
+	if w.cluster {
+		write.Key.Namespace = ""
+	}
+	noted := ownwrites.Entry[object.Object]{
+		Key: object.Key(write.Key.Namespace, write.Key.Name), Outcome: write.Outcome, Revision: write.Revision, UID: write.UID,
+	}
+	if write.Outcome == ownwrites.Shown {
+		noted.Outcome, noted.Value = w.kept(write)
+	}
+	w.overlay.Note(noted)
+}
+
+// kept returns what the informer will keep of an object that was written.
+func (w *ownWrites) kept(write ownwrites.Write) (ownwrites.Outcome, object.Object) {
+	obj, err := write.Object(w.informer.Example())
+	if err != nil {
+		w.logger.V(1).Info("The response to a write cannot be shown: reads wait for the watch", "object", write.Key, "reason", err.Error())
+		return ownwrites.Changed, object.Object{}
+	}
+	switch held, known := w.holds(obj); {
+	case !known:
+		return ownwrites.Changed, object.Object{}
+	case !held:
+		return ownwrites.Hidden, object.Object{}
+	}
+	item, err := w.informer.Keep(obj)
+	if err != nil {
+		w.logger.Error(err, "The response to a write cannot be kept: reads wait for the watch", "object", write.Key)
+		return ownwrites.Changed, object.Object{}
+	}
+	return ownwrites.Shown, item.Value
+}
+
+// holds reports whether obj is in the scope of the informer. It is not known if the scope selects by
+// a field that is neither one that all objects have nor declared.
+func (w *ownWrites) holds(obj client.Object) (held, known bool) {
+	if s := w.selector.Label; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
+		return false, true
+	}
+	selection, err := w.fields.Select(w.selector.Field)
+	if err != nil {
+		return false, false
+	}
+	return selection.Matches(withFields{obj, w.fields}), true
+}
+
+// withFields is an object whose values of declared fields are extracted when asked for.
+type withFields struct {
+	client.Object
+	fields *index.Fields
+}
+
+// HasFieldValue implements index.Object.
+func (o withFields) HasFieldValue(field, value string) bool {
+	return slices.Contains(o.fields.Values(o.Object, field), value)
+}
+
+// ask asks the server for the object under a key, as the informer lists it. It is a list, because a
+// list has a resource version also if there is no object.
+func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answer[object.Object], err error) {
+	namespace, name := object.SplitKey(key)
+	source, err := w.source(namespace)
+	if err != nil {
+		return answer, err
+	}
+	opts := metav1.ListOptions{}
+	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
+	if w.selector.Field != nil {
+		only = fields.AndSelectors(w.selector.Field, only)
+	}
+	opts.FieldSelector = only.String()
+	if w.selector.Label != nil {
+		opts.LabelSelector = w.selector.Label.String()
+	}
+	list, err := source.List(ctx, opts)
+	if err != nil {
+		return answer, err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return answer, err
+	}
+	if answer.Revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil {
+		return answer, fmt.Errorf("the resource version of the list: %w", err)
+	}
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		var item watchcache.Item[object.Object]
+		if item, err = w.informer.Keep(obj); err == nil && item.Key == key {
+			answer.Found, answer.Item = true, item
+		}
+		return err
+	})
+	return answer, err
+}

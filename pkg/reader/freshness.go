@@ -1,0 +1,147 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+)
+
+// NotFreshError is the error of a read that waited in vain for a resource version. Match a pointer
+// to it with errors.As. As an API error it is a Timeout, with the cause ResourceVersionTooLarge, as
+// an API server answers. Nothing was read; the caller may try again.
+type NotFreshError struct {
+	// GVK is the kind that was read.
+	GVK schema.GroupVersionKind
+	// Scope says which objects of the kind the informer holds, in words; empty means all.
+	Scope string
+	// Wanted is the resource version that the read needs, and Reached the one that the watch is at.
+	Wanted, Reached string
+	// Cause says why the wait ended.
+	Cause error
+}
+
+var _ apierrors.APIStatus = (*NotFreshError)(nil)
+
+// Error implements error.
+func (e *NotFreshError) Error() string {
+	scope := ""
+	if e.Scope != "" {
+		scope = " of " + e.Scope
+	}
+	return fmt.Sprintf("the cache of %s%s has reached resource version %s, and the read needs %s (%v): try again, or read what is there without NotOlderThan",
+		e.GVK.Kind, scope, e.Reached, e.Wanted, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *NotFreshError) Unwrap() error { return e.Cause }
+
+// Status implements APIStatus.
+func (e *NotFreshError) Status() metav1.Status {
+	return metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout, Message: e.Error(),
+		Details: &metav1.StatusDetails{
+			Group: e.GVK.Group, Kind: e.GVK.Kind, RetryAfterSeconds: 1,
+			Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}},
+		},
+	}
+}
+
+// explain returns err with what the reader knows of the wait that it is of.
+func (r *CacheReader) explain(err error) error {
+	behind := (*ownwrites.BehindError)(nil)
+	if !errors.As(err, &behind) {
+		return err
+	}
+	return &NotFreshError{
+		GVK: r.gvk, Scope: r.restriction, Wanted: version(behind.Wanted), Reached: version(behind.Reached), Cause: behind.Cause,
+	}
+}
+
+// getFreshness returns what the options of a Get ask for. Their Raw has the meaning that it has for
+// an API server: not older than its ResourceVersion.
+func getFreshness(o *client.GetOptions) (freshness, error) {
+	if o.Raw == nil || o.Raw.ResourceVersion == "" {
+		return freshness{watched: o.DisableReadYourWritesConsistency}, nil
+	}
+	revision, err := wanted(o.Raw.ResourceVersion)
+	return freshness{revision: revision, watched: o.DisableReadYourWritesConsistency}, err
+}
+
+// listFreshness returns what the options of a List ask for.
+func listFreshness(o *client.ListOptions) (freshness, error) {
+	if o.Raw == nil || o.Raw.ResourceVersion == "" || o.Raw.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+		return freshness{watched: o.DisableReadYourWritesConsistency}, nil
+	}
+	if o.Continue != "" {
+		return freshness{}, apierrors.NewBadRequest("specifying resource version is not allowed when using continue: the pages of a list are of one state")
+	}
+	revision, err := wanted(o.Raw.ResourceVersion)
+	return freshness{revision: revision, watched: o.DisableReadYourWritesConsistency}, err
+}
+
+func wanted(resourceVersion string) (uint64, error) {
+	revision, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("resource version %q is no number: a cache cannot say whether it is older", resourceVersion))
+	}
+	return revision, nil
+}
+
+// reach waits until the state is as new as a read needs it.
+func (s *EngineStore) reach(ctx context.Context, at freshness) error {
+	if at.revision == 0 || s.engine.Snapshot().Revision() >= at.revision {
+		return nil
+	}
+	return ownwrites.WaitFor(ctx, s.engine.Snapshot, s.engine.WaitUntilFresh, at.revision)
+}
+
+// getOver is get for a key that was written, or with a resource version to wait for. An object that
+// is new enough itself needs no wait for the watch.
+func (s *EngineStore) getOver(ctx context.Context, key string, at freshness) (object.Object, bool, error) {
+	for {
+		snapshot := s.engine.Snapshot()
+		item, ok := snapshot.Get(key)
+		if s.own.Load() != nil && !at.watched {
+			own, over, err := s.own.Read(ctx, key, key)
+			if err != nil {
+				return object.Object{}, false, err
+			}
+			snapshot = over
+			if item, ok = over.Get(key); own != nil {
+				item, ok = own.Get(over, key)
+			}
+		}
+		if snapshot.Revision() >= at.revision || ok && item.Revision >= at.revision {
+			return item.Value, ok, nil
+		}
+		if err := s.reach(ctx, at); err != nil {
+			return object.Object{}, false, err
+		}
+	}
+}
+
+// reached refuses a read that needs a newer state than the store of an informer of the user's has:
+// such an informer does not tell when it gets one.
+func (s *IndexerStore) reached(at freshness) error {
+	if at.revision == 0 {
+		return nil
+	}
+	now, err := strconv.ParseUint(s.indexer.LastStoreSyncResourceVersion(), 10, 64)
+	if err == nil && now >= at.revision {
+		return nil
+	}
+	return &ownwrites.BehindError{Wanted: at.revision, Reached: now, Cause: errors.New("the informers of NewInformer are not waited for")}
+}
