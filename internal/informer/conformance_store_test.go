@@ -306,7 +306,7 @@ func TestInformerStoreShowsWhatIsWrittenToIt(t *testing.T) {
 
 // Handlers hear of what the server sends, and of nothing else.
 func TestInformerHandlersHearNothingOfWritesToTheStore(t *testing.T) {
-	eachInformer(t, setting{}, func(r *rig) {
+	eachInformer(t, setting{writes: true}, func(r *rig) {
 		h := &recording{}
 		r.handle(h)
 		r.server.put(configMap("ns/a", "1"))
@@ -324,7 +324,7 @@ func TestInformerHandlersHearNothingOfWritesToTheStore(t *testing.T) {
 }
 
 func TestInformerIsNotSyncedByAReplaceOfItsStore(t *testing.T) {
-	eachInformer(t, setting{}, func(r *rig) {
+	eachInformer(t, setting{writes: true}, func(r *rig) {
 		release := r.server.hold()
 		h := &recording{}
 		registration := r.handle(h)
@@ -352,7 +352,7 @@ func TestInformerIsNotSyncedByAReplaceOfItsStore(t *testing.T) {
 }
 
 func TestInformerSyncOverridesWhatWasWrittenToItsStore(t *testing.T) {
-	eachInformer(t, setting{}, func(r *rig) {
+	eachInformer(t, setting{writes: true}, func(r *rig) {
 		r.Expect(r.informer.GetStore().Add(configMap("ns/stale", "1"))).To(Succeed())
 		r.server.put(configMap("ns/a", "1"))
 		r.start()

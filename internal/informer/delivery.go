@@ -6,6 +6,7 @@ package informer
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -26,6 +27,7 @@ type delivery struct {
 	form          *object.Form
 	given         any // the object that the writer has; of a deletion the last state
 	current, past shared
+	views         atomic.Pointer[viewed] // of those views for which some handler has asked
 }
 
 // shared is an object that is made once for all who want it.
@@ -69,4 +71,53 @@ func (d *delivery) before(e *event) (any, error) {
 		}
 		return d.form.MaterializeReusing(e.Previous.Value, e.Item.Value, current)
 	})
+}
+
+// viewed has the objects of an event as a view shows them, which its handlers share.
+type viewed struct {
+	*delivery
+	view          *object.View
+	current, past shared
+	next          *viewed
+}
+
+// as returns the objects of the event as a view shows them.
+func (d *delivery) as(view *object.View) objects {
+	if view == nil {
+		return d
+	}
+	for {
+		first := d.views.Load()
+		for v := first; v != nil; v = v.next {
+			if v.view == view {
+				return v
+			}
+		}
+		v := &viewed{delivery: d, view: view, next: first}
+		if d.views.CompareAndSwap(first, v) {
+			return v
+		}
+	}
+}
+
+// objects are those of an event, in one representation.
+type objects interface {
+	after(*event) (any, error)
+	before(*event) (any, error)
+}
+
+func (v *viewed) after(e *event) (any, error) {
+	obj, err := v.delivery.after(e)
+	if err != nil || obj == nil {
+		return nil, err
+	}
+	return v.current.get(func() (any, error) { return v.view.Of(obj) })
+}
+
+func (v *viewed) before(e *event) (any, error) {
+	obj, err := v.delivery.before(e)
+	if err != nil {
+		return nil, err
+	}
+	return v.past.get(func() (any, error) { return v.view.Of(obj) })
 }

@@ -26,6 +26,7 @@ type registration struct {
 	logger   klog.Logger
 	cursor   *watchcache.Cursor[object.Object, *delivery]
 	walker   *walker       // of informer.walks
+	view     *object.View  // nil if the handler gets the objects as they are kept
 	resync   time.Duration // zero is never
 	removed  atomic.Bool
 	lagged   uint64        // how often that was counted; of run
@@ -59,6 +60,11 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEv
 // AddEventHandlerWithOptions implements SharedInformer. The handler gets the state
 // of now first, and then what follows.
 func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.addHandler(handler, options, nil)
+}
+
+// addHandler adds a handler that gets the objects as a view shows them.
+func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions, view *object.View) (toolscache.ResourceEventHandlerRegistration, error) {
 	if handler == nil {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it is nil", i.description)
 	}
@@ -70,6 +76,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	r := &registration{
 		informer: i.listened,
 		handler:  handler,
+		view:     view,
 		logger:   klog.Background(),
 		cursor:   i.engine.CatchUpCursor(nil),
 		synced:   make(chan struct{}),
@@ -246,10 +253,11 @@ func (r *registration) tell(ctx context.Context, key string, f func() error) (mo
 }
 
 func (r *registration) tryDeliver(event *event) error {
-	shared := event.Attached
-	if shared == nil { // the event is of a Diff
-		shared = r.informer.walks.deliver(r.walker, event)
+	made := event.Attached
+	if made == nil { // the event is of a Diff
+		made = r.informer.walks.deliver(r.walker, event)
 	}
+	shared := made.as(r.view)
 	switch event.Type {
 	case watchcache.Added:
 		current, err := shared.after(event)
@@ -291,7 +299,7 @@ func (r *registration) resyncTo(ctx context.Context, state *snapshot) {
 	for item := range state.Items("", "") {
 		again := event{Type: watchcache.Added, Item: item}
 		tell := func() error {
-			obj, err := r.informer.walks.deliver(r.walker, &again).after(&again)
+			obj, err := r.informer.walks.deliver(r.walker, &again).as(r.view).after(&again)
 			if err == nil {
 				r.handler.OnUpdate(obj, obj)
 			}

@@ -22,6 +22,9 @@ type indexers struct {
 	// byNamespace says that the order of the keys answers the index toolscache.NamespaceIndex,
 	// for which the engine has none.
 	byNamespace bool
+	// space begins the names of these indexes in the engine, so that the indexes of several views do
+	// not meet.
+	space string
 
 	// mu guards what follows. It is held while an index is declared, so it comes before
 	// intake.mu.
@@ -74,7 +77,7 @@ func (x *indexers) add(added toolscache.Indexers) error {
 	for name, f := range added {
 		x.functions[name] = f
 		what := fmt.Sprintf("index %q of %s", name, x.description)
-		x.declare(name, func(obj client.Object) []string { return mustIndex(f, what, obj) })
+		x.declare(x.space+name, func(obj client.Object) []string { return mustIndex(f, what, obj) })
 	}
 	return nil
 }
@@ -90,7 +93,7 @@ func (x *indexers) addField(name string, extract client.IndexerFunc) error {
 		return err
 	}
 	x.functions[name] = func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }
-	x.declare(name, extract)
+	x.declare(x.space+name, extract)
 	return nil
 }
 

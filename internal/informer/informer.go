@@ -325,7 +325,7 @@ func (i *Informer) GetStore() toolscache.Store { return i.GetIndexer() }
 
 // GetIndexer implements SharedIndexInformer. The Indexer is a view of the engine.
 func (i *Informer) GetIndexer() toolscache.Indexer {
-	return &view{engine: i.engine, form: i.form, indexers: i.indexers, write: i.intake.write}
+	return &engineIndexer{engine: i.engine, form: i.form, indexers: i.indexers, write: i.intake.write}
 }
 
 // GetController implements SharedInformer.

@@ -4,244 +4,214 @@
 package informer
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"reflect"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// view is the engine of an informer as client-go's Indexer. The objects that it returns must not
-// be changed; those that are kept flat are made for the call.
-type view struct {
-	engine   *engine
-	form     *object.Form
+// View is a SharedIndexInformer that shows the objects of an [Informer] in a Go type. It neither
+// lists nor watches, and keeps no object: its handlers, its store and its indexes are those of the
+// Informer, with an object made for each event and each read. Handlers of one view share the objects
+// that they get. All methods are safe for concurrent use.
+//
+// To run a View is to wait until the context ends; then its handlers are removed. The Informer goes
+// on. The Informer is run, and its transform and its handler of errors are set, by its owner.
+type View struct {
+	base     *Informer
+	as       *object.View // nil if the objects are shown as they are kept
 	indexers *indexers
-	write    func(...change)
+	indexed  lastMade
+
+	mu       sync.Mutex // guards what follows; it comes before the locks of base
+	phase    phase
+	handlers map[*registration]struct{}
 }
 
-var _ toolscache.Indexer = (*view)(nil)
+var _ toolscache.SharedIndexInformer = (*View)(nil)
 
-func (v *view) objects(items iter.Seq[watchcache.Item[object.Object]]) []any {
-	objects := []any{}
-	for item := range items {
-		if obj, err := v.form.Materialize(item.Value); err == nil {
-			objects = append(objects, obj)
-		}
-	}
-	return objects
-}
-
-// List implements Store.
-func (v *view) List() []any { return v.objects(v.engine.Snapshot().Items("", "")) }
-
-// ListKeys implements Store.
-func (v *view) ListKeys() []string {
-	keys := []string{}
-	for item := range v.engine.Snapshot().Items("", "") {
-		keys = append(keys, object.StoreKey(item.Key))
-	}
-	return keys
-}
-
-// Get implements Store.
-func (v *view) Get(obj any) (any, bool, error) {
-	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
-	if err != nil {
-		return nil, false, toolscache.KeyError{Obj: obj, Err: err}
-	}
-	return v.GetByKey(key)
-}
-
-// GetByKey implements Store.
-func (v *view) GetByKey(key string) (any, bool, error) {
-	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
-	if err != nil || strings.HasPrefix(key, "/") { // it is the key of nothing
-		return nil, false, nil
-	}
-	item, ok := v.engine.Get(object.Key(namespace, name))
-	if !ok {
-		return nil, false, nil
-	}
-	obj, err := v.form.Materialize(item.Value)
-	return obj, err == nil, err
-}
-
-// Add implements Store. Like client-go's it changes the store alone: no handler is told.
-func (v *view) Add(obj any) error {
-	if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
-		return toolscache.KeyError{Obj: obj, Err: err}
-	}
-	v.write(change{Item: item(v.form.Keep(obj)), Silent: true})
-	return nil
-}
-
-// Update implements Store.
-func (v *view) Update(obj any) error { return v.Add(obj) }
-
-// Delete implements Store.
-func (v *view) Delete(obj any) error {
-	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
-	if err != nil {
-		return toolscache.KeyError{Obj: obj, Err: err}
-	}
-	namespace, name, err := toolscache.SplitMetaNamespaceKey(key)
-	if err != nil {
-		return err
-	}
-	v.write(change{
-		Item: watchcache.Item[object.Object]{Key: object.Key(namespace, name)}, Deleted: true, Silent: true,
-	})
-	return nil
-}
-
-// Replace implements Store. Like client-go's it changes the store alone: no handler is
-// told, and neither the informer nor a handler has synced by it.
-func (v *view) Replace(list []any, resourceVersion string) error {
-	kept := map[string]bool{}
-	changes := make([]change, 0, len(list))
-	for _, obj := range list {
-		if _, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
-			return toolscache.KeyError{Obj: obj, Err: err}
-		}
-		written := change{Item: item(v.form.Keep(obj)), Silent: true}
-		kept[written.Item.Key] = true
-		changes = append(changes, written)
-	}
-	for there := range v.engine.Snapshot().Items("", "") {
-		if !kept[there.Key] {
-			gone := watchcache.Item[object.Object]{Key: there.Key}
-			changes = append(changes, change{Item: gone, Deleted: true, Silent: true})
-		}
-	}
-	v.write(changes...)
-	v.Bookmark(resourceVersion)
-	return nil
-}
-
-// Resync implements Store; there is nothing to do.
-func (v *view) Resync() error { return nil }
-
-// Bookmark implements Store.
-func (v *view) Bookmark(resourceVersion string) {
-	v.engine.Bookmark(revision(resourceVersion))
-}
-
-// LastStoreSyncResourceVersion implements Store.
-func (v *view) LastStoreSyncResourceVersion() string {
-	if n := v.engine.Revision(); n > 0 {
-		return strconv.FormatUint(n, 10)
-	}
-	return ""
-}
-
-// GetIndexers implements Indexer.
-func (v *view) GetIndexers() toolscache.Indexers {
-	return v.indexers.all()
-}
-
-// AddIndexers implements Indexer.
-func (v *view) AddIndexers(indexers toolscache.Indexers) error {
-	return v.indexers.add(indexers)
-}
-
-func errNoIndex(name string) error { return fmt.Errorf("index with name %s does not exist", name) }
-
-// keys returns the engine's keys under a value of an index.
-func (v *view) keys(snapshot *snapshot, name, value string) ([]string, error) {
-	if _, ok := v.indexers.named(name); !ok {
-		return nil, errNoIndex(name)
-	}
-	if v.indexers.inOrder(name) {
-		var keys []string
-		for item := range snapshot.Items(object.KeyPrefix(value), "") {
-			if value != "" || item.Value.Namespace() == "" {
-				keys = append(keys, item.Key)
-			}
-		}
-		return keys, nil
-	}
-	postings := snapshot.Index(name)
-	if postings == nil {
-		return nil, errNoIndex(name)
-	}
-	return slices.Collect(postings.Keys(value, "")), nil
-}
-
-// ByIndex implements Indexer.
-func (v *view) ByIndex(name, value string) ([]any, error) {
-	snapshot := v.engine.Snapshot()
-	keys, err := v.keys(snapshot, name, value)
+// NewView returns a view of the objects of base as the type of example. Space begins the names of its
+// indexes in the engine; no other view of base has the same. The error says that the objects cannot
+// be shown so.
+func NewView(base *Informer, example client.Object, space string) (*View, error) {
+	as, err := base.form.As(reflect.TypeOf(example))
 	if err != nil {
 		return nil, err
 	}
-	return v.objects(func(yield func(watchcache.Item[object.Object]) bool) {
-		for _, key := range keys {
-			if item, ok := snapshot.Get(key); ok && !yield(item) {
+	v := &View{base: base, as: as, handlers: map[*registration]struct{}{}}
+	v.indexers = newIndexers(base.indexers.byNamespace, base.description, func(name string, extract func(client.Object) []string) {
+		base.intake.declare(name, v.extractor(extract))
+	})
+	v.indexers.space = space
+	return v, nil
+}
+
+// extractor returns extract for the objects as the Informer keeps them. What does not fit the Go type
+// has no values; a read of it is an error.
+func (v *View) extractor(extract func(client.Object) []string) func(client.Object) []string {
+	return func(kept client.Object) []string {
+		if obj, ok := v.indexed.of(v.as, kept).(client.Object); ok {
+			return extract(obj)
+		}
+		return nil
+	}
+}
+
+// lastMade is the object that was made last, for the other indexes of the same object. It holds one
+// object at most.
+type lastMade struct {
+	mu         sync.Mutex
+	kept, made any
+}
+
+// of returns an object as a view shows it, or nil if it does not fit.
+func (l *lastMade) of(view *object.View, kept any) any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept != kept {
+		l.kept, l.made = kept, nil
+		if made, err := view.Of(kept); err == nil {
+			l.made = made
+		}
+	}
+	return l.made
+}
+
+// AddEventHandler implements SharedInformer.
+func (v *View) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return v.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod implements SharedInformer.
+func (v *View) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return v.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &period})
+}
+
+// AddEventHandlerWithOptions implements SharedInformer.
+func (v *View) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.phase == stopped {
+		return nil, fmt.Errorf("handler %v was not added: %w", handler, errInformerStopped)
+	}
+	added, err := v.base.addHandler(handler, options, v.as)
+	if err != nil {
+		return nil, err
+	}
+	v.handlers[added.(*registration)] = struct{}{}
+	return added, nil
+}
+
+// RemoveEventHandler implements SharedInformer. It is idempotent.
+func (v *View) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
+	if r, ok := handle.(*registration); ok {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		delete(v.handlers, r)
+	}
+	return v.base.RemoveEventHandler(handle)
+}
+
+// Run implements SharedInformer.
+func (v *View) Run(stop <-chan struct{}) { v.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext implements SharedInformer: it returns when ctx has ended and every handler of the
+// view has returned from its last event.
+func (v *View) RunWithContext(ctx context.Context) {
+	v.mu.Lock()
+	again := v.phase != created
+	v.phase = max(v.phase, started)
+	v.mu.Unlock()
+	if again {
+		klog.FromContext(ctx).Info("Warning: the informer has started before, to run it again does nothing", "type", v.base.description)
+		return
+	}
+	<-ctx.Done()
+	v.indexers.close()
+	for _, r := range v.stop() {
+		_ = v.base.RemoveEventHandler(r)
+		<-r.ended
+	}
+}
+
+// stop takes no handlers from now on, and returns those there are.
+func (v *View) stop() []*registration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.phase = stopped
+	return slices.Collect(maps.Keys(v.handlers))
+}
+
+// IsStopped implements SharedInformer.
+func (v *View) IsStopped() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.phase == stopped
+}
+
+// errOwner is the error of a setting that the Informer below a view has.
+var errOwner = errors.New("several representations of the kind share one watch, which has been set up already")
+
+// SetWatchErrorHandler implements SharedInformer: it is an error.
+func (v *View) SetWatchErrorHandler(toolscache.WatchErrorHandler) error { return errOwner }
+
+// SetWatchErrorHandlerWithContext implements SharedInformer: it is an error.
+func (v *View) SetWatchErrorHandlerWithContext(toolscache.WatchErrorHandlerWithContext) error {
+	return errOwner
+}
+
+// SetTransform implements SharedInformer: it is an error.
+func (v *View) SetTransform(toolscache.TransformFunc) error { return errOwner }
+
+// HasSynced implements SharedInformer.
+func (v *View) HasSynced() bool { return v.base.HasSynced() }
+
+// HasSyncedChecker implements SharedInformer.
+func (v *View) HasSyncedChecker() toolscache.DoneChecker { return v.base.HasSyncedChecker() }
+
+// LastSyncResourceVersion implements SharedInformer.
+func (v *View) LastSyncResourceVersion() string { return v.base.LastSyncResourceVersion() }
+
+// AddIndexers implements SharedIndexInformer.
+func (v *View) AddIndexers(indexers toolscache.Indexers) error { return v.indexers.add(indexers) }
+
+// AddField implements index.FieldInformer.
+func (v *View) AddField(name string, extract client.IndexerFunc) error {
+	return v.indexers.addField(name, extract)
+}
+
+// Objects walks the objects of now, in the order of their keys. Each is made when the walk comes to
+// it, and must not be changed.
+func (v *View) Objects() iter.Seq[client.Object] {
+	return func(yield func(client.Object) bool) {
+		for kept := range v.base.Objects() {
+			made, err := v.as.Of(kept)
+			if obj, ok := made.(client.Object); err == nil && ok && !yield(obj) {
 				return
 			}
 		}
-	}), nil
+	}
 }
 
-// IndexKeys implements Indexer.
-func (v *view) IndexKeys(name, value string) ([]string, error) {
-	keys, err := v.keys(v.engine.Snapshot(), name, value)
-	for n, key := range keys {
-		keys[n] = object.StoreKey(key)
-	}
-	return keys, err
+// GetStore implements SharedInformer.
+func (v *View) GetStore() toolscache.Store { return v.GetIndexer() }
+
+// GetIndexer implements SharedIndexInformer. The Indexer cannot be written to.
+func (v *View) GetIndexer() toolscache.Indexer {
+	return &engineIndexer{engine: v.base.engine, form: v.base.form, indexers: v.indexers, as: v.as}
 }
 
-// Index implements Indexer.
-func (v *view) Index(name string, obj any) ([]any, error) {
-	f, ok := v.indexers.named(name)
-	if !ok {
-		return nil, errNoIndex(name)
-	}
-	values, err := f(obj)
-	if err != nil {
-		return nil, err
-	}
-	found, seen := []any{}, map[client.ObjectKey]bool{}
-	for _, value := range values {
-		objects, err := v.ByIndex(name, value)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range objects {
-			if key := client.ObjectKeyFromObject(o.(client.Object)); !seen[key] {
-				seen[key] = true
-				found = append(found, o)
-			}
-		}
-	}
-	return found, nil
-}
-
-// ListIndexFuncValues implements Indexer.
-func (v *view) ListIndexFuncValues(name string) []string {
-	snapshot := v.engine.Snapshot()
-	if _, ok := v.indexers.named(name); !ok {
-		return []string{}
-	}
-	if v.indexers.inOrder(name) {
-		var namespaces []string
-		for item := range snapshot.Items("", "") {
-			if ns := item.Value.Namespace(); len(namespaces) == 0 || namespaces[len(namespaces)-1] != ns {
-				namespaces = append(namespaces, ns)
-			}
-		}
-		return namespaces
-	}
-	if postings := snapshot.Index(name); postings != nil {
-		return slices.Collect(postings.Values())
-	}
-	return []string{}
-}
+// GetController implements SharedInformer.
+func (v *View) GetController() toolscache.Controller { return v.base.GetController() }
