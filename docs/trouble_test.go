@@ -73,11 +73,15 @@ func TestWhenSomethingIsWrong(t *testing.T) {
 	}
 }
 
-var port = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+var (
+	port     = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	attempts = regexp.MustCompile(`\(\d+ attempts? since \S+\)`)
+)
 
 // oneLine leaves out what differs from run to run, and line breaks.
 func oneLine(text string) string {
-	return port.ReplaceAllString(strings.Join(strings.Fields(text), " "), "127.0.0.1:PORT")
+	text = port.ReplaceAllString(strings.Join(strings.Fields(text), " "), "127.0.0.1:PORT")
+	return attempts.ReplaceAllString(text, "(N attempts since TIME)")
 }
 
 // started makes a cache that runs until the test ends.
@@ -135,7 +139,12 @@ func forbidden(t *testing.T, seen *lineLog) string {
 	must(t, err)
 	ctx, failed := untilItFails(t)
 	c := started(t, jane, cache.Options{DefaultWatchErrorHandler: failed})
-	out := fmt.Sprintf("error: %v\nlog: %s", c.List(ctx, &corev1.PodList{}), seen)
+	err = c.List(ctx, &corev1.PodList{})
+	out := fmt.Sprintf("error: %v\nlog: %s", err, seen)
+	var reason *cache.NotSyncedError
+	if errors.As(err, &reason) && reason.Cause == cache.Forbidden {
+		fmt.Println(reason.Manifest())
+	}
 
 	// With the rights the informer goes on by itself, and so does a read that waits.
 	admin := direct(t, env)
@@ -155,6 +164,20 @@ func forbidden(t *testing.T, seen *lineLog) string {
 func forbiddenInManager(t *testing.T, _ *lineLog) string {
 	jane, err := envtest.Start(t).AddUser("jane")
 	must(t, err)
+	newCache := cache.With(cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{
+		&corev1.Node{}: {OnFailure: cache.Isolate},
+	}})
+	isolated, err := newCache(jane, cache.Options{})
+	must(t, err)
+	must(t, isolated.IndexField(t.Context(), &corev1.Node{}, "spec.podCIDR", func(client.Object) []string { return nil }))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- isolated.Start(ctx) }()
+	if !isolated.WaitForCacheSync(t.Context()) {
+		t.Error("an isolated kind keeps the others waiting")
+	}
+	stop()
+	must(t, <-ended)
 	mgr, err := ctrl.NewManager(jane, ctrl.Options{NewCache: cache.New, Metrics: metricsserver.Options{BindAddress: "0"}})
 	must(t, err)
 	nothing := reconcile.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, nil })

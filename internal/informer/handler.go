@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +32,8 @@ type registration struct {
 	removed  atomic.Bool
 	lagged   uint64        // how often that was counted; of run
 	crashed  bool          // the handler panicked at the event before; of run
-	synced   chan struct{} // closed when the handler has returned from the initial state
+	synced   chan struct{} // closed when the handler has returned from the initial state, or was released
+	sync     func()        // closes synced
 	ended    chan struct{} // closed when no more events come
 }
 
@@ -90,6 +92,10 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 		wanted = *options.ResyncPeriod
 	}
 	r.resync = i.resyncs.admit(wanted, r.logger, i.description)
+	r.sync = sync.OnceFunc(func() { close(r.synced) })
+	if i.released && !i.HasSynced() {
+		r.sync()
+	}
 	r.walker = i.walks.join()
 	i.handlers[r] = struct{}{}
 	i.intake.handled.Store(true)
@@ -121,6 +127,17 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 		close(r.ended)
 	}
 	return nil
+}
+
+// ReleaseHandlers lets all handlers count as synced before the first list is complete, also those
+// that are added later, so that those who wait for handlers go on without the kind.
+func (i *Informer) ReleaseHandlers() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.released = true
+	for r := range i.handlers {
+		r.sync()
+	}
 }
 
 // HasSynced implements ResourceEventHandlerRegistration.
@@ -192,8 +209,8 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 			return
 		}
 	}
-	if diff.To.Complete() && !r.HasSynced() {
-		close(r.synced)
+	if diff.To.Complete() {
+		r.sync()
 	}
 }
 

@@ -54,6 +54,7 @@ type Informer struct {
 	run          run
 	onWatchError toolscache.WatchErrorHandlerWithContext
 	handlers     map[*registration]struct{}
+	released     bool // handlers count as synced
 
 	running sync.WaitGroup // the goroutines of the handlers, and of the Reflector's waits
 }
@@ -118,6 +119,8 @@ type Options struct {
 	Lagged func()
 	// Listed, if set, is called each time that a list is in the engine.
 	Listed func()
+	// Lost, if set, is called each time that an object was lost because its transform failed.
+	Lost func()
 	// Identifier is the name under which client-go publishes the version of the store.
 	Identifier toolscache.InformerNameAndResource
 }
@@ -130,6 +133,9 @@ func New(source Source, o Options) (*Informer, error) {
 	}
 	if o.Listed == nil {
 		o.Listed = func() {}
+	}
+	if o.Lost == nil {
+		o.Lost = func() {}
 	}
 	if o.Description == "" {
 		o.Description = fmt.Sprintf("%T", o.Example)
@@ -204,12 +210,30 @@ func (i *Informer) listAndWatch(ctx context.Context, reflector *toolscache.Refle
 	i.mu.Unlock()
 	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
 	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		i.intake.losses.refused = nil
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
-			handle(ctx, reflector, err)
+			handle(ctx, reflector, because(err, i.intake.losses.refused))
 		}
 		return false, nil
 	})
 }
+
+// because returns err, which wraps reason if there is one: the Reflector keeps only its text.
+func because(err, reason error) error {
+	if reason == nil || errors.Is(err, reason) {
+		return err
+	}
+	return &refusedList{text: err.Error(), reason: reason}
+}
+
+// refusedList is the error of a list that the intake has refused.
+type refusedList struct {
+	text   string
+	reason error
+}
+
+func (e *refusedList) Error() string { return e.text }
+func (e *refusedList) Unwrap() error { return e.reason }
 
 // start begins the run and that of the handlers there are.
 func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {

@@ -4,6 +4,7 @@
 package informer
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/consistencydetector"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,16 +31,22 @@ type intake struct {
 	transform   toolscache.TransformFunc // set before the informer starts
 	turn        sync.Mutex               // held while transform runs, which is called for one object at a time
 	published   toolscache.Store         // of client-go's, which publishes the version as a metric
-	listing     func(revision uint64)    // called each time that a list is about to be in the engine
-	listed      func()                   // called each time that a list is in the engine
-	handled     atomic.Bool              // whether there are handlers
-	complete    atomic.Bool              // whether a list is in the engine
+	progress    progress
+	handled     atomic.Bool // whether there are handlers
+	complete    atomic.Bool // whether a list is in the engine
+	losses      losses
 
 	// mu is held from the last look at the declared fields to the write: so each object in
 	// the engine has the values of all of them. It comes after indexers.mu and before the
 	// engine's lock.
 	mu     sync.Mutex
 	writes int // since the dictionary was last looked at
+}
+
+// progress is what the intake tells of lists.
+type progress struct {
+	listing func(revision uint64) // called each time that a list is about to be in the engine
+	listed  func()                // called each time that a list is in the engine
 }
 
 var (
@@ -50,7 +58,7 @@ var (
 // time that it is about to write a list, and listed when it has written it.
 func newIntake(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *intake {
 	return &intake{
-		engine: e, form: form, description: o.Description, listing: listing, listed: listed,
+		engine: e, form: form, description: o.Description, progress: progress{listing: listing, listed: listed}, losses: losses{changed: o.Lost},
 		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
 	}
 }
@@ -64,18 +72,19 @@ func (in *intake) receive(obj any) (any, metav1.Object, error) {
 	return obj, m, nil
 }
 
-// transformed is receive for client-go's store, which says in its errors that it transforms.
+// transformed is receive for client-go's store, which says in its errors that it transforms. Its
+// errors are *TransformError.
 func (in *intake) transformed(obj any) (any, metav1.Object, error) {
 	received := obj
 	if in.transform != nil {
 		var err error
 		if obj, err = in.inTurn(received); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", in.name(received), err)
+			return nil, nil, &TransformError{receivedKey(received), fmt.Errorf("%s: %w", in.name(received), err)}
 		}
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: the transform made a %T of it, which has no metadata: %w", in.name(received), obj, err)
+		return nil, nil, &TransformError{receivedKey(received), fmt.Errorf("%s: the transform made a %T of it, which has no metadata: %w", in.name(received), obj, err)}
 	}
 	return obj, m, nil
 }
@@ -95,18 +104,35 @@ func (in *intake) name(obj any) string {
 	return in.description + " " + key
 }
 
+// receivedKey returns the key of a received object.
+func receivedKey(received any) types.NamespacedName {
+	if m, err := meta.Accessor(received); err == nil {
+		return types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
+	}
+	return types.NamespacedName{}
+}
+
+// lose notes the object of an error of receive or transformed.
+func lose(err error, note func(*TransformError)) {
+	if lost := (*TransformError)(nil); errors.As(err, &lost) {
+		note(lost)
+	}
+}
+
 // Transformer implements TransformingStore: the Reflector collects the objects of a streaming
 // list in the form of the engine from the first, unless client-go is to compare them with a list.
 func (in *intake) Transformer() toolscache.TransformFunc {
 	if consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
 		return nil
 	}
+	in.losses.begin()
 	return func(obj any) (any, error) {
 		if a, ok := obj.(*arrival); ok {
 			return a.kept, nil
 		}
 		obj, _, err := in.transformed(obj)
 		if err != nil {
+			lose(err, in.losses.addPending)
 			return nil, err
 		}
 		return in.form.Keep(obj), nil
@@ -140,10 +166,13 @@ func (in *intake) Update(obj any) error {
 	if a, ok := obj.(*arrival); ok {
 		c.Item, c.Attached, version = item(a.kept), newDelivery(in.form, a.object), a.metadata.GetResourceVersion()
 	} else {
-		obj, m, err := in.receive(obj)
+		received := obj
+		obj, m, err := in.receive(received)
 		if err != nil {
+			lose(err, in.losses.add)
 			return err
 		}
+		in.losses.found(receivedKey(received))
 		c.Item, c.Attached, version = item(in.form.Keep(obj)), newDelivery(in.form, obj), m.GetResourceVersion()
 	}
 	in.write(c)
@@ -151,12 +180,18 @@ func (in *intake) Update(obj any) error {
 	return nil
 }
 
-// Delete implements ReflectorStore.
-func (in *intake) Delete(obj any) error {
-	obj, m, err := in.receive(obj)
+// Delete implements ReflectorStore. If the transform fails for the last state of an object, handlers
+// get the state before in a DeletedFinalStateUnknown: the object is gone all the same.
+func (in *intake) Delete(received any) error {
+	obj, m, err := in.receive(received)
 	if err != nil {
-		return err
+		var unknown error
+		if m, unknown = meta.Accessor(received); unknown != nil {
+			return err
+		}
+		obj = nil
 	}
+	in.losses.found(receivedKey(received))
 	in.write(change{
 		Item: watchcache.Item[object.Object]{
 			Key: object.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
@@ -164,7 +199,7 @@ func (in *intake) Delete(obj any) error {
 		Deleted: true, Attached: newDelivery(in.form, obj),
 	})
 	in.published.Bookmark(m.GetResourceVersion())
-	return nil
+	return err
 }
 
 // write writes changes in one step. Their objects may have been kept before fields were declared,
@@ -214,6 +249,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 		if !ok {
 			obj, _, err := in.receive(obj)
 			if err != nil {
+				in.losses.refused = err
 				return err
 			}
 			kept = in.form.Keep(obj)
@@ -221,9 +257,10 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 		items = append(items, item(kept))
 	}
 	in.replace(items, resourceVersion)
+	in.losses.replace()
 	in.published.Bookmark(resourceVersion)
 	in.complete.Store(true)
-	in.listed()
+	in.progress.listed()
 	return nil
 }
 
@@ -234,7 +271,7 @@ func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersio
 	for n := range items {
 		items[n].Value = in.form.Refresh(items[n].Value)
 	}
-	in.listing(revision(resourceVersion))
+	in.progress.listing(revision(resourceVersion))
 	in.engine.Replace(items, revision(resourceVersion))
 	in.renewLocked(renewCheck) // a list may have changed everything
 }

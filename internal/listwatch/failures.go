@@ -8,31 +8,62 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Failures remembers the last failure to list or watch, for callers that wait for the first list.
-// The error handler of a Reflector does not see every failure. After a refused connection and after
-// a 429 the Reflector waits and tries again, and the REST client does the same after a connection
-// was closed or timed out; neither calls the handler. So Failures also watches the requests. The
-// zero value is ready to use. It is safe for concurrent use.
-type Failures struct {
-	last   atomic.Pointer[error]
-	misfit atomic.Bool
+// Failure is what keeps an informer from following the API server.
+type Failure struct {
+	// Err is the error of the last attempt that failed. It is a *MisfitError or a *StatusError, an
+	// error of the API server, one of the connection, or what the Reflector made of one of these.
+	Err error
+	// Since is the time of the first attempt that failed since the last success, and Attempts is
+	// the number of attempts that failed since then.
+	Since    time.Time
+	Attempts int
 }
 
-// Last returns the last failure, or nil if there was none.
-func (f *Failures) Last() error {
-	if err := f.last.Load(); err != nil {
-		return *err
+// Failures remembers what keeps an informer from following the API server, for callers that wait
+// for the first list. The error handler of a Reflector does not see every failure. After a refused
+// connection and after a 429 the Reflector waits and tries again, and the REST client does the same
+// after a connection was closed or timed out; neither calls the handler. So Failures also watches
+// the requests. The zero value is ready to use. It is safe for concurrent use.
+type Failures struct {
+	mu      sync.Mutex    // guards what follows
+	last    *Failure      // nil after a success
+	counted bool          // the attempt of now has failed, and is counted
+	misfit  atomic.Bool   // written with mu
+	listed  bool          // a list was complete
+	changed chan struct{} // closed and set to nil by wakeLocked; nil if nobody waits
+}
+
+// Last returns what fails now, or nil if nothing does.
+func (f *Failures) Last() *Failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last == nil {
+		return nil
 	}
-	return nil
+	last := *f.last
+	return &last
+}
+
+// Changed returns a channel that is closed when Last has changed, and by Wake.
+func (f *Failures) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changed == nil {
+		f.changed = make(chan struct{})
+	}
+	return f.changed
 }
 
 // Misfit reports that a list arrived that did not fit the Go types of the kind, and that no list
@@ -41,9 +72,70 @@ func (f *Failures) Last() error {
 func (f *Failures) Misfit() bool { return f.misfit.Load() }
 
 // Listed is called when a list is complete and all its objects fit.
-func (f *Failures) Listed() { f.misfit.Store(false) }
+func (f *Failures) Listed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.misfit.Store(false)
+	f.listed = true
+	f.setLocked(nil)
+}
 
-func (f *Failures) note(err error) { f.last.Store(&err) }
+// Wake closes the channel of Changed: what a caller waits for may have come without a failure of
+// listing or watching.
+func (f *Failures) Wake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wakeLocked()
+}
+
+func (f *Failures) setLocked(last *Failure) {
+	if f.last != nil || last != nil {
+		f.last = last
+		f.wakeLocked()
+	}
+}
+
+func (f *Failures) wakeLocked() {
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
+	}
+}
+
+// begin notes that a request begins.
+func (f *Failures) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counted = false
+}
+
+// answered notes that the API server accepted a request. Before the first list is complete it may
+// still lead to nothing.
+func (f *Failures) answered() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listed && !f.misfit.Load() {
+		f.setLocked(nil)
+	}
+}
+
+// note notes the error of an attempt. An attempt counts once, and its last error says most.
+func (f *Failures) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := Failure{Err: err, Since: time.Now()}
+	if f.last != nil {
+		next.Since, next.Attempts = f.last.Since, f.last.Attempts
+	}
+	if !f.counted {
+		f.counted = true
+		next.Attempts++
+	}
+	if misfit := (*MisfitError)(nil); errors.As(err, &misfit) {
+		f.misfit.Store(true)
+	}
+	f.setLocked(&next)
+}
 
 // noteStatus notes an error if the API server answered with it. The transport has noted other
 // errors of the request, in fewer words.
@@ -57,9 +149,6 @@ func (f *Failures) noteStatus(err error) {
 func (f *Failures) Handler(next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
 		f.note(err)
-		if misfit := (*misfitError)(nil); errors.As(err, &misfit) {
-			f.misfit.Store(true)
-		}
 		next(ctx, r, err)
 	}
 }
@@ -77,11 +166,28 @@ func (f *Failures) Client(c *http.Client) *http.Client {
 // Source returns a source that lists and watches as s does, and notes the errors of the API server.
 func (f *Failures) Source(s Source) Source { return &observedSource{Source: s, failures: f} }
 
-// misfitError is the error for a list with an object that does not fit the Go type of its kind.
-type misfitError struct{ err error }
+// MisfitError is the error for a list with an object that does not fit the Go type of its kind.
+type MisfitError struct {
+	// Object is the key of the object. It is empty if it is unknown.
+	Object types.NamespacedName
+	err    error
+}
 
-func (e *misfitError) Error() string { return e.err.Error() }
-func (e *misfitError) Unwrap() error { return e.err }
+// Error implements error.
+func (e *MisfitError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the decoder.
+func (e *MisfitError) Unwrap() error { return e.err }
+
+// StatusError is the error for an answer of the API server, or of a proxy before it, as far as its
+// HTTP status says.
+type StatusError struct {
+	Code int
+	text string
+}
+
+// Error implements error.
+func (e *StatusError) Error() string { return e.text }
 
 type observedTransport struct {
 	next     http.RoundTripper
@@ -90,13 +196,16 @@ type observedTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.failures.begin()
 	response, err := t.next.RoundTrip(r)
 	switch to := r.URL.Scheme + "://" + r.URL.Host + r.URL.Path; {
 	case errors.Is(r.Context().Err(), context.Canceled): // by the end of the informer
 	case err != nil:
 		t.failures.note(fmt.Errorf("%s %s: %w", r.Method, to, err))
 	case response.StatusCode >= http.StatusBadRequest:
-		t.failures.note(fmt.Errorf("%s %s: the server answered %s", r.Method, to, response.Status))
+		t.failures.note(&StatusError{response.StatusCode, fmt.Sprintf("%s %s: the server answered %s", r.Method, to, response.Status)})
+	default:
+		t.failures.answered()
 	}
 	return response, err
 }

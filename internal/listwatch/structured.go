@@ -83,7 +83,7 @@ func (s *structured) List(ctx context.Context, opts metav1.ListOptions) (runtime
 	return into, nil
 }
 
-// misfit returns a misfitError in place of err if the answer is a list of the kind with an object
+// misfit returns a MisfitError in place of err if the answer is a list of the kind with an object
 // that does not fit the Go type. If the list is in JSON, the error names the object, because the
 // error of the decoder names only the field. For any other answer, such as a page of a proxy, it is
 // unknown whether the objects fit, and err is returned.
@@ -93,7 +93,7 @@ func (s *structured) misfit(result rest.Result, err error) error {
 		return err
 	}
 	if s.isProtobufList(body) {
-		return &misfitError{err}
+		return &MisfitError{err: err}
 	}
 	var list struct {
 		metav1.TypeMeta
@@ -106,7 +106,8 @@ func (s *structured) misfit(result rest.Result, err error) error {
 		object, named := s.object.DeepCopyObject(), metav1.PartialObjectMetadata{}
 		misfit := (&undecoded{json: item}).decodeInto(object)
 		if misfit != nil && json.Unmarshal(item, &named) == nil {
-			return &misfitError{fmt.Errorf("%s does not fit %T: %w", client.ObjectKeyFromObject(&named), object, misfit)}
+			key := client.ObjectKeyFromObject(&named)
+			return &MisfitError{Object: key, err: fmt.Errorf("%s does not fit %T: %w", key, object, misfit)}
 		}
 	}
 	return err

@@ -39,6 +39,35 @@ type (
 	ErrResourceNotCached = crcache.ErrResourceNotCached
 )
 
+// NotSyncedError says why a kind is not cached as it is in the API server. Reads, GetInformer and
+// IndexField return it, and [NotSynced] those of a whole cache. Match a pointer to this type with
+// errors.As. FailurePolicy, in Tuning, decides who waits meanwhile.
+type (
+	NotSyncedError = informers.NotSyncedError
+	Cause          = informers.Cause
+	FailurePolicy  = informers.FailurePolicy
+)
+
+// The causes and the policies are those of package informers, which says more about each.
+const (
+	Listing           = informers.Listing
+	Forbidden         = informers.Forbidden
+	Unauthorized      = informers.Unauthorized
+	NotServed         = informers.NotServed
+	Undecodable       = informers.Undecodable
+	TooManyRequests   = informers.TooManyRequests
+	ConnectionRefused = informers.ConnectionRefused
+	TLS               = informers.TLS
+	Timeout           = informers.Timeout
+	TransformFailed   = informers.TransformFailed
+	IndexFailed       = informers.IndexFailed
+	Other             = informers.Other
+
+	WaitOnFailure = informers.WaitOnFailure
+	FailFast      = informers.FailFast
+	Isolate       = informers.Isolate
+)
+
 // AllNamespaces is the key of Options.DefaultNamespaces and ByObject.Namespaces that stands for all
 // namespaces without an entry of their own.
 const AllNamespaces = crcache.AllNamespaces

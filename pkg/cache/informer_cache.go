@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -32,6 +33,7 @@ type informerCache struct {
 	tuning        func(schema.GroupVersionKind) TuningByObject
 	release       func()      // makes the name of the cache free again
 	started       atomic.Bool // Start was called
+	failed        atomic.Bool // a kind with the policy FailFast has failed
 	logger        logr.Logger
 	readEarly     sync.Once // logs a read before the start
 	misses        misses
@@ -144,7 +146,10 @@ func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers
 	if err != nil {
 		return err
 	}
-	return serving[0].Reader.Get(ctx, key, obj, opts...)
+	if err := serving[0].Reader.Get(ctx, key, obj, opts...); err != nil {
+		return serving[0].Explain(key, err)
+	}
+	return nil
 }
 
 // List implements client.Reader.
@@ -322,9 +327,14 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := entries(ctx, key, s.maps, o.BlockUntilSynced == nil || *o.BlockUntilSynced)
+	found, started, err := entries(ctx, key, s.maps, false)
 	if err != nil {
 		return nil, err
+	}
+	for _, entry := range found {
+		if err := entry.Want(ctx, started && (o.BlockUntilSynced == nil || *o.BlockUntilSynced)); err != nil {
+			return nil, err
+		}
 	}
 	if len(found) == 1 {
 		return found[0].Informer, nil
@@ -372,7 +382,8 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 }
 
 // Start implements Informers. It blocks until ctx ends and every goroutine of the cache has
-// returned. It can be called once.
+// returned. It can be called once. If a kind with the policy FailFast fails, Start ends earlier and
+// returns a *NotSyncedError.
 func (c *informerCache) Start(ctx context.Context) error {
 	if c.started.Swap(true) {
 		return errStarted
@@ -380,7 +391,13 @@ func (c *informerCache) Start(ctx context.Context) error {
 	defer func() { c.release() }() // not defer c.release(): a cache that runs must not become garbage
 	group, ctx := errgroup.WithContext(ctx)
 	for _, m := range c.maps() {
-		group.Go(func() error { return m.Start(ctx) })
+		group.Go(func() error {
+			err := m.Start(ctx)
+			if why := (*NotSyncedError)(nil); errors.As(err, &why) {
+				c.failed.Store(true) // before the group ends the other maps
+			}
+			return err
+		})
 	}
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
@@ -389,14 +406,38 @@ func (c *informerCache) Start(ctx context.Context) error {
 }
 
 // WaitForCacheSync implements Informers. It waits until the cache is started and has synced, and
-// returns false if ctx ends first.
+// returns false if ctx ends first. It does not wait for kinds without which others go on, see
+// FailurePolicy. If the cache has ended itself, because a kind with the policy FailFast has failed,
+// the result is true: a manager looks at the error of Start only when WaitForCacheSync has returned
+// true, and would wait for ever.
 func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	for _, m := range c.maps() {
 		if !m.WaitForCacheSync(ctx) {
-			return false
+			return c.failed.Load()
 		}
 	}
 	return true
+}
+
+// NotSynced returns why the kinds that a cache should hold are not cached as they are in the API
+// server, one value for each kind, representation and scope, sorted by their texts. It is empty if
+// all have synced and go on. It works only with a cache that this package made, and is empty for any
+// other.
+func NotSynced(c Cache) []*NotSyncedError {
+	ours, ok := c.(*informerCache)
+	if !ok {
+		return nil
+	}
+	var all []*NotSyncedError
+	for _, m := range ours.maps() {
+		for _, entry := range m.Entries() {
+			if reason := entry.NotSynced(); reason != nil {
+				all = append(all, reason)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *NotSyncedError) int { return strings.Compare(a.Error(), b.Error()) })
+	return all
 }
 
 // NeedLeaderElection returns false: a manager starts the cache before it is elected.

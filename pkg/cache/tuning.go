@@ -75,7 +75,7 @@ func With(t Tuning) NewCacheFunc {
 // invalid.
 func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) TuningByObject, error) {
 	defaults := t.TuningByObject
-	if err := checkWindow(defaults); err != nil {
+	if err := checkKind(defaults); err != nil {
 		return nil, fmt.Errorf("cache tuning: %w", err)
 	}
 	kinds := make(map[schema.GroupVersionKind]TuningByObject, len(t.ByObject))
@@ -87,7 +87,7 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 		if _, twice := kinds[gvk]; twice {
 			return nil, fmt.Errorf("cache tuning: ByObject: there are two entries for %s; merge them into one, which holds for all its representations", index.Describe(gvk))
 		}
-		if err := checkWindow(settings); err != nil {
+		if err := checkKind(settings); err != nil {
 			return nil, fmt.Errorf("cache tuning: ByObject[%T]: %w", obj, err)
 		}
 		kinds[gvk] = settings.Or(defaults)
@@ -100,9 +100,13 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 	}, nil
 }
 
-func checkWindow(t TuningByObject) error {
-	if t.Window < 0 {
+// checkKind returns an error if a setting of kinds is invalid.
+func checkKind(t TuningByObject) error {
+	switch {
+	case t.Window < 0:
 		return fmt.Errorf("the Window is %d; use 0 for the default", t.Window)
+	case !t.OnFailure.Valid():
+		return fmt.Errorf("OnFailure is %q; use %s, %s or %s", t.OnFailure, WaitOnFailure, FailFast, Isolate)
 	}
 	return nil
 }

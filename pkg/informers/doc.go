@@ -15,13 +15,16 @@
 // and after the map is started. Start owns every goroutine of the map. It returns once all of them
 // have ended, also those of removed informers.
 //
-// An informer that does not sync has a reason. The error of a wait that times out contains the last
-// error of listing or watching.
+// An informer that does not sync has a reason: a [NotSyncedError] with a [Cause], which is the error
+// of a wait that times out. A [FailurePolicy] says who waits meanwhile. An entry that fails keeps no
+// other one from anything, unless its policy is FailFast.
 //
 // # Files
 //
 //   - map.go has Map, options.go its options, entry.go the informer and the reader of a key.
 //   - representation.go has Key and Representation; source.go chooses how a key is listed
 //     and watched.
-//   - metrics.go counts for Prometheus; errors.go has the errors that users meet.
+//   - sync.go waits for entries as their policies say; cause.go tells causes apart, and
+//     not_synced.go is the error.
+//   - metrics.go counts for Prometheus; errors.go has the other errors that users meet.
 package informers

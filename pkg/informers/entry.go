@@ -7,10 +7,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,11 +27,11 @@ type MapEntry struct {
 	Informer toolscache.SharedIndexInformer
 	Reader   *reader.CacheReader
 
-	key       Key
-	namespace string
-	fields    *index.Fields
-	release   func() // makes the informer's name free again and ends its metrics, once
-	lagged    func() // counts a handler that lagged
+	key     Key
+	scope   scope
+	fields  *index.Fields
+	release func() // makes the informer's name free again and ends its metrics, once
+	lagged  func() // counts a handler that lagged
 
 	// ctx ends when the informer is removed or its map is stopped.
 	ctx    context.Context
@@ -38,17 +39,32 @@ type MapEntry struct {
 
 	failures *listwatch.Failures
 	own      *ownWrites // nil of an informer that the user made
+	waiting  waiting
+}
+
+// waiting says who waits for an entry.
+type waiting struct {
+	policy FailurePolicy
+	wanted atomic.Bool // somebody reads the kind or listens to it: it is not indexed alone
+}
+
+// scope is what an entry lists and watches.
+type scope struct {
+	namespace string // of the map
+	requested string // the namespace in requests; empty for all and for a cluster-scoped kind
+	resource  schema.GroupVersionResource
 }
 
 // newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of
 // src.
 func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures) (*MapEntry, error) {
 	e := &MapEntry{
-		failures:  failed,
-		key:       key,
-		namespace: o.Namespace,
-		fields:    index.NewFields(key.GroupVersionKind, o.Logger),
-		release:   func() {},
+		failures: failed,
+		key:      key,
+		scope:    scope{namespace: o.Namespace, requested: o.namespaceOf(mapping), resource: mapping.Resource},
+		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
+		release:  func() {},
+		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure},
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())
 
@@ -102,6 +118,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		Window:     tuning.Window,
 		Lagged:     func() { e.lagged() },
 		Listed:     e.failures.Listed,
+		Lost:       e.failures.Wake,
 		Identifier: identifier,
 	})
 	if err != nil {
@@ -141,7 +158,7 @@ func (e *MapEntry) sharing(o *Options) reader.Sharing {
 // informer has a name of its own, because names must be unique in a process, and so each can be
 // released by itself.
 func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache.InformerNameAndResource, error) {
-	scope := e.namespace
+	scope := e.scope.namespace
 	if scope == "" {
 		scope = "*"
 	}
@@ -188,44 +205,11 @@ func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 	return e.fields.Declare(e.Informer, field, extract)
 }
 
-// WaitForSync waits until the informer has synced. If ctx ends first, the error is a Timeout API
-// error that says what the informer waits for. If the informer is removed first, the error says so.
-func (e *MapEntry) WaitForSync(ctx context.Context) error {
-	if e.Informer.HasSynced() {
-		return nil
-	}
-	synced := e.Informer.HasSyncedChecker().Done()
-	select {
-	case <-synced:
-		return nil
-	case <-e.ctx.Done():
-		return fmt.Errorf("waiting for the cache of %s: %w; %s", e, errRemoved, e.waitingFor())
-	case <-ctx.Done():
-		if e.Informer.HasSynced() {
-			return nil
-		}
-		return apierrors.NewTimeoutError(fmt.Sprintf("gave up waiting for the cache of %s to sync (%v): %s",
-			e, context.Cause(ctx), e.waitingFor()), 0)
-	}
-}
-
 // Up reports whether the informer has synced and, as far as is known, follows the API server. An
 // object that does not fit the Go type of the kind prevents the informer from seeing any other
 // object, until a complete list has no such object. An informer that the user made does not report
 // complete lists, so after one misfit it is never up again.
 func (e *MapEntry) Up() bool { return e.Informer.HasSynced() && !e.failures.Misfit() }
 
-func (e *MapEntry) waitingFor() string {
-	if err := e.failures.Last(); err != nil {
-		return "listing or watching last failed with: " + err.Error()
-	}
-	return "the first list is not complete yet, no error so far"
-}
-
 // String names the kind and the scope.
-func (e *MapEntry) String() string {
-	if e.namespace == "" {
-		return e.key.String()
-	}
-	return fmt.Sprintf("%s in namespace %q", e.key, e.namespace)
-}
+func (e *MapEntry) String() string { return describe(e.key, e.scope.namespace) }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,7 +27,8 @@ type Map struct {
 	mu      sync.RWMutex // guards what follows
 	entries map[Key]*MapEntry
 	ctx     context.Context // set by Start: the life of everything that the map runs
-	stopped bool            // Start has returned or is returning: nothing is started any more
+	end     context.CancelCauseFunc
+	stopped bool // Start has returned or is returning: nothing is started any more
 	pending []func(context.Context)
 
 	started chan struct{} // closed by Start
@@ -39,9 +41,12 @@ func NewMap(o Options) *Map {
 }
 
 // Start runs the informers of the map, also those that are added later, until ctx ends. It returns
-// when every goroutine of the map has returned. A second call is an error.
+// when every goroutine of the map has returned. A second call is an error. If a kind with the policy
+// FailFast has failed, Start ends earlier and returns a *NotSyncedError.
 func (m *Map) Start(ctx context.Context) error {
-	if err := m.start(ctx); err != nil {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if err := m.start(ctx, end); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -49,16 +54,22 @@ func (m *Map) Start(ctx context.Context) error {
 	m.stopped = true
 	m.mu.Unlock()
 	m.running.Wait()
+	if failed := (failFastError{}); errors.As(context.Cause(ctx), &failed) {
+		return failed.error
+	}
 	return nil
 }
 
-func (m *Map) start(ctx context.Context) error {
+// failFastError is the cause with which a map ends itself.
+type failFastError struct{ error }
+
+func (m *Map) start(ctx context.Context, end context.CancelCauseFunc) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ctx != nil {
 		return errors.New("informer already started: a cache can be started once")
 	}
-	m.ctx = ctx
+	m.ctx, m.end = ctx, end
 	for _, entry := range m.entries {
 		m.runLocked(entry)
 	}
@@ -87,7 +98,11 @@ func (m *Map) Abandon() {
 }
 
 func (m *Map) runLocked(e *MapEntry) {
-	m.running.Go(func() { e.run(m.ctx, m.options.Logger) })
+	ctx, end := m.ctx, m.end
+	m.running.Go(func() { e.run(ctx, m.options.Logger) })
+	if e.waiting.policy == FailFast || e.waiting.policy == Isolate {
+		m.running.Go(func() { e.follow(ctx, func(err error) { end(failFastError{err}) }) })
+	}
 }
 
 // Go runs f in a goroutine as soon as the map is started. Start waits for it, so f must return when
@@ -169,9 +184,17 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
 	mapping, err := m.options.Mapper.RESTMapping(key.GroupKind(), key.Version)
 	if err != nil {
-		return nil, MappingError(key, err)
+		return nil, m.notMapped(key, err)
 	}
 	return mapping, nil
+}
+
+// notMapped returns the error for a kind whose resource is unknown.
+func (m *Map) notMapped(key Key, err error) error {
+	if !meta.IsNoMatchError(err) {
+		return MappingError(key, err)
+	}
+	return &NotSyncedError{Key: key, Namespace: m.options.Namespace, Cause: NotServed, Since: time.Now(), Attempts: 1, Err: MappingError(key, err)}
 }
 
 // add returns the entry for key. It makes the entry unless another goroutine has done so.
@@ -212,23 +235,32 @@ func (m *Map) Remove(key Key) {
 }
 
 // WaitForCacheSync waits until the map is started, and then until every informer that it holds has
-// synced or was removed. It returns false if ctx ends first.
+// synced or was removed. It does not wait for kinds without which others go on, see FailurePolicy.
+// It returns false if ctx ends first.
 func (m *Map) WaitForCacheSync(ctx context.Context) bool {
 	select {
 	case <-m.started:
 	case <-ctx.Done():
 		return false
 	}
-	m.mu.RLock()
-	entries := slices.Collect(maps.Values(m.entries))
-	m.mu.RUnlock()
-	for _, entry := range entries {
-		if err := entry.WaitForSync(ctx); err != nil && !m.removed(entry) {
+	for _, entry := range m.Entries() {
+		skipped, err := entry.waitForCacheSync(ctx)
+		switch {
+		case skipped != nil:
+			m.options.Logger.Info("Not waiting for the cache of a kind", "kind", entry.String(), "reason", skipped.Error())
+		case err != nil && !m.removed(entry):
 			m.options.Logger.Info("The cache did not sync", "reason", err.Error())
 			return false
 		}
 	}
 	return true
+}
+
+// Entries returns the entries of the map, in no order.
+func (m *Map) Entries() []*MapEntry {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Collect(maps.Values(m.entries))
 }
 
 // removed reports whether entry is no longer in the map.

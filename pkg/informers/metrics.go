@@ -23,7 +23,7 @@ type Metrics struct {
 var metricLabels = []string{"cache", "group", "version", "kind", "representation", "namespace"}
 
 func labelValues(cache string, e *MapEntry) []string {
-	return []string{cache, e.key.Group, e.key.Version, e.key.Kind, e.key.Representation.String(), e.namespace}
+	return []string{cache, e.key.Group, e.key.Version, e.key.Kind, e.key.Representation.String(), e.scope.namespace}
 }
 
 // NewMetrics returns metrics that are registered with to. If to is nil, it returns nil. Several

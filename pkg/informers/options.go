@@ -89,6 +89,8 @@ type KindTuning struct {
 	// the cache passes its transform. Lists are answered by the cache alone. A read of a kind that
 	// does not sync is not a miss, and does not read through.
 	ReadThrough *bool
+	// OnFailure says what happens if the kind cannot be cached. The default is WaitOnFailure.
+	OnFailure FailurePolicy
 }
 
 // Or returns t with the settings of other where t leaves them open.
@@ -98,6 +100,7 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 		Window:        cmp.Or(t.Window, other.Window),
 		SeparateViews: cmp.Or(t.SeparateViews, other.SeparateViews),
 		ReadThrough:   cmp.Or(t.ReadThrough, other.ReadThrough),
+		OnFailure:     cmp.Or(t.OnFailure, other.OnFailure),
 	}
 }
 

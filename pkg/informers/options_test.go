@@ -18,6 +18,8 @@ func TestKindTuningOrKeepsEachSetting(t *testing.T) {
 			field.Set(reflect.New(field.Type().Elem()))
 		case reflect.Int:
 			field.SetInt(7)
+		case reflect.String:
+			field.SetString("seven")
 		default:
 			t.Fatalf("%s: teach this test what a %s is", reflect.TypeFor[KindTuning]().Field(n).Name, field.Type())
 		}

@@ -103,7 +103,7 @@ func TestUpUntilAListHasAMisfit(t *testing.T) {
 					g.Expect(entry.Up()).To(BeTrue(), "%v", entry.failures.Last())
 					server.change(answer{misfit, "application/json"})
 					g.Expect(entry.Up()).To(BeFalse())
-					g.Expect(entry.failures.Last()).To(MatchError(ContainSubstring("ns/a does not fit *v1.Pod")))
+					g.Expect(entry.failures.Last().Err).To(MatchError(ContainSubstring("ns/a does not fit *v1.Pod")))
 					server.change(answer{fits, "application/json"})
 					g.Expect(entry.Up()).To(BeTrue())
 					stop()

@@ -80,6 +80,9 @@ func (r *CacheReader) Get(ctx context.Context, key client.ObjectKey, out client.
 	return r.write(obj, out, o.UnsafeDisableDeepCopy)
 }
 
+// ClusterScoped reports whether the kind is cluster-scoped: then reads ignore the namespace of a key.
+func (r *CacheReader) ClusterScoped() bool { return r.scope == meta.RESTScopeNameRoot }
+
 // notFound returns a NotFound API error, which says why if that can be known.
 func (r *CacheReader) notFound(key client.ObjectKey) error {
 	// The API server names the resource here; a cache knows the kind.

@@ -1,0 +1,138 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TransformError is the error of a transform for an object.
+type TransformError struct {
+	// Object is the key of the object.
+	Object types.NamespacedName
+	err    error
+}
+
+// Error implements error.
+func (e *TransformError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the transform, with the name of the object.
+func (e *TransformError) Unwrap() error { return e.err }
+
+// maxLost is the number of lost objects whose keys are kept.
+const maxLost = 1000
+
+// losses are the objects that the informer has received, and could not write into the engine
+// because their transform failed. An object leaves the losses when it is written or deleted, or
+// with a new list. Beyond maxLost only the number is known, until a new list. Safe for concurrent
+// use.
+type losses struct {
+	changed func()       // called after each loss, without mu
+	number  atomic.Int64 // of lost and more
+	refused error        // why the last list was refused, or nil; of the goroutine of the Reflector
+
+	mu      sync.Mutex // guards what follows
+	lost    map[types.NamespacedName]*TransformError
+	last    *TransformError
+	more    int
+	pending map[types.NamespacedName]*TransformError // of the list that is being received
+}
+
+// add notes that an object is lost.
+func (l *losses) add(e *TransformError) {
+	l.mu.Lock()
+	if l.lost == nil {
+		l.lost = map[types.NamespacedName]*TransformError{}
+	}
+	if _, known := l.lost[e.Object]; known || len(l.lost) < maxLost {
+		l.lost[e.Object] = e
+	} else {
+		l.more++
+	}
+	l.last = e
+	l.number.Store(int64(len(l.lost) + l.more))
+	l.mu.Unlock()
+	l.changed()
+}
+
+// found notes that an object is written or deleted.
+func (l *losses) found(key types.NamespacedName) {
+	if l.number.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.lost, key)
+	l.number.Store(int64(len(l.lost) + l.more))
+}
+
+// begin notes that a list is about to be received.
+func (l *losses) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending = nil
+}
+
+// addPending notes that an object of the list that is being received is lost. Beyond maxLost it
+// keeps the ones that it has.
+func (l *losses) addPending(e *TransformError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending == nil {
+		l.pending = map[types.NamespacedName]*TransformError{}
+	}
+	if len(l.pending) < maxLost {
+		l.pending[e.Object] = e
+	}
+}
+
+// replace notes that the list is in the engine.
+func (l *losses) replace() {
+	l.mu.Lock()
+	l.lost, l.pending, l.more, l.last = l.pending, nil, 0, nil
+	for _, e := range l.lost {
+		l.last = e
+		break
+	}
+	lost := len(l.lost) > 0
+	l.number.Store(int64(len(l.lost)))
+	l.mu.Unlock()
+	if lost {
+		l.changed()
+	}
+}
+
+// Lost returns the number of objects that the informer has received and does not hold because their
+// transform failed, and the error of one of them. An object that was lost when it changed is held
+// as it was before.
+func (i *Informer) Lost() (int, *TransformError) {
+	l := &i.intake.losses
+	number := l.number.Load()
+	if number == 0 {
+		return 0, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, there := l.lost[l.last.Object]; there {
+		return int(number), l.last
+	}
+	for _, e := range l.lost {
+		return int(number), e
+	}
+	return int(number), l.last
+}
+
+// LostObject returns the error with which an object was lost, or nil.
+func (i *Informer) LostObject(key types.NamespacedName) *TransformError {
+	l := &i.intake.losses
+	if l.number.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost[key]
+}

@@ -1,0 +1,229 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/informer"
+)
+
+// FailurePolicy says what happens if a kind cannot be cached. It is the policy of one kind: those of
+// other kinds do not matter to it.
+type FailurePolicy string
+
+const (
+	// WaitOnFailure lets everybody wait: reads and GetInformer until their context ends,
+	// WaitForCacheSync too. There is one exception: if nobody has asked for the kind but with
+	// IndexField, WaitForCacheSync does not wait for a kind whose cause does not mend itself, see
+	// [Cause.Mends]. An object that the transform failed for is missing in lists.
+	WaitOnFailure FailurePolicy = "Wait"
+	// FailFast ends the cache with a *NotSyncedError when the kind has a cause that does not mend
+	// itself. Start returns the error. Reads and GetInformer return it at once.
+	FailFast FailurePolicy = "FailFast"
+	// Isolate lets everybody else go on. WaitForCacheSync does not wait for the kind once an
+	// attempt to list or watch it has failed. Reads then return a *NotSyncedError at once, and
+	// GetInformer the informer as it is. Event handlers of the kind count as synced. When the
+	// kind can be cached, reads find its objects, and handlers are told of them.
+	Isolate FailurePolicy = "Isolate"
+)
+
+// Valid reports whether p is one of the policies, or open.
+func (p FailurePolicy) Valid() bool {
+	switch p {
+	case "", WaitOnFailure, FailFast, Isolate:
+		return true
+	}
+	return false
+}
+
+// ours returns the informer if it is one of package internal/informer.
+func (e *MapEntry) ours() *informer.Informer {
+	own, _ := e.Informer.(*informer.Informer)
+	return own
+}
+
+// NotSynced returns why the informer does not hold what the API server has, or nil if it does as far
+// as is known. After the first list is complete, it is nil while the watch is interrupted.
+func (e *MapEntry) NotSynced() *NotSyncedError {
+	if !e.Informer.HasSynced() {
+		return e.why()
+	}
+	if misfit := e.failures.Last(); misfit != nil && e.failures.Misfit() {
+		return e.why()
+	}
+	return e.incomplete()
+}
+
+// why returns what keeps the informer from listing or watching.
+func (e *MapEntry) why() *NotSyncedError {
+	reason := &NotSyncedError{Key: e.key, Namespace: e.scope.requested, Resource: e.scope.resource, Cause: Listing}
+	if failed := e.failures.Last(); failed != nil {
+		reason.Cause, reason.Object = causeOf(failed.Err)
+		reason.Since, reason.Attempts, reason.Err = failed.Since, failed.Attempts, failed.Err
+	}
+	return reason
+}
+
+// incomplete returns which objects the informer lacks because their transform failed, or nil.
+func (e *MapEntry) incomplete() *NotSyncedError {
+	own := e.ours()
+	if own == nil {
+		return nil
+	}
+	lost, err := own.Lost()
+	if lost == 0 {
+		return nil
+	}
+	return e.lacks(lost, err)
+}
+
+func (e *MapEntry) lacks(number int, err *informer.TransformError) *NotSyncedError {
+	return &NotSyncedError{
+		Key: e.key, Namespace: e.scope.requested, Resource: e.scope.resource,
+		Cause: TransformFailed, Object: err.Object, Objects: number, Err: err,
+	}
+}
+
+// Explain returns the error of a Get that did not find an object: a *NotSyncedError if the API server
+// has sent the object and its transform failed, and err otherwise. Who is told that the object does
+// not exist may act on it.
+func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
+	own := e.ours()
+	if own == nil {
+		return err
+	}
+	if e.Reader.ClusterScoped() {
+		key.Namespace = ""
+	}
+	if lost := own.LostObject(key); lost != nil {
+		return e.lacks(1, lost)
+	}
+	return err
+}
+
+// WaitForSync waits until the informer has synced. If ctx ends first, the error is a
+// *NotSyncedError. The policy of the kind may return one earlier, or although the informer has
+// synced. If the informer is removed first, the error says so.
+func (e *MapEntry) WaitForSync(ctx context.Context) error {
+	if e.Informer.HasSynced() {
+		return e.refuse()
+	}
+	e.waiting.wanted.Store(true)
+	return e.wait(ctx, e.refuse)
+}
+
+// refuse returns the error with which the policy answers a read now, or nil.
+func (e *MapEntry) refuse() error {
+	switch e.waiting.policy {
+	case FailFast:
+		if reason := e.NotSynced(); reason != nil && !reason.Cause.Mends() {
+			return reason
+		}
+	case Isolate:
+		if reason := e.NotSynced(); reason != nil && reason.Err != nil {
+			return reason
+		}
+	}
+	return nil
+}
+
+// wait waits until the informer has synced, or until refuse returns an error.
+func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
+	synced := e.Informer.HasSyncedChecker().Done()
+	for {
+		changed := e.failures.Changed()
+		if e.Informer.HasSynced() {
+			return nil
+		}
+		if err := refuse(); err != nil {
+			return err
+		}
+		select {
+		case <-synced:
+			return nil
+		case <-changed:
+		case <-e.ctx.Done():
+			if e.Informer.HasSynced() {
+				return nil
+			}
+			return fmt.Errorf("waiting for the cache of %s: %w; %w", e, errRemoved, e.why())
+		case <-ctx.Done():
+			if e.Informer.HasSynced() {
+				return nil
+			}
+			reason := e.why()
+			reason.gaveUp = fmt.Sprintf("Timeout: gave up waiting for the cache of %s to sync (%v)", e, context.Cause(ctx))
+			return reason
+		}
+	}
+}
+
+// waitForCacheSync waits as WaitForCacheSync does: until the informer has synced, or until the policy
+// lets others go on without it.
+func (e *MapEntry) waitForCacheSync(ctx context.Context) (skipped *NotSyncedError, err error) {
+	err = e.wait(ctx, func() error {
+		reason := e.why()
+		switch {
+		case e.waiting.policy == Isolate && reason.Err != nil,
+			e.waiting.policy == FailFast && !reason.Cause.Mends(),
+			e.waiting.policy != Isolate && !e.waiting.wanted.Load() && !reason.Cause.Mends():
+			skipped = reason
+			return reason
+		}
+		return nil
+	})
+	if skipped != nil {
+		return skipped, nil
+	}
+	return nil, err
+}
+
+// Want notes that somebody listens to the informer, and waits until that is possible if wait is set:
+// until it has synced, or until its kind is isolated.
+func (e *MapEntry) Want(ctx context.Context, wait bool) error {
+	e.waiting.wanted.Store(true)
+	if !wait {
+		return nil
+	}
+	err := e.WaitForSync(ctx)
+	if e.waiting.policy == Isolate && e.isolated() {
+		return nil
+	}
+	return err
+}
+
+// isolated reports whether the kind of the entry is isolated now.
+func (e *MapEntry) isolated() bool {
+	return e.waiting.policy == Isolate && !e.Informer.HasSynced() && e.failures.Last() != nil
+}
+
+// follow runs while the informer does, and does what the policy asks for when the informer fails. It
+// is not needed for WaitOnFailure.
+func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
+	for {
+		changed := e.failures.Changed()
+		switch e.waiting.policy {
+		case FailFast:
+			if err := e.refuse(); err != nil {
+				fail(err)
+				return
+			}
+		case Isolate:
+			if own := e.ours(); own != nil && e.isolated() {
+				own.ReleaseHandlers()
+			}
+		}
+		select {
+		case <-changed:
+		case <-e.ctx.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
