@@ -64,8 +64,15 @@ func (p *program) control(obj client.Object, to chan string) {
 func (p *program) run() {
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(context.Background())
-	DeferCleanup(p.stop)
-	go func() { p.ended <- p.Start(ctx) }()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		p.ended <- p.Start(ctx)
+	}()
+	DeferCleanup(func() {
+		p.stop()
+		Eventually(over, time.Minute).Should(BeClosed())
+	})
 }
 
 // indexNodes declares an index of Nodes, which the user may not read.
@@ -147,7 +154,7 @@ var _ = Describe("A manager with a kind that is forbidden", func() {
 		node.Name = "node-of-" + p.user
 		create(ctx, node)
 		DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, node)).To(Succeed()) })
-		Eventually(its).Should(Receive(Equal(node.Name)))
+		Eventually(its, 3*patience).Should(Receive(Equal(node.Name)), "the next try may be a minute away")
 		Expect(p.GetClient().List(ctx, &corev1.NodeList{})).To(Succeed())
 		p.stop()
 		Eventually(p.ended).Should(Receive(Succeed()))
