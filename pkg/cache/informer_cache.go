@@ -31,9 +31,8 @@ type informerCache struct {
 	isNamespaced  func(schema.GroupVersionKind) (bool, error)
 	failOnMissing bool
 	tuning        func(schema.GroupVersionKind) TuningByObject
-	release       func()      // makes the name of the cache free again
-	started       atomic.Bool // Start was called
-	failed        atomic.Bool // a kind with the policy FailFast has failed
+	release       func() // makes the name of the cache free again
+	life          life
 	logger        logr.Logger
 	readEarly     sync.Once // logs a read before the start
 	misses        misses
@@ -42,6 +41,12 @@ type informerCache struct {
 	// The scopes of kinds that are not in byGVK. Without DefaultNamespaces, namespaced is empty,
 	// and cluster serves all kinds.
 	namespaced, cluster scopes
+}
+
+// life is where a cache is in its life.
+type life struct {
+	started atomic.Bool // Start was called
+	failed  atomic.Bool // a kind with the policy FailFast has failed
 }
 
 var _ Cache = (*informerCache)(nil)
@@ -385,7 +390,7 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 // returned. It can be called once. If a kind with the policy FailFast fails, Start ends earlier and
 // returns a *NotSyncedError.
 func (c *informerCache) Start(ctx context.Context) error {
-	if c.started.Swap(true) {
+	if c.life.started.Swap(true) {
 		return errStarted
 	}
 	defer func() { c.release() }() // not defer c.release(): a cache that runs must not become garbage
@@ -394,7 +399,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 		group.Go(func() error {
 			err := m.Start(ctx)
 			if why := (*NotSyncedError)(nil); errors.As(err, &why) {
-				c.failed.Store(true) // before the group ends the other maps
+				c.life.failed.Store(true) // before the group ends the other maps
 			}
 			return err
 		})
@@ -413,7 +418,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	for _, m := range c.maps() {
 		if !m.WaitForCacheSync(ctx) {
-			return c.failed.Load()
+			return c.life.failed.Load()
 		}
 	}
 	return true
