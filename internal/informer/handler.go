@@ -93,7 +93,7 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 	}
 	r.resync = i.resyncs.admit(wanted, r.logger, i.description)
 	r.sync = sync.OnceFunc(func() { close(r.synced) })
-	if i.released && !i.HasSynced() {
+	if i.run.released && !i.HasSynced() {
 		r.sync()
 	}
 	r.walker = i.walks.join()
@@ -134,7 +134,7 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 func (i *Informer) ReleaseHandlers() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.released = true
+	i.run.released = true
 	for r := range i.handlers {
 		r.sync()
 	}

@@ -54,7 +54,6 @@ type Informer struct {
 	run          run
 	onWatchError toolscache.WatchErrorHandlerWithContext
 	handlers     map[*registration]struct{}
-	released     bool // handlers count as synced
 
 	running sync.WaitGroup // the goroutines of the handlers, and of the Reflector's waits
 }
@@ -66,6 +65,7 @@ type run struct {
 	phase     phase
 	ctx       context.Context // of the run; set when it starts, as what follows
 	reflector *toolscache.Reflector
+	released  bool // handlers count as synced
 }
 
 // phase is where an informer is in its life.
