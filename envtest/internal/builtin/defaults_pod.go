@@ -4,6 +4,7 @@
 package builtin
 
 import (
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,8 +114,14 @@ func defaultContainer(c *corev1.Container) {
 	}
 }
 
+// imageName is the form of the names of images: registry, repository, tag and digest.
+var imageName = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?(@[a-z0-9]+([+._-][a-z0-9]+)*:[0-9a-fA-F]{32,})?$`)
+
 // pullPolicy is Always for an image that may change under its name.
 func pullPolicy(image string) corev1.PullPolicy {
+	if !imageName.MatchString(image) {
+		return corev1.PullIfNotPresent
+	}
 	name, _, digested := strings.Cut(image, "@")
 	last := name[strings.LastIndex(name, "/")+1:]
 	_, tag, tagged := strings.Cut(last, ":")

@@ -28,14 +28,10 @@
 //
 //   - Nothing acts by itself: as with a kube-apiserver alone, no controller finalizes namespaces, collects garbage, makes
 //     Pods of Deployments or removes the finalizers of volumes.
-//   - Validation is small. It has what keeps objects meaningful: required fields, names, selectors, enumerations, ranges,
-//     and what must not change. It does not look into volume sources, security contexts, affinity, probes, topology
-//     spread, node and quota contents, network policy peers, HPA metrics, Pod failure policies, resource names, or CEL
-//     expressions (a policy that does not compile is reported when it is used). Cron schedules are only counted.
-//     Where several things are wrong, fewer may be reported than by a kube-apiserver.
+//   - Validation is written anew, and compared with that of a kube-apiserver by a corpus of requests (TestCorpus of envtest).
+//     What differs is in docs/fidelity.md: most of all, resource.k8s.io is checked less.
 //   - Nothing follows from the annotations that were the fields of AppArmor profiles, from matchLabelKeys, or from the resources
 //     of a whole Pod.
-//   - Events that are written through events.k8s.io are checked like core ones, which is less than that group asks for.
 //   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, DefaultStorageClass, DefaultIngressClass,
 //     PodSecurity, PersistentVolumeClaimResize and PodTopologyLabels do nothing here.
 //   - Services are IPv4 only and get the lowest free address.

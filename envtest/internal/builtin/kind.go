@@ -54,7 +54,7 @@ type attachment struct {
 	access *Access // nil if nobody asks the server
 }
 
-// rules are the switches of the generic strategy. The struct is wide as kind is, and for the same reason.
+// rules are the switches of the generic strategy. It has more than twelve fields for the same reason as kind.
 type rules struct {
 	status            bool     // has a status subresource: status is kept apart from the rest on each write
 	keepStatus        bool     // a status in a create request is kept, as for nodes
@@ -63,6 +63,9 @@ type rules struct {
 	needVersion       bool     // PUT without a resourceVersion is refused
 	returnDeleted     bool     // DELETE answers with the object instead of a Status
 	orphans           bool     // DELETE without a propagation policy orphans the dependents
+	ownsSpec          bool     // nobody owns fields of the spec: it never changes
+	anyMeta           bool     // the metadata of a new object is not checked
+	anyFinalizers     bool     // a finalizer needs no domain in its name
 	noFinalizers      bool     // garbage collection never adds finalizers
 	countsLabels      bool     // a change of labels counts for the generation
 	countsAnnotations bool     // a change of annotations does
@@ -81,6 +84,8 @@ type hooks struct {
 	prepareStatus func(ctx context.Context, obj, old runtime.Object)
 	// validate returns what is wrong with obj. old is nil on create.
 	validate func(obj, old runtime.Object) field.ErrorList
+	// validateRequest does the same where it depends on the request what is wrong.
+	validateRequest func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 	// validateStatus returns what is wrong with a status that the status subresource writes.
 	validateStatus func(obj, old runtime.Object) field.ErrorList
 	// grace says whether the object is deleted gracefully, and sets options.GracePeriodSeconds if so.

@@ -23,7 +23,7 @@ func certificatesKinds() []*kind {
 	return []*kind{{
 		gvk: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), resource: "certificatesigningrequests",
 		short: []string{"csr"}, cluster: true,
-		rules:  rules{status: true, names: anyName},
+		rules:  rules{status: true, names: anyName, ownsSpec: true},
 		hooks:  hooks{prepare: typedPrepare(prepareSigningRequest), validate: typedCheck(validateSigningRequest)},
 		attach: attachSigningRequest,
 		fields: selectable(func(csr *certificatesv1.CertificateSigningRequest, set fields.Set) {

@@ -20,7 +20,7 @@ import (
 func coordinationKinds() []*kind {
 	return []*kind{{
 		gvk: coordinationv1.SchemeGroupVersion.WithKind("Lease"), resource: "leases",
-		rules: rules{putCreates: true, needVersion: true},
+		rules: rules{putCreates: true, needVersion: true, anyFinalizers: true},
 		hooks: hooks{validate: typedCheck(validateLease)},
 		table: show("Holder,Age", leaseCells),
 	}}
@@ -41,7 +41,7 @@ func networkingKinds() []*kind {
 		{
 			gvk: networking("Ingress"), resource: "ingresses", short: []string{"ing"},
 			rules: rules{status: true, generation: true},
-			hooks: hooks{validate: typedCheck(validateIngress)},
+			hooks: hooks{validate: typedCheck(validateIngress), validateStatus: typedCheck(validateIngressStatus)},
 			table: show("Class,Hosts,Address,Ports,Age", ingressCells),
 		},
 		{
@@ -74,7 +74,7 @@ func networkingKinds() []*kind {
 func nodeKinds() []*kind {
 	return []*kind{{
 		gvk: nodev1.SchemeGroupVersion.WithKind("RuntimeClass"), resource: "runtimeclasses", cluster: true,
-		rules: rules{needVersion: true},
+		rules: rules{needVersion: true, anyFinalizers: true, putCreates: true},
 		hooks: hooks{validate: typedCheck(validateRuntimeClass)},
 		table: show("Handler,Age", runtimeClassCells),
 	}}
@@ -83,8 +83,8 @@ func nodeKinds() []*kind {
 func policyKinds() []*kind {
 	return []*kind{{
 		gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resource: "poddisruptionbudgets", short: []string{"pdb"},
-		rules: rules{status: true, generation: true, needVersion: true},
-		hooks: hooks{validate: typedCheck(validatePodDisruptionBudget)},
+		rules: rules{status: true, generation: true, needVersion: true, anyFinalizers: true, anyMeta: true},
+		hooks: hooks{validate: typedCheck(validatePodDisruptionBudget), validateStatus: typedCheck(validatePodDisruptionBudgetStatus)},
 		table: show("Min Available,Max Unavailable,Allowed Disruptions#,Age", podDisruptionBudgetCells),
 	}}
 }
@@ -148,19 +148,19 @@ func storageKinds() []*kind {
 		{
 			gvk: storage("CSIDriver"), resource: "csidrivers", cluster: true,
 			rules: rules{returnDeleted: true, needVersion: true},
-			hooks: hooks{defaults: typed1(defaultCSIDriver), prepare: typedPrepare(prepareCSIDriver)},
+			hooks: hooks{defaults: typed1(defaultCSIDriver), prepare: typedPrepare(prepareCSIDriver), validate: typedCheck(validateCSIDriver)},
 			table: show("AttachRequired?,PodInfoOnMount?,StorageCapacity?,TokenRequests,RequiresRepublish?,Modes,Age", csiDriverCells),
 		},
 		{
 			gvk: storage("CSINode"), resource: "csinodes", cluster: true,
 			rules: rules{returnDeleted: true, needVersion: true},
-			hooks: hooks{prepare: typedPrepare(prepareCSINode)},
+			hooks: hooks{prepare: typedPrepare(prepareCSINode), validate: typedCheck(validateCSINode)},
 			table: show("Drivers#,Age", csiNodeCells),
 		},
 		{
 			gvk: storage("VolumeAttachment"), resource: "volumeattachments", cluster: true,
 			rules: rules{status: true, returnDeleted: true, needVersion: true, statusKeeps: []string{"metadata"}},
-			hooks: hooks{validate: typedCheck(validateVolumeAttachment)},
+			hooks: hooks{validate: typedCheck(validateVolumeAttachment), validateStatus: typedCheck(validateVolumeAttachmentStatus)},
 			table: show("Attacher,PV,Node,Attached?,Age", volumeAttachmentCells),
 		},
 		{
@@ -183,7 +183,7 @@ func admissionKinds() []*kind {
 		return admissionregistrationv1.SchemeGroupVersion.WithKind(kind)
 	}
 	extensions := []string{"api-extensions"}
-	common := rules{generation: true, needVersion: true}
+	common := rules{generation: true, needVersion: true, anyFinalizers: true}
 	return []*kind{
 		{
 			gvk: admission("MutatingWebhookConfiguration"), resource: "mutatingwebhookconfigurations", cluster: true,
@@ -199,8 +199,8 @@ func admissionKinds() []*kind {
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicy"), resource: "validatingadmissionpolicies", cluster: true,
-			categories: extensions, rules: rules{status: true, generation: true, needVersion: true, statusKeeps: []string{"metadata"}},
-			hooks: hooks{defaults: typed1(defaultValidatingPolicy), validate: typedCheck(validateValidatingPolicy)},
+			categories: extensions, rules: rules{status: true, generation: true, needVersion: true, anyFinalizers: true, statusKeeps: []string{"metadata"}},
+			hooks: hooks{defaults: typed1(defaultValidatingPolicy), validate: typedCheck(validateValidatingPolicy), validateStatus: typedCheck(validateValidatingPolicyStatus)},
 			table: show("Validations#,ParamKind,Age", validatingPolicyCells),
 		},
 		{

@@ -25,7 +25,7 @@ func coreKinds() []*kind {
 		{
 			gvk: core("Namespace"), resource: "namespaces", short: []string{"ns"}, cluster: true,
 			rules:  rules{status: true, returnDeleted: true, names: apivalidation.ValidateNamespaceName},
-			hooks:  hooks{defaults: typed1(defaultNamespace), prepare: typedPrepare(prepareNamespace)},
+			hooks:  hooks{defaults: typed1(defaultNamespace), prepare: typedPrepare(prepareNamespace), validate: typedCheck(validateNamespace), validateStatus: typedCheck(validateNamespaceStatus)},
 			attach: attachNamespace,
 			fields: selectable(namespaceFields, "status.phase"),
 			table:  show("Status,Age", namespaceCells),
@@ -33,7 +33,7 @@ func coreKinds() []*kind {
 		{
 			gvk: core("Node"), resource: "nodes", short: []string{"no"}, cluster: true,
 			rules:  rules{status: true, keepStatus: true},
-			hooks:  hooks{defaults: typed1(defaultNode)},
+			hooks:  hooks{defaults: typed1(defaultNode), validate: typedCheck(validateNode), validateStatus: typedCheck(validateNodeStatus)},
 			fields: selectable(nodeFields, "spec.unschedulable"),
 			table:  show("Status,Roles,Age,Version,+Internal-IP,+External-IP,+OS-Image,+Kernel-Version,+Container-Runtime", nodeCells),
 		},
@@ -55,7 +55,7 @@ func coreKinds() []*kind {
 		{
 			gvk: core("Service"), resource: "services", short: []string{"svc"}, categories: inAll,
 			rules:  rules{status: true, putCreates: true, returnDeleted: true, names: apivalidation.NameIsDNSLabel},
-			hooks:  hooks{defaults: typed1(defaultService), prepare: typedPrepare(prepareService), validate: typedCheck(validateService)},
+			hooks:  hooks{defaults: typed1(defaultService), prepare: typedPrepare(prepareService), validate: typedCheck(validateService), validateStatus: typedCheck(validateServiceStatus)},
 			attach: attachService,
 			fields: selectable(serviceFields, "spec.clusterIP", "spec.type"),
 			table:  show("Type,Cluster-IP,External-IP,Port(s),Age,+Selector", serviceCells),
@@ -79,8 +79,8 @@ func coreKinds() []*kind {
 		},
 		{
 			gvk: core("Event"), resource: "events", short: []string{"ev"}, alias: eventsv1.SchemeGroupVersion.WithKind("Event"),
-			rules: rules{putCreates: true, noFinalizers: true},
-			hooks: hooks{validate: typedCheck(validateEvent), ttl: eventLifetime},
+			rules: rules{putCreates: true, noFinalizers: true, anyMeta: true, anyFinalizers: true},
+			hooks: hooks{validateRequest: validateEvent, ttl: eventLifetime},
 			fields: selectable(eventFields, "involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
 				"involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
 				"reason", "reportingComponent", "source", "type"),
@@ -100,7 +100,7 @@ func coreResourceKinds() []*kind {
 		{
 			gvk: core("ReplicationController"), resource: "replicationcontrollers", short: []string{"rc"}, categories: inAll,
 			rules: rules{status: true, generation: true, orphans: true},
-			hooks: hooks{defaults: typed1(defaultReplicationController), validate: typedCheck(validateReplicationController)},
+			hooks: hooks{defaults: typed1(defaultReplicationController), validate: typedCheck(validateReplicationController), validateStatus: counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
 			scale: scalingOf(
 				func(rc *corev1.ReplicationController) **int32 { return &rc.Spec.Replicas },
 				func(rc *corev1.ReplicationController) int32 { return rc.Status.Replicas },
@@ -121,18 +121,18 @@ func coreResourceKinds() []*kind {
 		{
 			gvk: core("PersistentVolumeClaim"), resource: "persistentvolumeclaims", short: []string{"pvc"},
 			rules: rules{status: true, returnDeleted: true},
-			hooks: hooks{defaults: typed1(defaultPersistentVolumeClaim), prepare: typedPrepare(preparePersistentVolumeClaim), validate: typedCheck(validatePersistentVolumeClaim)},
+			hooks: hooks{defaults: typed1(defaultPersistentVolumeClaim), prepare: typedPrepare(preparePersistentVolumeClaim), validate: typedCheck(validatePersistentVolumeClaim), validateStatus: typedCheck(validatePersistentVolumeClaimStatus)},
 			table: show("Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age,+VolumeMode", persistentVolumeClaimCells),
 		},
 		{
 			gvk: core("LimitRange"), resource: "limitranges", short: []string{"limits"},
 			rules: rules{putCreates: true},
-			hooks: hooks{defaults: typed1(defaultLimitRange)},
+			hooks: hooks{defaults: typed1(defaultLimitRange), prepare: typedPrepare(prepareLimitRange), validate: typedCheck(validateLimitRange)},
 		},
 		{
 			gvk: core("ResourceQuota"), resource: "resourcequotas", short: []string{"quota"},
 			rules: rules{status: true, returnDeleted: true},
-			hooks: hooks{defaults: typed1(defaultResourceQuota)},
+			hooks: hooks{defaults: typed1(defaultResourceQuota), validate: typedCheck(validateResourceQuota), validateStatus: typedCheck(validateResourceQuotaStatus)},
 			table: show("Request,Limit,Age", resourceQuotaCells),
 		},
 		{

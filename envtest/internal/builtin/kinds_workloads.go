@@ -22,7 +22,7 @@ func appsKinds() []*kind {
 		{
 			gvk: apps("Deployment"), resource: "deployments", short: []string{"deploy"}, categories: inAll,
 			rules: rules{status: true, generation: true, countsAnnotations: true, statusKeeps: []string{"metadata.labels"}},
-			hooks: hooks{defaults: typed1(defaultDeployment), validate: typedCheck(validateDeployment)},
+			hooks: hooks{defaults: typed1(defaultDeployment), validate: typedCheck(validateDeployment), validateStatus: counted("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")},
 			scale: scalingOf(
 				func(o *appsv1.Deployment) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.Deployment) int32 { return o.Status.Replicas },
@@ -32,7 +32,7 @@ func appsKinds() []*kind {
 		{
 			gvk: apps("ReplicaSet"), resource: "replicasets", short: []string{"rs"}, categories: inAll,
 			rules: rules{status: true, generation: true},
-			hooks: hooks{defaults: typed1(defaultReplicaSet), validate: typedCheck(validateReplicaSet)},
+			hooks: hooks{defaults: typed1(defaultReplicaSet), validate: typedCheck(validateReplicaSet), validateStatus: counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
 			scale: scalingOf(
 				func(o *appsv1.ReplicaSet) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.ReplicaSet) int32 { return o.Status.Replicas },
@@ -42,7 +42,7 @@ func appsKinds() []*kind {
 		{
 			gvk: apps("StatefulSet"), resource: "statefulsets", short: []string{"sts"}, categories: inAll,
 			rules: rules{status: true, generation: true, names: apivalidation.NameIsDNSLabel},
-			hooks: hooks{defaults: typed1(defaultStatefulSet), validate: typedCheck(validateStatefulSet)},
+			hooks: hooks{defaults: typed1(defaultStatefulSet), validate: typedCheck(validateStatefulSet), validateStatus: counted("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")},
 			scale: scalingOf(
 				func(o *appsv1.StatefulSet) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.StatefulSet) int32 { return o.Status.Replicas },
@@ -52,7 +52,7 @@ func appsKinds() []*kind {
 		{
 			gvk: apps("DaemonSet"), resource: "daemonsets", short: []string{"ds"}, categories: inAll,
 			rules: rules{status: true, generation: true},
-			hooks: hooks{defaults: typed1(defaultDaemonSet), prepare: typedPrepare(prepareDaemonSet), validate: typedCheck(validateDaemonSet)},
+			hooks: hooks{defaults: typed1(defaultDaemonSet), prepare: typedPrepare(prepareDaemonSet), validate: typedCheck(validateDaemonSet), validateStatus: counted("")},
 			table: show("Desired#,Current#,Ready#,Up-to-date#,Available#,Node Selector,Age,+Containers,+Images,+Selector", daemonSetCells),
 		},
 		{
@@ -68,7 +68,7 @@ func batchKinds() []*kind {
 		{
 			gvk: batchv1.SchemeGroupVersion.WithKind("Job"), resource: "jobs", categories: inAll,
 			rules: rules{status: true, generation: true, orphans: true},
-			hooks: hooks{defaults: typed1(defaultJob), prepare: typedPrepare(prepareJob), validate: typedCheck(validateJob)},
+			hooks: hooks{defaults: typed1(defaultJob), prepare: typedPrepare(prepareJob), validate: typedCheck(validateJob), validateStatus: typedCheck(validateJobStatus)},
 			fields: selectable(func(job *batchv1.Job, set fields.Set) {
 				set["status.successful"] = strconv.Itoa(int(job.Status.Succeeded))
 			}, "status.successful"),
@@ -88,7 +88,7 @@ func autoscalingKinds() []*kind {
 		gvk: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), resource: "horizontalpodautoscalers",
 		short: []string{"hpa"}, categories: inAll, alias: autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		rules: rules{status: true},
-		hooks: hooks{defaults: typed1(defaultHorizontalPodAutoscaler), validate: typedCheck(validateHorizontalPodAutoscaler)},
+		hooks: hooks{defaults: typed1(defaultHorizontalPodAutoscaler), validate: typedCheck(validateHorizontalPodAutoscaler), validateStatus: typedCheck(validateHorizontalPodAutoscalerStatus)},
 		table: show("Reference,Targets,MinPods,MaxPods,Replicas,Age", horizontalPodAutoscalerCells),
 	}}
 }

@@ -45,7 +45,7 @@ func (s podPartStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Obje
 	if errs := s.take(&pod.Spec, was.Spec.DeepCopy()); len(errs) > 0 {
 		return errs
 	}
-	return validatePodSpec(&pod.Spec, field.NewPath("spec"))
+	return validatePodSpec(&pod.Spec, true, field.NewPath("spec"))
 }
 
 // GetResetFields names the status; the parts of the spec that stay differ from Pod to Pod.

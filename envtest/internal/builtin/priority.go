@@ -71,7 +71,9 @@ func validatePriorityClass(class, old *schedulingv1.PriorityClass) field.ErrorLi
 	}
 	var errs field.ErrorList
 	if class.PreemptionPolicy != nil {
-		errs = oneOf(*class.PreemptionPolicy, field.NewPath("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)
+		f := faults{}
+		choice(&f, *class.PreemptionPolicy, field.NewPath("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)
+		errs = f.list
 	}
 	if strings.HasPrefix(class.Name, systemPrefix) {
 		if wrong := notSystem(class); wrong != "" {

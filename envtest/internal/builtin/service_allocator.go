@@ -64,6 +64,9 @@ func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, 
 	if err != nil {
 		return nil, err
 	}
+	if dryRun { // nothing is taken, so that nothing is taken twice
+		used.addresses = nil
+	}
 	var errs field.ErrorList
 	if hasClusterIP(svc) && !isHeadless(svc) && (old == nil || !hasClusterIP(old)) {
 		errs = giveClusterIP(&svc.Spec, used.addresses)

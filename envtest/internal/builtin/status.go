@@ -28,6 +28,7 @@ func (s statusStrategy) AllowCreateOnUpdate(context.Context) bool { return false
 
 // PrepareForUpdate takes the status from the request and the rest from storage.
 func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	dropDisabled(obj)
 	copyDesired(obj, old)
 	for _, path := range s.kind.rules.statusKeeps {
 		keepMeta(obj.(metav1.Object), old.(metav1.Object), path)
@@ -56,10 +57,11 @@ func keepMeta(obj, old metav1.Object, path string) {
 
 // ValidateUpdate asks the row about the status: metadata is checked by the generic store, and the desired state is unchanged.
 func (s statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	if s.kind.hooks.validateStatus == nil {
-		return nil
+	errs := s.validateFinalizers(obj)
+	if s.kind.hooks.validateStatus != nil {
+		errs = append(errs, s.kind.hooks.validateStatus(obj, old)...)
 	}
-	return s.kind.hooks.validateStatus(obj, old)
+	return errs
 }
 
 // GetResetFields names the whole desired state, and the metadata that is kept.

@@ -54,6 +54,7 @@ func (s strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Obje
 
 // PrepareForCreate drops the status that a client sent and starts the generation.
 func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	dropDisabled(obj)
 	if s.kind.rules.status && !s.kind.rules.keepStatus {
 		clearStatus(obj)
 	}
@@ -67,6 +68,7 @@ func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 
 // PrepareForUpdate keeps the stored status and counts a changed desired state.
 func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	dropDisabled(obj)
 	if s.kind.rules.status {
 		copyStatus(obj, old)
 	}
@@ -93,20 +95,38 @@ func (s strategy) metadataCounts(obj, old runtime.Object) bool {
 }
 
 // Validate checks metadata and what the row asks for.
-func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	errs := s.validateMeta(obj)
 	if s.kind.hooks.validate != nil {
 		errs = append(errs, s.kind.hooks.validate(obj, nil)...)
+	}
+	if s.kind.hooks.validateRequest != nil {
+		errs = append(errs, s.kind.hooks.validateRequest(ctx, obj, nil)...)
 	}
 	return errs
 }
 
 // ValidateUpdate checks what the row asks for; the metadata of an update is checked by the generic store.
-func (s strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	if s.kind.hooks.validate == nil {
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	errs := s.validateFinalizers(obj)
+	if s.kind.hooks.validate != nil {
+		errs = append(errs, s.kind.hooks.validate(obj, old)...)
+	}
+	if s.kind.hooks.validateRequest != nil {
+		errs = append(errs, s.kind.hooks.validateRequest(ctx, obj, old)...)
+	}
+	return errs
+}
+
+// validateFinalizers wants the domain of whoever removes a finalizer in its name.
+func (s strategy) validateFinalizers(obj runtime.Object) field.ErrorList {
+	m, err := meta.Accessor(obj)
+	if err != nil || s.kind.rules.anyFinalizers {
 		return nil
 	}
-	return s.kind.hooks.validate(obj, old)
+	var f faults
+	f.finalizers(m.GetFinalizers())
+	return f.list
 }
 
 // validateMeta checks name, namespace, labels, annotations, owner references and finalizers.
@@ -115,11 +135,15 @@ func (s strategy) validateMeta(obj runtime.Object) field.ErrorList {
 	if err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}
 	}
+	if s.kind.rules.anyMeta {
+		return nil
+	}
 	rule := s.kind.rules.names
 	if rule == nil {
 		rule = apivalidation.NameIsDNSSubdomain
 	}
-	return apivalidation.ValidateObjectMetaAccessor(m, !s.kind.cluster, apivalidation.ValidateNameFunc(rule), field.NewPath("metadata"))
+	errs := apivalidation.ValidateObjectMetaAccessor(m, !s.kind.cluster, apivalidation.ValidateNameFunc(rule), field.NewPath("metadata"))
+	return append(errs, s.validateFinalizers(obj)...)
 }
 
 // CheckGracefulDelete asks the row; most kinds are deleted at once.
@@ -145,7 +169,11 @@ func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.kind.rules.status {
 		return nil
 	}
-	return resetFields(s.kind, fieldpath.MakePathOrDie("status"))
+	paths := []fieldpath.Path{fieldpath.MakePathOrDie("status")}
+	if s.kind.rules.ownsSpec {
+		paths = append(paths, fieldpath.MakePathOrDie("spec"))
+	}
+	return resetFields(s.kind, paths...)
 }
 
 // resetFields builds the answer to GetResetFields for the row's version.

@@ -4,14 +4,15 @@
 package builtin
 
 import (
-	"net/url"
 	"slices"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiserverwebhook "k8s.io/apiserver/pkg/util/webhook"
 )
 
 // webhook is what mutating and validating webhooks have in common.
@@ -26,6 +27,7 @@ type webhook struct {
 	versions    []string
 	ofNamespace *metav1.LabelSelector
 	ofObject    *metav1.LabelSelector
+	conditions  []admissionregistrationv1.MatchCondition
 }
 
 func validateMutatingWebhooks(config, _ *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
@@ -34,8 +36,12 @@ func validateMutatingWebhooks(config, _ *admissionregistrationv1.MutatingWebhook
 	for i, w := range config.Webhooks {
 		errs = append(errs, validateWebhook(webhook{
 			w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
-			w.AdmissionReviewVersions, w.NamespaceSelector, w.ObjectSelector,
+			w.AdmissionReviewVersions, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions,
 		}, names, field.NewPath("webhooks").Index(i))...)
+		if w.ReinvocationPolicy != nil {
+			errs = append(errs, oneOf(*w.ReinvocationPolicy, field.NewPath("webhooks").Index(i).Child("reinvocationPolicy"),
+				admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)...)
+		}
 	}
 	return errs
 }
@@ -46,7 +52,7 @@ func validateValidatingWebhooks(config, _ *admissionregistrationv1.ValidatingWeb
 	for i, w := range config.Webhooks {
 		errs = append(errs, validateWebhook(webhook{
 			w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
-			w.AdmissionReviewVersions, w.NamespaceSelector, w.ObjectSelector,
+			w.AdmissionReviewVersions, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions,
 		}, names, field.NewPath("webhooks").Index(i))...)
 	}
 	return errs
@@ -77,104 +83,97 @@ func validateWebhook(w webhook, names sets.Set[string], path *field.Path) field.
 	if w.timeout != nil && (*w.timeout < 1 || *w.timeout > 30) {
 		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *w.timeout, "the timeout value must be between 1 and 30 seconds"))
 	}
-	switch {
-	case len(w.versions) == 0:
-		errs = append(errs, field.Required(path.Child("admissionReviewVersions"), "must specify one of v1, v1beta1"))
-	case !slices.Contains(w.versions, "v1") && !slices.Contains(w.versions, "v1beta1"):
-		errs = append(errs, field.Invalid(path.Child("admissionReviewVersions"), w.versions, "must include at least one of v1, v1beta1"))
-	}
+	errs = append(errs, reviewVersions(w.versions, path.Child("admissionReviewVersions"))...)
 	errs = append(errs, labelSelector(w.ofNamespace, path.Child("namespaceSelector"))...)
 	errs = append(errs, labelSelector(w.ofObject, path.Child("objectSelector"))...)
+	errs = append(errs, matchConditions(w.conditions, false, path.Child("matchConditions"))...)
 	return append(errs, validateWebhookClient(w.client, path.Child("clientConfig"))...)
+}
+
+// reviewVersions checks the versions of the review that a webhook understands: one of them must be known here.
+func reviewVersions(versions []string, at *field.Path) field.ErrorList {
+	var f faults
+	if f.need(len(versions) > 0, at); len(versions) == 0 {
+		return f.list
+	}
+	seen := sets.New[string]()
+	for i, version := range versions {
+		if seen.Has(version) {
+			f.invalid(true, at.Index(i), version, "duplicate version")
+			continue
+		}
+		seen.Insert(version)
+		f.messages(validation.IsDNS1035Label(version), version, at.Index(i))
+	}
+	f.invalid(!seen.HasAny("v1", "v1beta1"), at, versions, "must include at least one of v1, v1beta1")
+	return f.list
 }
 
 // validateWebhookClient checks where a webhook is: at a URL or behind a Service.
 func validateWebhookClient(client admissionregistrationv1.WebhookClientConfig, path *field.Path) field.ErrorList {
-	if (client.URL == nil) == (client.Service == nil) {
-		return field.ErrorList{field.Required(path, "exactly one of url or service is required")}
-	}
-	if client.Service != nil {
-		errs := required(client.Service.Namespace, path.Child("service", "namespace"))
-		return append(errs, required(client.Service.Name, path.Child("service", "name"))...)
-	}
-	u, err := url.Parse(*client.URL)
 	switch {
-	case err != nil:
-		return field.ErrorList{field.Required(path.Child("url"), "url must be a valid URL: "+err.Error())}
-	case u.Scheme != "https":
-		return field.ErrorList{field.Invalid(path.Child("url"), u.Scheme, "'https' is the only allowed URL scheme; desired format: https://host[/path]")}
-	case u.Host == "":
-		return field.ErrorList{field.Invalid(path.Child("url"), u.Host, "host must be specified; desired format: https://host[/path]")}
+	case (client.URL == nil) == (client.Service == nil):
+		return field.ErrorList{field.Required(path, "exactly one of url or service is required")}
+	case client.URL != nil:
+		return apiserverwebhook.ValidateWebhookURL(path.Child("url"), *client.URL, true)
 	}
-	return nil
+	service := client.Service
+	port := int32(443)
+	if service.Port != nil {
+		port = *service.Port
+	}
+	return apiserverwebhook.ValidateWebhookService(path.Child("service"), service.Name, service.Namespace, service.Path, port)
 }
 
-func validateRule(rule admissionregistrationv1.RuleWithOperations, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for name, values := range map[string]int{
-		"operations": len(rule.Operations), "apiGroups": len(rule.APIGroups),
-		"apiVersions": len(rule.APIVersions), "resources": len(rule.Resources),
-	} {
-		if values == 0 {
-			errs = append(errs, field.Required(path.Child(name), ""))
+// wildcard reports whether a list has more than "*" beside it.
+func (f *faults) wildcard(list []string, at *field.Path) {
+	f.invalid(len(list) > 1 && slices.Contains(list, "*"), at, list, "if '*' is present, must not specify others")
+}
+
+func validateRule(rule admissionregistrationv1.RuleWithOperations, at *field.Path) field.ErrorList {
+	var f faults
+	f.need(len(rule.Operations) > 0, at.Child("operations"))
+	f.invalid(len(rule.Operations) > 1 && slices.Contains(rule.Operations, admissionregistrationv1.OperationAll), at.Child("operations"), rule.Operations,
+		"if '*' is present, must not specify other operations")
+	for i, operation := range rule.Operations {
+		known(&f, operation, at.Child("operations").Index(i), admissionregistrationv1.OperationAll, admissionregistrationv1.Connect,
+			admissionregistrationv1.Create, admissionregistrationv1.Delete, admissionregistrationv1.Update)
+	}
+	f.need(len(rule.APIGroups) > 0, at.Child("apiGroups"))
+	f.wildcard(rule.APIGroups, at.Child("apiGroups"))
+	f.need(len(rule.APIVersions) > 0, at.Child("apiVersions"))
+	f.wildcard(rule.APIVersions, at.Child("apiVersions"))
+	for i, version := range rule.APIVersions {
+		f.need(version != "", at.Child("apiVersions").Index(i))
+	}
+	f.ruleResources(rule.Resources, at.Child("resources"))
+	chosen(&f, rule.Scope, at.Child("scope"), admissionregistrationv1.AllScopes, admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope)
+	return f.list
+}
+
+// ruleResources checks resources and subresources: none may be in another one.
+func (f *faults) ruleResources(resources []string, at *field.Path) {
+	f.need(len(resources) > 0, at)
+	seen, withAll, ofAll := sets.New[string](), sets.New[string](), sets.New[string]()
+	for i, name := range resources {
+		here := at.Index(i)
+		if name == "" {
+			f.need(false, here)
+			continue
 		}
-	}
-	if rule.Scope != nil {
-		errs = append(errs, oneOf(*rule.Scope, path.Child("scope"), admissionregistrationv1.AllScopes, admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope)...)
-	}
-	return errs
-}
-
-// validateMatch checks what a policy or binding applies to; rules are needed in a policy.
-func validateMatch(match *admissionregistrationv1.MatchResources, needed bool, path *field.Path) field.ErrorList {
-	if match == nil {
-		if needed {
-			return field.ErrorList{field.Required(path, "")}
+		resource, sub, isSub := strings.Cut(name, "/")
+		f.invalid(withAll.Has(resource) && isSub, here, name, "if '"+resource+"/*' is present, must not specify "+name)
+		f.invalid(isSub && ofAll.Has(sub), here, name, "if '*/"+sub+"' is present, must not specify "+name)
+		if isSub && sub == "*" {
+			withAll.Insert(resource)
 		}
-		return nil
+		if isSub && resource == "*" {
+			ofAll.Insert(sub)
+		}
+		seen.Insert(name)
 	}
-	var errs field.ErrorList
-	if needed && len(match.ResourceRules) == 0 {
-		errs = append(errs, field.Required(path.Child("resourceRules"), ""))
-	}
-	for i, rule := range match.ResourceRules {
-		errs = append(errs, validateRule(rule.RuleWithOperations, path.Child("resourceRules").Index(i))...)
-	}
-	errs = append(errs, labelSelector(match.NamespaceSelector, path.Child("namespaceSelector"))...)
-	return append(errs, labelSelector(match.ObjectSelector, path.Child("objectSelector"))...)
-}
-
-func validateValidatingPolicy(policy, _ *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
-	errs := validateMatch(policy.Spec.MatchConstraints, true, specPath("matchConstraints"))
-	if len(policy.Spec.Validations)+len(policy.Spec.AuditAnnotations) == 0 {
-		errs = append(errs, field.Required(specPath("validations"), "validations or auditAnnotations must be non-empty"))
-	}
-	for i, v := range policy.Spec.Validations {
-		errs = append(errs, required(v.Expression, specPath("validations").Index(i).Child("expression"))...)
-	}
-	return errs
-}
-
-func validateValidatingPolicyBinding(binding, _ *admissionregistrationv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
-	errs := required(binding.Spec.PolicyName, specPath("policyName"))
-	if len(binding.Spec.ValidationActions) == 0 {
-		errs = append(errs, field.Required(specPath("validationActions"), "at least one validation action is required"))
-	}
-	return append(errs, validateMatch(binding.Spec.MatchResources, false, specPath("matchResources"))...)
-}
-
-func validateMutatingPolicy(policy, _ *admissionregistrationv1.MutatingAdmissionPolicy) field.ErrorList {
-	errs := validateMatch(policy.Spec.MatchConstraints, true, specPath("matchConstraints"))
-	if len(policy.Spec.Mutations) == 0 {
-		errs = append(errs, field.Required(specPath("mutations"), "mutations must contain at least one item"))
-	}
-	if policy.Spec.ReinvocationPolicy == "" {
-		errs = append(errs, field.Required(specPath("reinvocationPolicy"), ""))
-	}
-	return errs
-}
-
-func validateMutatingPolicyBinding(binding, _ *admissionregistrationv1.MutatingAdmissionPolicyBinding) field.ErrorList {
-	errs := required(binding.Spec.PolicyName, specPath("policyName"))
-	return append(errs, validateMatch(binding.Spec.MatchResources, false, specPath("matchResources"))...)
+	f.invalid(len(resources) > 1 && seen.Has("*/*"), at, resources, "if '*/*' is present, must not specify other resources")
+	whole := func(name string) bool { return !strings.Contains(name, "/") }
+	f.invalid(seen.Has("*") && slices.ContainsFunc(resources, func(name string) bool { return name != "*" && whole(name) }), at, resources,
+		"if '*' is present, must not specify other resources without subresources")
 }

@@ -4,17 +4,12 @@
 package builtin
 
 import (
-	"net/netip"
-	"strings"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -26,122 +21,6 @@ func validateLease(lease, _ *coordinationv1.Lease) field.ErrorList {
 	return append(errs, notNegative(lease.Spec.LeaseTransitions, specPath("leaseTransitions"))...)
 }
 
-func validateEndpointSlice(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
-	var errs field.ErrorList
-	path := field.NewPath("addressType")
-	if slice.AddressType == "" {
-		errs = append(errs, field.Required(path, ""))
-	} else {
-		errs = append(errs, oneOf(slice.AddressType, path, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)...)
-	}
-	if old != nil {
-		errs = append(errs, frozen(slice.AddressType, old.AddressType, path)...)
-	}
-	for i, endpoint := range slice.Endpoints {
-		at := field.NewPath("endpoints").Index(i).Child("addresses")
-		if len(endpoint.Addresses) == 0 {
-			errs = append(errs, field.Required(at, "must contain at least 1 address"))
-		}
-		for j, address := range endpoint.Addresses {
-			errs = append(errs, endpointAddress(address, slice.AddressType, at.Index(j))...)
-		}
-	}
-	return errs
-}
-
-func endpointAddress(address string, kind discoveryv1.AddressType, path *field.Path) field.ErrorList {
-	ip, err := netip.ParseAddr(address)
-	switch {
-	case kind == discoveryv1.AddressTypeIPv4 && (err != nil || !ip.Is4()):
-		return field.ErrorList{field.Invalid(path, address, "must be an IPv4 address")}
-	case kind == discoveryv1.AddressTypeIPv6 && (err != nil || !ip.Is6()):
-		return field.ErrorList{field.Invalid(path, address, "must be an IPv6 address")}
-	case kind == discoveryv1.AddressTypeFQDN:
-		return validation.IsFullyQualifiedDomainName(path, address)
-	}
-	return nil
-}
-
-func validateIngress(ingress, _ *networkingv1.Ingress) field.ErrorList {
-	spec, path := &ingress.Spec, specPath()
-	var errs field.ErrorList
-	if len(spec.Rules) == 0 && spec.DefaultBackend == nil {
-		errs = append(errs, field.Invalid(path, spec.Rules, "either `defaultBackend` or `rules` must be specified"))
-	}
-	if spec.DefaultBackend != nil {
-		errs = append(errs, ingressBackend(spec.DefaultBackend, path.Child("defaultBackend"))...)
-	}
-	for i, rule := range spec.Rules {
-		at := path.Child("rules").Index(i)
-		if _, err := netip.ParseAddr(rule.Host); err == nil {
-			errs = append(errs, field.Invalid(at.Child("host"), rule.Host, "must be a DNS name, not an IP address"))
-		}
-		if rule.HTTP == nil {
-			continue
-		}
-		if len(rule.HTTP.Paths) == 0 {
-			errs = append(errs, field.Required(at.Child("http", "paths"), ""))
-		}
-		for j := range rule.HTTP.Paths {
-			errs = append(errs, ingressPath(&rule.HTTP.Paths[j], at.Child("http", "paths").Index(j))...)
-		}
-	}
-	return errs
-}
-
-func ingressPath(p *networkingv1.HTTPIngressPath, path *field.Path) field.ErrorList {
-	if p.PathType == nil {
-		return field.ErrorList{field.Required(path.Child("pathType"), "pathType must be specified")}
-	}
-	errs := oneOf(*p.PathType, path.Child("pathType"), networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix)
-	optional := *p.PathType == networkingv1.PathTypeImplementationSpecific
-	if !strings.HasPrefix(p.Path, "/") && !(optional && p.Path == "") {
-		errs = append(errs, field.Invalid(path.Child("path"), p.Path, "must be an absolute path"))
-	}
-	return append(errs, ingressBackend(&p.Backend, path.Child("backend"))...)
-}
-
-func ingressBackend(backend *networkingv1.IngressBackend, path *field.Path) field.ErrorList {
-	service := backend.Service
-	switch {
-	case service != nil && backend.Resource != nil:
-		return field.ErrorList{field.Invalid(path, "", "cannot set both resource and service backends")}
-	case backend.Resource != nil:
-		errs := required(backend.Resource.Kind, path.Child("resource", "kind"))
-		return append(errs, required(backend.Resource.Name, path.Child("resource", "name"))...)
-	case service == nil:
-		return field.ErrorList{field.Invalid(path, "", "resource or service backend is required")}
-	}
-	errs := required(service.Name, path.Child("service", "name"))
-	named, numbered := service.Port.Name != "", service.Port.Number != 0
-	switch {
-	case named && numbered:
-		errs = append(errs, field.Invalid(path, "", "cannot set both port name & port number"))
-	case named:
-		errs = append(errs, invalidIf(validation.IsValidPortName(service.Port.Name), service.Port.Name, path.Child("service", "port", "name"))...)
-	case numbered:
-		errs = append(errs, invalidIf(validation.IsValidPortNum(int(service.Port.Number)), service.Port.Number, path.Child("service", "port", "number"))...)
-	default:
-		errs = append(errs, field.Required(path, "port name or number is required"))
-	}
-	return errs
-}
-
-func validateIngressClass(class, old *networkingv1.IngressClass) field.ErrorList {
-	if old == nil {
-		return nil
-	}
-	return frozen(class.Spec.Controller, old.Spec.Controller, specPath("controller"))
-}
-
-func validateNetworkPolicy(policy, _ *networkingv1.NetworkPolicy) field.ErrorList {
-	errs := labelSelector(&policy.Spec.PodSelector, specPath("podSelector"))
-	for i, kind := range policy.Spec.PolicyTypes {
-		errs = append(errs, oneOf(kind, specPath("policyTypes").Index(i), networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress)...)
-	}
-	return errs
-}
-
 func validatePodDisruptionBudget(budget, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 	spec := &budget.Spec
 	var errs field.ErrorList
@@ -150,7 +29,12 @@ func validatePodDisruptionBudget(budget, _ *policyv1.PodDisruptionBudget) field.
 	}
 	errs = append(errs, countOrPercent(spec.MinAvailable, specPath("minAvailable"))...)
 	errs = append(errs, countOrPercent(spec.MaxUnavailable, specPath("maxUnavailable"))...)
-	return append(errs, labelSelector(spec.Selector, specPath("selector"))...)
+	f := faults{list: errs}
+	f.notAll(spec.MinAvailable, specPath("minAvailable"))
+	f.notAll(spec.MaxUnavailable, specPath("maxUnavailable"))
+	f.add(labelSelector(spec.Selector, specPath("selector")))
+	chosen(&f, spec.UnhealthyPodEvictionPolicy, specPath("unhealthyPodEvictionPolicy"), policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+	return f.list
 }
 
 func validateRole(role, _ *rbacv1.Role) field.ErrorList {
@@ -167,7 +51,11 @@ func validateClusterRole(role, _ *rbacv1.ClusterRole) field.ErrorList {
 		errs = append(errs, field.Required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
 	}
 	for i := range role.AggregationRule.ClusterRoleSelectors {
-		errs = append(errs, labelSelector(&role.AggregationRule.ClusterRoleSelectors[i], path.Index(i))...)
+		selector := &role.AggregationRule.ClusterRoleSelectors[i]
+		errs = append(errs, labelSelector(selector, path.Index(i))...)
+		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), selector, "invalid label selector."))
+		}
 	}
 	return errs
 }
@@ -242,26 +130,12 @@ func validateBound(role rbacv1.RoleRef, subjects []rbacv1.Subject, namespaced bo
 	return errs
 }
 
-func validateStorageClass(class, old *storagev1.StorageClass) field.ErrorList {
-	errs := required(class.Provisioner, field.NewPath("provisioner"))
-	if old == nil {
-		return errs
-	}
-	errs = append(errs, frozen(class.Provisioner, old.Provisioner, field.NewPath("provisioner"))...)
-	errs = append(errs, frozen(class.Parameters, old.Parameters, field.NewPath("parameters"))...)
-	errs = append(errs, frozen(class.ReclaimPolicy, old.ReclaimPolicy, field.NewPath("reclaimPolicy"))...)
-	return append(errs, frozen(class.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
-}
-
-func validateVolumeAttachment(attachment, old *storagev1.VolumeAttachment) field.ErrorList {
-	errs := required(attachment.Spec.Attacher, specPath("attacher"))
-	errs = append(errs, required(attachment.Spec.NodeName, specPath("nodeName"))...)
-	source := attachment.Spec.Source
-	if (source.PersistentVolumeName == nil) == (source.InlineVolumeSpec == nil) {
-		errs = append(errs, field.Required(specPath("source"), "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
-	}
-	if old != nil {
-		errs = append(errs, frozen(attachment.Spec, old.Spec, specPath())...)
-	}
-	return errs
+func validatePodDisruptionBudgetStatus(budget, _ *policyv1.PodDisruptionBudget) field.ErrorList {
+	at := field.NewPath("status")
+	f := faults{list: metavalidation.ValidateConditions(budget.Status.Conditions, at.Child("conditions"))}
+	f.notNegative(int64(budget.Status.DisruptionsAllowed), at.Child("disruptionsAllowed"))
+	f.notNegative(int64(budget.Status.CurrentHealthy), at.Child("currentHealthy"))
+	f.notNegative(int64(budget.Status.DesiredHealthy), at.Child("desiredHealthy"))
+	f.notNegative(int64(budget.Status.ExpectedPods), at.Child("expectedPods"))
+	return f.list
 }

@@ -5,9 +5,9 @@ package builtin
 
 import (
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -121,6 +121,7 @@ func validateReplicationController(rc, _ *corev1.ReplicationController) field.Er
 	if len(rc.Spec.Selector) == 0 {
 		errs = append(errs, field.Required(path.Child("selector"), ""))
 	}
+	errs = append(errs, notNegative(&rc.Spec.MinReadySeconds, path.Child("minReadySeconds"))...)
 	if rc.Spec.Template == nil {
 		return append(errs, field.Required(path.Child("template"), ""))
 	}
@@ -135,42 +136,6 @@ func validateReplicationController(rc, _ *corev1.ReplicationController) field.Er
 
 func validatePodTemplate(template, _ *corev1.PodTemplate) field.ErrorList {
 	return validateTemplate(&template.Template, field.NewPath("template"))
-}
-
-// validatePersistentVolume checks that there is one source and what it is good for. The source is kept.
-func validatePersistentVolume(pv, old *corev1.PersistentVolume) field.ErrorList {
-	path := specPath()
-	errs := accessModes(pv.Spec.AccessModes, path.Child("accessModes"))
-	if _, ok := pv.Spec.Capacity[corev1.ResourceStorage]; !ok {
-		errs = append(errs, field.Required(path.Child("capacity"), ""))
-	}
-	errs = append(errs, oneOf(pv.Spec.PersistentVolumeReclaimPolicy, path.Child("persistentVolumeReclaimPolicy"),
-		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
-	switch sources := countSet(pv.Spec.PersistentVolumeSource); {
-	case sources == 0:
-		errs = append(errs, field.Required(path, "must specify a volume type"))
-	case sources > 1:
-		errs = append(errs, field.Forbidden(path, "may not specify more than 1 volume type"))
-	}
-	if old == nil {
-		return errs
-	}
-	if !apiequality.Semantic.DeepEqual(pv.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
-		errs = append(errs, field.Forbidden(path.Child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
-	}
-	return append(errs, frozen(pv.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
-}
-
-// countSet counts the fields of a struct that are not nil.
-func countSet(sources any) int {
-	n := 0
-	v := reflect.ValueOf(sources)
-	for i := range v.NumField() {
-		if !v.Field(i).IsZero() {
-			n++
-		}
-	}
-	return n
 }
 
 // validatePersistentVolumeClaim checks what is asked for, and keeps it: only the size of a bound claim may grow.
@@ -202,60 +167,25 @@ func validatePersistentVolumeClaim(pvc, old *corev1.PersistentVolumeClaim) field
 	return errs
 }
 
-// validateClaimSpec checks a claim, or a template for claims.
-func validateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
-	errs := accessModes(spec.AccessModes, path.Child("accessModes"))
-	errs = append(errs, labelSelector(spec.Selector, path.Child("selector"))...)
-	storage, ok := spec.Resources.Requests[corev1.ResourceStorage]
-	at := path.Child("resources").Key(string(corev1.ResourceStorage))
-	switch {
-	case !ok:
-		errs = append(errs, field.Required(at, ""))
-	case storage.Sign() <= 0:
-		errs = append(errs, field.Invalid(at, storage.String(), "must be greater than zero"))
-	}
-	return errs
-}
-
-func accessModes(modes []corev1.PersistentVolumeAccessMode, path *field.Path) field.ErrorList {
-	if len(modes) == 0 {
-		return field.ErrorList{field.Required(path, "at least 1 access mode is required")}
-	}
-	var errs field.ErrorList
-	for i, mode := range modes {
-		errs = append(errs, oneOf(mode, path.Index(i), corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)...)
-	}
-	return errs
-}
-
-// validateEvent checks that an event is where its object is.
-func validateEvent(event, _ *corev1.Event) field.ErrorList {
-	of := event.InvolvedObject.Namespace
-	if of == event.Namespace || of == "" && event.Namespace == corev1.NamespaceDefault ||
-		of == "" && event.Namespace == "kube-system" {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), of, "does not match event.namespace")}
-}
-
-// validateEndpoints checks addresses and ports.
-//
-//lint:ignore SA1019 Endpoints are served as long as a kube-apiserver serves them.
-func validateEndpoints(endpoints, _ *corev1.Endpoints) field.ErrorList {
-	var errs field.ErrorList
-	for i, subset := range endpoints.Subsets {
-		path := field.NewPath("subsets").Index(i)
-		if len(subset.Addresses)+len(subset.NotReadyAddresses) == 0 {
-			errs = append(errs, field.Required(path, "must specify `addresses` or `notReadyAddresses`"))
-		}
-		for j, address := range subset.Addresses {
-			if _, err := netip.ParseAddr(address.IP); err != nil {
-				errs = append(errs, field.Invalid(path.Child("addresses").Index(j).Child("ip"), address.IP, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
-			}
-		}
-		for j, port := range subset.Ports {
-			errs = append(errs, invalidIf(validation.IsValidPortNum(int(port.Port)), port.Port, path.Child("ports").Index(j).Child("port"))...)
+func validateNamespace(ns, old *corev1.Namespace) field.ErrorList {
+	var f faults
+	for _, name := range ns.Spec.Finalizers {
+		if old == nil {
+			f.messages(validation.IsQualifiedName(string(name)), name, specPath("finalizers"))
+			f.invalid(!strings.Contains(string(name), "/") && name != corev1.FinalizerKubernetes, specPath("finalizers"), name,
+				"name is neither a standard finalizer name nor is it fully qualified")
 		}
 	}
-	return errs
+	return f.list
+}
+
+// validateNamespaceStatus checks that a namespace terminates when it is deleted, and only then.
+func validateNamespaceStatus(ns, _ *corev1.Namespace) field.ErrorList {
+	var f faults
+	phase := ns.Status.Phase
+	f.invalid(ns.DeletionTimestamp == nil && phase != corev1.NamespaceActive, field.NewPath("status", "Phase"), phase,
+		"may only be 'Active' if `deletionTimestamp` is empty")
+	f.invalid(ns.DeletionTimestamp != nil && phase != corev1.NamespaceTerminating, field.NewPath("status", "Phase"), phase,
+		"may only be 'Terminating' if `deletionTimestamp` is not empty")
+	return f.list
 }

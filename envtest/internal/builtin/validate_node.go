@@ -33,13 +33,19 @@ func validateRuntimeClass(class, old *nodev1.RuntimeClass) field.ErrorList {
 	if class.Overhead != nil {
 		at := field.NewPath("overhead", "limits")
 		for _, name := range slices.Sorted(maps.Keys(class.Overhead.PodFixed)) {
-			errs = append(errs, notNegativeQuantity(class.Overhead.PodFixed[name], at.Key(string(name)))...)
+			f := faults{}
+			containerResource(&f, name, at.Key(string(name)))
+			f.resourceValue(name, class.Overhead.PodFixed[name], at.Key(string(name)))
+			errs = append(errs, f.list...)
 		}
 	}
 	if class.Scheduling != nil {
 		at := field.NewPath("scheduling")
 		errs = append(errs, metavalidation.ValidateLabels(class.Scheduling.NodeSelector, at.Child("nodeSelector"))...)
 		errs = append(errs, tolerationSet(class.Scheduling.Tolerations, at.Child("tolerations"))...)
+		f := faults{}
+		f.tolerations(class.Scheduling.Tolerations, at.Child("tolerations"))
+		errs = append(errs, f.list...)
 	}
 	if old != nil {
 		errs = append(errs, frozen(class.Handler, old.Handler, path)...)
@@ -73,7 +79,11 @@ func ipAddressName(name string, _ bool) []string {
 func validateIPAddress(address, old *networkingv1.IPAddress) field.ErrorList {
 	path, parent := specPath("parentRef"), address.Spec.ParentRef
 	if parent == nil {
-		return field.ErrorList{field.Required(path, "")}
+		errs := field.ErrorList{field.Required(path, "")}
+		if old != nil {
+			errs = append(errs, frozen(parent, old.Spec.ParentRef, path)...)
+		}
+		return errs
 	}
 	var errs field.ErrorList
 	if parent.Group != "" {

@@ -4,7 +4,8 @@
 package builtin
 
 import (
-	"fmt"
+	"math"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -17,10 +18,11 @@ import (
 // validatePod checks a Pod. Of a Pod that exists only few fields of the spec may change.
 func validatePod(pod, old *corev1.Pod) field.ErrorList {
 	path := specPath()
-	errs := validatePodSpec(&pod.Spec, path)
+	errs := validatePodSpec(&pod.Spec, true, path)
 	if old != nil {
 		return append(errs, validatePodUpdate(&pod.Spec, &old.Spec, path)...)
 	}
+	errs = append(errs, onlyForPods(pod, path)...)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("ephemeralContainers"), "cannot be set on create"))
 	}
@@ -32,63 +34,194 @@ func validatePod(pod, old *corev1.Pod) field.ErrorList {
 
 // validateTemplate checks a Pod template; restart lists the policies that its owner can work with.
 func validateTemplate(template *corev1.PodTemplateSpec, path *field.Path, restart ...corev1.RestartPolicy) field.ErrorList {
-	errs := metavalidation.ValidateLabels(template.Labels, path.Child("metadata", "labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("metadata", "annotations"))...)
-	errs = append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
+	errs := metavalidation.ValidateLabels(template.Labels, path.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
+	errs = append(errs, validatePodSpec(&template.Spec, false, path.Child("spec"))...)
 	if len(restart) > 0 {
 		errs = append(errs, oneOf(template.Spec.RestartPolicy, path.Child("spec", "restartPolicy"), restart...)...)
 	}
 	return errs
 }
 
-// validatePodSpec checks what Pods and Pod templates have in common.
-func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	volumes, errs := validateVolumes(spec.Volumes, path.Child("volumes"))
-	if len(spec.Containers) == 0 {
-		errs = append(errs, field.Required(path.Child("containers"), ""))
+// validatePodSpec checks what Pods and Pod templates have in common. It has more than sixty lines because it is a list: a line
+// or two for each field.
+func validatePodSpec(spec *corev1.PodSpec, pod bool, at *field.Path) field.ErrorList {
+	f := podCheck{spec: spec, claims: sets.New[string]()}
+	volumes, wrong := validateVolumes(spec.Volumes, at.Child("volumes"))
+	f.volumes = volumes
+	f.add(wrong)
+	f.resourceClaims(at.Child("resourceClaims"))
+	f.containers(at.Child("containers"))
+	f.initContainers(at.Child("initContainers"))
+	f.ephemeralContainers(at.Child("ephemeralContainers"))
+	f.wholePod(at)
+	f.hostNetwork(pod, at)
+	choice(&f.faults, spec.RestartPolicy, at.Child("restartPolicy"),
+		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	choice(&f.faults, spec.DNSPolicy, at.Child("dnsPolicy"),
+		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)
+	f.add(metavalidation.ValidateLabels(spec.NodeSelector, at.Child("nodeSelector")))
+	f.podSecurity(spec.SecurityContext, at.Child("securityContext"))
+	f.affinity(spec.Affinity, at.Child("affinity"))
+	f.dns(at.Child("dnsConfig"))
+	for i, gate := range spec.ReadinessGates {
+		f.messages(validation.IsQualifiedName(string(gate.ConditionType)), gate.ConditionType, at.Child("readinessGates").Index(i).Child("conditionType"))
 	}
-	names := sets.New[string]()
-	for i := range spec.InitContainers {
-		errs = append(errs, validateContainer(&spec.InitContainers[i], volumes, names, path.Child("initContainers").Index(i))...)
+	gates := sets.New[string]()
+	for i, gate := range spec.SchedulingGates {
+		f.messages(validation.IsQualifiedName(gate.Name), gate.Name, at.Child("schedulingGates").Index(i))
+		f.unique(gate.Name, gates, at.Child("schedulingGates").Index(i))
 	}
-	for i := range spec.Containers {
-		errs = append(errs, validateContainer(&spec.Containers[i], volumes, names, path.Child("containers").Index(i))...)
+	f.topologySpread(spec.TopologySpreadConstraints, at.Child("topologySpreadConstraints"))
+	f.hostProcesses(at)
+	f.names(at)
+	if spec.ActiveDeadlineSeconds != nil {
+		f.within(*spec.ActiveDeadlineSeconds, 1, math.MaxInt32, at.Child("activeDeadlineSeconds"))
 	}
-	for i := range spec.EphemeralContainers {
-		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
-		errs = append(errs, validateContainer(&c, volumes, names, path.Child("ephemeralContainers").Index(i))...)
+	f.tolerations(spec.Tolerations, at.Child("tolerations"))
+	for i, alias := range spec.HostAliases {
+		at := at.Child("hostAliases").Index(i)
+		f.add(validation.IsValidIPForLegacyField(at.Child("ip"), alias.IP, true, nil))
+		for j, name := range alias.Hostnames {
+			f.subdomain(name, at.Child("hostnames").Index(j))
+		}
 	}
-	errs = append(errs, oneOf(spec.RestartPolicy, path.Child("restartPolicy"),
-		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
-	errs = append(errs, oneOf(spec.DNSPolicy, path.Child("dnsPolicy"),
-		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)...)
-	errs = append(errs, metavalidation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
-	if spec.ServiceAccountName != "" {
-		errs = append(errs, invalidIf(apivalidation.ValidateServiceAccountName(spec.ServiceAccountName, false), spec.ServiceAccountName, path.Child("serviceAccountName"))...)
+	chosen(&f.faults, spec.PreemptionPolicy, at.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)
+	if spec.Overhead != nil {
+		f.resources(&corev1.ResourceRequirements{Limits: spec.Overhead}, containerResource, at.Child("overhead"))
 	}
-	if spec.NodeName != "" {
-		errs = append(errs, invalidIf(apivalidation.NameIsDNSSubdomain(spec.NodeName, false), spec.NodeName, path.Child("nodeName"))...)
-	}
-	if spec.ActiveDeadlineSeconds != nil && *spec.ActiveDeadlineSeconds < 1 {
-		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, "must be greater than or equal to 1"))
-	}
-	if spec.Hostname != "" {
-		errs = append(errs, invalidIf(validation.IsDNS1123Label(spec.Hostname), spec.Hostname, path.Child("hostname"))...)
-	}
-	if spec.Subdomain != "" {
-		errs = append(errs, invalidIf(validation.IsDNS1123Label(spec.Subdomain), spec.Subdomain, path.Child("subdomain"))...)
-	}
-	return errs
+	f.operatingSystem(at)
+	return f.list
 }
 
-// validateVolumes checks the names of volumes and returns them.
-func validateVolumes(volumes []corev1.Volume, path *field.Path) (sets.Set[string], field.ErrorList) {
-	names := sets.New[string]()
-	var errs field.ErrorList
-	for i := range volumes {
-		errs = append(errs, uniqueLabel(volumes[i].Name, names, path.Index(i).Child("name"))...)
+// names checks the names that a Pod spec has, and gives.
+func (f *podCheck) names(at *field.Path) {
+	spec := f.spec
+	for _, n := range []struct {
+		value, field string
+		rule         func(string) []string
+	}{
+		{spec.ServiceAccountName, "serviceAccountName", validation.IsDNS1123Subdomain},
+		{spec.NodeName, "nodeName", validation.IsDNS1123Subdomain},
+		{spec.Hostname, "hostname", validation.IsDNS1123Label},
+		{spec.Subdomain, "subdomain", validation.IsDNS1123Label},
+		{spec.PriorityClassName, "priorityClassName", validation.IsDNS1123Subdomain},
+	} {
+		if n.value != "" {
+			f.messages(n.rule(n.value), n.value, at.Child(n.field))
+		}
 	}
-	return names, errs
+	if spec.RuntimeClassName != nil {
+		f.subdomain(*spec.RuntimeClassName, at.Child("runtimeClassName"))
+	}
+	if spec.HostnameOverride != nil {
+		at := at.Child("hostnameOverride")
+		f.forbid(isTrue(spec.SetHostnameAsFQDN), at, "may not be specified when setHostnameAsFQDN is true")
+		f.forbid(spec.HostNetwork, at, "may not be specified when hostNetwork is true")
+		if len(*spec.HostnameOverride) > 64 {
+			f.list = append(f.list, field.TooLong(at, "", 64))
+		}
+		f.subdomain(*spec.HostnameOverride, at)
+	}
+	if spec.HostUsers != nil && !*spec.HostUsers {
+		f.forbid(spec.HostNetwork, at.Child("hostNetwork"), "when `hostUsers` is false")
+		f.forbid(spec.HostPID, at.Child("HostPID"), "when `hostUsers` is false")
+		f.forbid(spec.HostIPC, at.Child("HostIPC"), "when `hostUsers` is false")
+		f.everyContainer(at, func(c *corev1.Container, at *field.Path) {
+			f.forbid(len(c.VolumeDevices) > 0, at.Child("volumeDevices"), "when `hostUsers` is false")
+		})
+	}
+}
+
+// resourceClaims checks the claims of devices, and collects their names.
+func (f *podCheck) resourceClaims(at *field.Path) {
+	for i, claim := range f.spec.ResourceClaims {
+		here := at.Index(i)
+		if f.text(claim.Name, here.Child("name")) {
+			if f.claims.Has(claim.Name) {
+				f.list = append(f.list, field.Duplicate(here.Child("name"), claim.Name))
+			} else {
+				f.label(claim.Name, here.Child("name"))
+			}
+			f.claims.Insert(claim.Name)
+		}
+		f.invalid((claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil), here, claim,
+			"must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+		if claim.ResourceClaimName != nil {
+			f.subdomain(*claim.ResourceClaimName, here.Child("resourceClaimName"))
+		}
+		if claim.ResourceClaimTemplateName != nil {
+			f.subdomain(*claim.ResourceClaimTemplateName, here.Child("resourceClaimTemplateName"))
+		}
+	}
+}
+
+// hostNetwork checks that the ports of a Pod in the network of its node are those of the node.
+func (f *podCheck) hostNetwork(pod bool, at *field.Path) {
+	if !f.spec.HostNetwork {
+		return
+	}
+	for i := range f.spec.Containers {
+		for j, port := range f.spec.Containers[i].Ports {
+			f.invalid((pod || port.HostPort != 0) && port.HostPort != port.ContainerPort, at.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort"),
+				port.HostPort, "must match `containerPort` when `hostNetwork` is true")
+		}
+	}
+}
+
+func (f *podCheck) dns(at *field.Path) {
+	config := f.spec.DNSConfig
+	if f.spec.DNSPolicy == corev1.DNSNone {
+		if config == nil {
+			f.need(false, at)
+			return
+		}
+		if len(config.Nameservers) == 0 {
+			f.need(false, at.Child("nameservers"))
+			return
+		}
+	}
+	if config == nil {
+		return
+	}
+	f.invalid(len(config.Nameservers) > 3, at.Child("nameservers"), config.Nameservers, "must not have more than 3 nameservers")
+	for i, server := range config.Nameservers {
+		f.add(validation.IsValidIPForLegacyField(at.Child("nameservers").Index(i), server, true, nil))
+	}
+	f.invalid(len(config.Searches) > 32, at.Child("searches"), config.Searches, "must not have more than 32 search paths")
+	f.invalid(len(strings.Join(config.Searches, " ")) > 2048, at.Child("searches"), config.Searches,
+		"must not have more than 2048 characters (including spaces) in the search list")
+	for i, search := range config.Searches {
+		if search != "." {
+			search = strings.TrimSuffix(search, ".")
+			f.messages(validation.IsDNS1123SubdomainWithUnderscore(search), search, at.Child("searches").Index(i))
+		}
+	}
+	for i, option := range config.Options {
+		f.need(option.Name != "", at.Child("options").Index(i))
+	}
+}
+
+// operatingSystem checks what a Pod for one system may not have.
+func (f *podCheck) operatingSystem(at *field.Path) {
+	if f.spec.OS == nil {
+		return
+	}
+	if f.spec.OS.Name == "" {
+		f.need(false, at.Child("os", "name"))
+		return
+	}
+	known(&f.faults, f.spec.OS.Name, at.Child("os"), corev1.Linux, corev1.Windows)
+	if f.spec.OS.Name == corev1.Linux {
+		const message = "windows options cannot be set for a linux pod"
+		f.forbid(f.spec.SecurityContext != nil && f.spec.SecurityContext.WindowsOptions != nil, at.Child("securityContext", "windowsOptions"), message)
+		f.everyContainer(at, func(c *corev1.Container, at *field.Path) {
+			f.forbid(c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil, at.Child("securityContext", "windowsOptions"), message)
+		})
+	}
+	if f.spec.OS.Name == corev1.Windows {
+		f.windowsPod(at)
+	}
 }
 
 // uniqueLabel checks a name that is a DNS label and occurs once, and adds it to seen.
@@ -101,76 +234,4 @@ func uniqueLabel(name string, seen sets.Set[string], path *field.Path) field.Err
 	}
 	seen.Insert(name)
 	return invalidIf(validation.IsDNS1123Label(name), name, path)
-}
-
-// validateContainer checks one container and adds its name to names.
-func validateContainer(c *corev1.Container, volumes, names sets.Set[string], path *field.Path) field.ErrorList {
-	errs := uniqueLabel(c.Name, names, path.Child("name"))
-	errs = append(errs, required(c.Image, path.Child("image"))...)
-	errs = append(errs, oneOf(c.ImagePullPolicy, path.Child("imagePullPolicy"), corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
-	errs = append(errs, oneOf(c.TerminationMessagePolicy, path.Child("terminationMessagePolicy"),
-		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
-	for i := range c.Env {
-		errs = append(errs, required(c.Env[i].Name, path.Child("env").Index(i).Child("name"))...)
-		if c.Env[i].Value != "" && c.Env[i].ValueFrom != nil {
-			errs = append(errs, field.Invalid(path.Child("env").Index(i).Child("valueFrom"), "", "may not be specified when `value` is not empty"))
-		}
-	}
-	errs = append(errs, validateContainerPorts(c.Ports, path.Child("ports"))...)
-	mounts := sets.New[string]()
-	for i, mount := range c.VolumeMounts {
-		at := path.Child("volumeMounts").Index(i)
-		switch {
-		case mount.Name == "":
-			errs = append(errs, field.Required(at.Child("name"), ""))
-		case !volumes.Has(mount.Name):
-			errs = append(errs, field.NotFound(at.Child("name"), mount.Name))
-		}
-		switch {
-		case mount.MountPath == "":
-			errs = append(errs, field.Required(at.Child("mountPath"), ""))
-		case mounts.Has(mount.MountPath):
-			errs = append(errs, field.Invalid(at.Child("mountPath"), mount.MountPath, "must be unique"))
-		}
-		mounts.Insert(mount.MountPath)
-	}
-	return append(errs, validateResources(&c.Resources, path.Child("resources"))...)
-}
-
-func validateContainerPorts(ports []corev1.ContainerPort, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	names := sets.New[string]()
-	for i, port := range ports {
-		at := path.Index(i)
-		if port.Name != "" {
-			errs = append(errs, invalidIf(validation.IsValidPortName(port.Name), port.Name, at.Child("name"))...)
-			if names.Has(port.Name) {
-				errs = append(errs, field.Duplicate(at.Child("name"), port.Name))
-			}
-			names.Insert(port.Name)
-		}
-		if port.ContainerPort == 0 {
-			errs = append(errs, field.Required(at.Child("containerPort"), ""))
-		} else {
-			errs = append(errs, invalidIf(validation.IsValidPortNum(int(port.ContainerPort)), port.ContainerPort, at.Child("containerPort"))...)
-		}
-		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
-	}
-	return errs
-}
-
-// validateResources checks that quantities are not negative and that no request is above its limit.
-func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for name, limit := range r.Limits {
-		errs = append(errs, notNegativeQuantity(limit, path.Child("limits").Key(string(name)))...)
-	}
-	for name, request := range r.Requests {
-		at := path.Child("requests").Key(string(name))
-		errs = append(errs, notNegativeQuantity(request, at)...)
-		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
-			errs = append(errs, field.Invalid(path.Child("requests"), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
-		}
-	}
-	return errs
 }

@@ -6,6 +6,7 @@ package builtin
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -18,8 +19,12 @@ import (
 // a narrower choice of nodes.
 func validatePodUpdate(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
 	same := spec.DeepCopy()
-	if !takeImages(old.Containers, same.Containers) || !takeImages(old.InitContainers, same.InitContainers) {
-		return field.ErrorList{field.Forbidden(path.Child("containers"), "pod updates may not add or remove containers")}
+	for name, took := range map[string]bool{
+		"containers": takeImages(old.Containers, same.Containers), "initContainers": takeImages(old.InitContainers, same.InitContainers),
+	} {
+		if !took {
+			return field.ErrorList{field.Forbidden(path.Child(name), "pod updates may not add or remove containers")}
+		}
 	}
 	errs := shorterDeadline(spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))
 	for _, was := range old.Tolerations {
@@ -132,4 +137,35 @@ func narrowerTerms(terms, old []corev1.NodeSelectorTerm, path *field.Path) field
 // begins reports whether list begins with the items of first.
 func begins(list, first []corev1.NodeSelectorRequirement) bool {
 	return len(list) >= len(first) && apiequality.Semantic.DeepEqual(list[:len(first)], first)
+}
+
+// onlyForPods checks what Pods may not have and templates may.
+func onlyForPods(pod *corev1.Pod, at *field.Path) field.ErrorList {
+	f := podCheck{spec: &pod.Spec}
+	for i := range pod.Spec.Containers {
+		f.image(pod.Spec.Containers[i].Image, at.Child("containers").Index(i))
+	}
+	for i := range pod.Spec.InitContainers {
+		f.image(pod.Spec.InitContainers[i].Image, at.Child("initContainers").Index(i))
+	}
+	for i := range pod.Spec.Volumes {
+		projected := pod.Spec.Volumes[i].Projected
+		if projected == nil || pod.Spec.ServiceAccountName != "" {
+			continue
+		}
+		for j := range projected.Sources {
+			f.forbid(projected.Sources[j].ServiceAccountToken != nil,
+				at.Child("volumes").Index(i).Child("projected", "sources").Index(j).Child("serviceAccountToken"),
+				"must not be specified when serviceAccountName is not set")
+		}
+	}
+	meta := field.NewPath("metadata", "annotations")
+	if value, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+		f.invalid(pod.Spec.NodeName == "", meta.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")
+	}
+	if cost, ok := pod.Annotations[corev1.PodDeletionCost]; ok {
+		_, err := strconv.ParseInt(cost, 10, 32)
+		f.invalid(err != nil, meta.Key(corev1.PodDeletionCost), cost, "must be a 32bit integer")
+	}
+	return f.list
 }

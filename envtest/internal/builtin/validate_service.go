@@ -115,7 +115,8 @@ func eachAddress(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
 			continue
 		}
 		family := familyOf(address)
-		if i < len(spec.IPFamilies) && spec.IPFamilies[i] != family {
+		named := i < len(spec.IPFamilies) && (spec.IPFamilies[i] == corev1.IPv4Protocol || spec.IPFamilies[i] == corev1.IPv6Protocol)
+		if named && spec.IPFamilies[i] != family {
 			errs = append(errs, field.Invalid(path.Index(i), address, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%v]`", spec.IPFamilies[i], i)))
 		}
 		families.Insert(family)
@@ -140,6 +141,9 @@ func validateServicePorts(svc *corev1.Service, path *field.Path) field.ErrorList
 		}
 		errs = append(errs, invalidIf(validation.IsValidPortNum(int(port.Port)), port.Port, at.Child("port"))...)
 		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
+		if port.AppProtocol != nil {
+			errs = append(errs, invalidIf(validation.IsQualifiedName(*port.AppProtocol), *port.AppProtocol, at.Child("appProtocol"))...)
+		}
 		switch port.TargetPort.Type {
 		case intstr.Int:
 			errs = append(errs, invalidIf(validation.IsValidPortNum(port.TargetPort.IntValue()), port.TargetPort, at.Child("targetPort"))...)
@@ -181,6 +185,9 @@ func balancerFields(svc *corev1.Service, path *field.Path) field.ErrorList {
 	if class != nil {
 		errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), message))
 	}
+	for i, source := range spec.LoadBalancerSourceRanges {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Child("LoadBalancerSourceRanges").Index(i), strings.TrimSpace(source), true, nil)...)
+	}
 	if len(spec.LoadBalancerSourceRanges) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("LoadBalancerSourceRanges"), message))
 	}
@@ -196,6 +203,10 @@ func trafficFields(svc *corev1.Service, path *field.Path) field.ErrorList {
 		errs = append(errs, oneOf(spec.ExternalTrafficPolicy, external, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	} else if spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(external, spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
+	}
+	if how := spec.TrafficDistribution; how != nil {
+		errs = append(errs, oneOf(*how, path.Child("trafficDistribution"), corev1.ServiceTrafficDistributionPreferClose,
+			corev1.ServiceTrafficDistributionPreferSameNode, corev1.ServiceTrafficDistributionPreferSameZone)...)
 	}
 	if policy := spec.InternalTrafficPolicy; policy != nil {
 		errs = append(errs, oneOf(*policy, path.Child("internalTrafficPolicy"), corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
@@ -225,4 +236,28 @@ func keptServiceFields(svc, old *corev1.Service, path *field.Path) field.ErrorLi
 		errs = append(errs, field.Forbidden(path.Child("healthCheckNodePort"), "field is immutable"))
 	}
 	return errs
+}
+
+// validateServiceStatus checks the addresses of a load balancer, which only Services of that type have.
+func validateServiceStatus(svc, old *corev1.Service) field.ErrorList {
+	var f faults
+	at := field.NewPath("status", "loadBalancer", "ingress")
+	balancers := svc.Status.LoadBalancer.Ingress
+	if !isBalanced(svc) {
+		f.forbid(len(balancers) > 0 && !reflect.DeepEqual(balancers, old.Status.LoadBalancer.Ingress), at, "may only be used when `spec.type` is LoadBalancer")
+		return f.list
+	}
+	var before []string
+	for _, was := range old.Status.LoadBalancer.Ingress {
+		before = append(before, was.IP)
+	}
+	for i, balancer := range balancers {
+		here := at.Index(i)
+		f.balancer(balancer.IP, balancer.Hostname, before, here)
+		mode := balancer.IPMode
+		f.need(balancer.IP == "" || mode != nil, here.Child("ipMode"))
+		f.forbid(balancer.IP == "" && mode != nil, here.Child("ipMode"), "may not be specified when `ip` is not set")
+		chosen(&f, mode, here.Child("ipMode"), corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)
+	}
+	return f.list
 }

@@ -28,8 +28,9 @@ func validateStatefulSet(s, old *appsv1.StatefulSet) field.ErrorList {
 	if spec.Template.Spec.ActiveDeadlineSeconds != nil {
 		errs = append(errs, field.Forbidden(path.Child("template", "spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in StatefulSet is not Supported"))
 	}
-	errs = append(errs, oneOf(spec.PodManagementPolicy, path.Child("podManagementPolicy"),
-		appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
+	if policy := spec.PodManagementPolicy; policy != appsv1.OrderedReadyPodManagement && policy != appsv1.ParallelPodManagement {
+		errs = append(errs, field.Invalid(path.Child("podManagementPolicy"), policy, "must be 'OrderedReady' or 'Parallel'"))
+	}
 	errs = append(errs, statefulSetStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
 	if policy := spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
 		errs = append(errs, claimRetention(policy.WhenDeleted, path.Child("persistentVolumeClaimRetentionPolicy", "whenDeleted"))...)
@@ -74,7 +75,10 @@ func templateWithClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 }
 
 func statefulSetStrategy(strategy *appsv1.StatefulSetUpdateStrategy, path *field.Path) field.ErrorList {
-	errs := oneOf(strategy.Type, path, appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)
+	var errs field.ErrorList
+	if strategy.Type != appsv1.RollingUpdateStatefulSetStrategyType && strategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+		errs = append(errs, field.Invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+	}
 	rolling, path := strategy.RollingUpdate, path.Child("rollingUpdate")
 	switch {
 	case rolling == nil:

@@ -4,159 +4,208 @@
 package builtin
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// The rules are those of kube-apiserver's pkg/apis/apps/validation/validation.go.
+
 func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
-	path := specPath()
-	errs := notNegative(d.Spec.Replicas, path.Child("replicas"))
-	errs = append(errs, notNegative(d.Spec.RevisionHistoryLimit, path.Child("revisionHistoryLimit"))...)
-	errs = append(errs, notNegative(&d.Spec.MinReadySeconds, path.Child("minReadySeconds"))...)
-	errs = append(errs, templateSelector(d.Spec.Selector, d.Spec.Template.Labels, path)...)
-	errs = append(errs, validateTemplate(&d.Spec.Template, path.Child("template"), corev1.RestartPolicyAlways)...)
-	errs = append(errs, oneOf(d.Spec.Strategy.Type, path.Child("strategy", "type"),
-		appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType)...)
-	rolling := d.Spec.Strategy.RollingUpdate
-	if rolling != nil && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
-		errs = append(errs, field.Forbidden(path.Child("strategy", "rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'"))
-	} else if rolling != nil {
-		errs = append(errs, countOrPercent(rolling.MaxUnavailable, path.Child("strategy", "rollingUpdate", "maxUnavailable"))...)
-		errs = append(errs, countOrPercent(rolling.MaxSurge, path.Child("strategy", "rollingUpdate", "maxSurge"))...)
+	var f faults
+	spec, at := &d.Spec, specPath()
+	f.add(notNegative(spec.Replicas, at.Child("replicas")))
+	f.add(notNegative(spec.RevisionHistoryLimit, at.Child("revisionHistoryLimit")))
+	f.notNegative(int64(spec.MinReadySeconds), at.Child("minReadySeconds"))
+	if seconds := spec.ProgressDeadlineSeconds; seconds != nil {
+		f.notNegative(int64(*seconds), at.Child("progressDeadlineSeconds"))
+		f.invalid(*seconds <= spec.MinReadySeconds, at.Child("progressDeadlineSeconds"), *seconds, "must be greater than minReadySeconds")
+	}
+	f.add(templateSelector(spec.Selector, spec.Template.Labels, at))
+	f.add(validateTemplate(&spec.Template, at.Child("template"), corev1.RestartPolicyAlways))
+	f.noDeadline(&spec.Template, at)
+	strategy := at.Child("strategy")
+	switch rolling := spec.Strategy.RollingUpdate; spec.Strategy.Type {
+	case appsv1.RecreateDeploymentStrategyType:
+		f.forbid(rolling != nil, strategy.Child("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'")
+	case appsv1.RollingUpdateDeploymentStrategyType:
+		if rolling != nil {
+			f.rollingDeployment(rolling, strategy.Child("rollingUpdate"))
+		}
+	default:
+		known(&f, spec.Strategy.Type, strategy, appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType)
 	}
 	if old != nil {
-		errs = append(errs, frozen(d.Spec.Selector, old.Spec.Selector, path.Child("selector"))...)
+		f.add(frozen(spec.Selector, old.Spec.Selector, at.Child("selector")))
 	}
-	return errs
+	return f.list
+}
+
+// noDeadline refuses a deadline for Pods that are to run for ever.
+func (f *faults) noDeadline(template *corev1.PodTemplateSpec, at *field.Path) {
+	f.forbid(template.Spec.ActiveDeadlineSeconds != nil, at.Child("template", "spec", "activeDeadlineSeconds"), "activeDeadlineSeconds is not supported here")
+}
+
+func (f *faults) rollingDeployment(rolling *appsv1.RollingUpdateDeployment, at *field.Path) {
+	f.add(countOrPercent(rolling.MaxUnavailable, at.Child("maxUnavailable")))
+	f.add(countOrPercent(rolling.MaxSurge, at.Child("maxSurge")))
+	f.invalid(amount(rolling.MaxUnavailable) == 0 && amount(rolling.MaxSurge) == 0, at.Child("maxUnavailable"), rolling.MaxUnavailable,
+		"may not be 0 when `maxSurge` is 0")
+	f.notAll(rolling.MaxUnavailable, at.Child("maxUnavailable"))
+}
+
+// amount is the number of a count or of a percentage.
+func amount(value *intstr.IntOrString) int {
+	if value == nil {
+		return 0
+	}
+	if share, ok := percent(value); ok {
+		return share
+	}
+	return value.IntValue()
+}
+
+func percent(value *intstr.IntOrString) (int, bool) {
+	if value == nil || value.Type != intstr.String || len(validation.IsValidPercent(value.StrVal)) > 0 {
+		return 0, false
+	}
+	share, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
+	return share, err == nil
+}
+
+// notAll refuses a percentage above 100.
+func (f *faults) notAll(value *intstr.IntOrString, at *field.Path) {
+	share, ok := percent(value)
+	f.invalid(ok && share > 100, at, value, "must not be greater than 100%")
 }
 
 func validateReplicaSet(rs, old *appsv1.ReplicaSet) field.ErrorList {
-	path := specPath()
-	errs := notNegative(rs.Spec.Replicas, path.Child("replicas"))
-	errs = append(errs, notNegative(&rs.Spec.MinReadySeconds, path.Child("minReadySeconds"))...)
-	errs = append(errs, templateSelector(rs.Spec.Selector, rs.Spec.Template.Labels, path)...)
-	errs = append(errs, validateTemplate(&rs.Spec.Template, path.Child("template"), corev1.RestartPolicyAlways)...)
+	var f faults
+	at := specPath()
+	f.add(notNegative(rs.Spec.Replicas, at.Child("replicas")))
+	f.notNegative(int64(rs.Spec.MinReadySeconds), at.Child("minReadySeconds"))
+	f.add(templateSelector(rs.Spec.Selector, rs.Spec.Template.Labels, at))
+	f.add(validateTemplate(&rs.Spec.Template, at.Child("template"), corev1.RestartPolicyAlways))
+	f.noDeadline(&rs.Spec.Template, at)
 	if old != nil {
-		errs = append(errs, frozen(rs.Spec.Selector, old.Spec.Selector, path.Child("selector"))...)
+		f.add(frozen(rs.Spec.Selector, old.Spec.Selector, at.Child("selector")))
 	}
-	return errs
+	return f.list
 }
 
 func validateDaemonSet(ds, old *appsv1.DaemonSet) field.ErrorList {
-	path := specPath()
-	errs := templateSelector(ds.Spec.Selector, ds.Spec.Template.Labels, path)
-	errs = append(errs, validateTemplate(&ds.Spec.Template, path.Child("template"), corev1.RestartPolicyAlways)...)
-	errs = append(errs, oneOf(ds.Spec.UpdateStrategy.Type, path.Child("updateStrategy", "type"),
-		appsv1.OnDeleteDaemonSetStrategyType, appsv1.RollingUpdateDaemonSetStrategyType)...)
+	var f faults
+	spec, at := &ds.Spec, specPath()
+	f.add(daemonSelector(spec, at))
+	f.add(validateTemplate(&spec.Template, at.Child("template"), corev1.RestartPolicyAlways))
+	f.noDeadline(&spec.Template, at)
+	f.notNegative(int64(spec.MinReadySeconds), at.Child("minReadySeconds"))
+	f.add(notNegative(spec.RevisionHistoryLimit, at.Child("revisionHistoryLimit")))
+	strategy := at.Child("updateStrategy")
+	known(&f, spec.UpdateStrategy.Type, strategy, appsv1.OnDeleteDaemonSetStrategyType, appsv1.RollingUpdateDaemonSetStrategyType)
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil && spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		f.rollingDaemon(rolling, strategy.Child("rollingUpdate"))
+	}
 	if old != nil {
-		errs = append(errs, frozen(ds.Spec.Selector, old.Spec.Selector, path.Child("selector"))...)
+		f.add(frozen(spec.Selector, old.Spec.Selector, at.Child("selector")))
+	}
+	return f.list
+}
+
+func (f *faults) rollingDaemon(rolling *appsv1.RollingUpdateDaemonSet, at *field.Path) {
+	for _, is := range []struct {
+		name  string
+		value *intstr.IntOrString
+	}{{"maxUnavailable", rolling.MaxUnavailable}, {"maxSurge", rolling.MaxSurge}} {
+		f.add(countOrPercent(is.value, at.Child(is.name)))
+		f.notAll(is.value, at.Child(is.name))
+	}
+	f.invalid(amount(rolling.MaxUnavailable) != 0 && amount(rolling.MaxSurge) != 0, at.Child("maxSurge"), rolling.MaxSurge,
+		"may not be set when maxUnavailable is non-zero")
+	f.need(amount(rolling.MaxUnavailable) != 0 || amount(rolling.MaxSurge) != 0, at.Child("maxUnavailable"))
+}
+
+// daemonSelector is templateSelector, but that a selector that is missing is reported for the labels alone.
+func daemonSelector(spec *appsv1.DaemonSetSpec, at *field.Path) field.ErrorList {
+	errs := templateSelector(spec.Selector, spec.Template.Labels, at)
+	if spec.Selector == nil {
+		return errs[1:]
+	}
+	if _, err := metav1.LabelSelectorAsSelector(spec.Selector); err != nil {
+		return labelSelector(spec.Selector, at.Child("selector"))
 	}
 	return errs
 }
 
 func validateControllerRevision(revision, old *appsv1.ControllerRevision) field.ErrorList {
-	var errs field.ErrorList
-	if revision.Data.Raw == nil && revision.Data.Object == nil {
-		errs = append(errs, field.Required(field.NewPath("data"), "data is mandatory"))
-	}
-	if revision.Revision < 0 {
-		errs = append(errs, field.Invalid(field.NewPath("revision"), revision.Revision, "must be greater than or equal to 0"))
-	}
+	var f faults
+	data := field.NewPath("data")
+	f.notNegative(revision.Revision, field.NewPath("revision"))
 	if old != nil {
-		errs = append(errs, frozen(revision.Data, old.Data, field.NewPath("data"))...)
+		f.add(frozen(revision.Data, old.Data, data))
+		return f.list
 	}
-	return errs
-}
-
-// validateJob checks a Job and keeps its selector, template and completions.
-func validateJob(job, old *batchv1.Job) field.ErrorList {
-	path := specPath()
-	errs := validateJobSpec(&job.Spec, path)
-	errs = append(errs, templateSelector(job.Spec.Selector, job.Spec.Template.Labels, path)...)
-	if old == nil {
-		return errs
+	raw := revision.Data.Raw
+	if raw == nil && revision.Data.Object != nil {
+		raw, _ = json.Marshal(revision.Data.Object)
 	}
-	errs = append(errs, frozen(job.Spec.Selector, old.Spec.Selector, path.Child("selector"))...)
-	errs = append(errs, frozen(job.Spec.CompletionMode, old.Spec.CompletionMode, path.Child("completionMode"))...)
-	errs = append(errs, frozen(job.Spec.ManagedBy, old.Spec.ManagedBy, path.Child("managedBy"))...)
-	indexed := job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion
-	if !indexed {
-		errs = append(errs, frozen(job.Spec.Completions, old.Spec.Completions, path.Child("completions"))...)
-	}
-	neverStarted := isTrue(old.Spec.Suspend) && old.Status.StartTime == nil
-	if !neverStarted {
-		errs = append(errs, frozen(job.Spec.Template, old.Spec.Template, path.Child("template"))...)
-	}
-	return errs
-}
-
-// validateJobSpec checks a Job's spec, or that of a CronJob's template, which has no selector.
-func validateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
-	errs := notNegative(spec.Parallelism, path.Child("parallelism"))
-	errs = append(errs, notNegative(spec.Completions, path.Child("completions"))...)
-	errs = append(errs, notNegative(spec.BackoffLimit, path.Child("backoffLimit"))...)
-	errs = append(errs, notNegative(spec.TTLSecondsAfterFinished, path.Child("ttlSecondsAfterFinished"))...)
-	if spec.ActiveDeadlineSeconds != nil && *spec.ActiveDeadlineSeconds < 0 {
-		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, "must be greater than or equal to 0"))
-	}
-	if spec.CompletionMode != nil {
-		errs = append(errs, oneOf(*spec.CompletionMode, path.Child("completionMode"), batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)...)
-		if *spec.CompletionMode == batchv1.IndexedCompletion && spec.Completions == nil {
-			errs = append(errs, field.Required(path.Child("completions"), "when completion mode is Indexed"))
+	var content any
+	if raw != nil {
+		if err := json.Unmarshal(raw, &content); err != nil {
+			f.invalid(true, data, "<value omitted>", fmt.Sprintf("error parsing data: %v", err))
+			return f.list
 		}
 	}
-	if policy := spec.Template.Spec.RestartPolicy; policy == corev1.RestartPolicyAlways {
-		errs = append(errs, field.Required(path.Child("template", "spec", "restartPolicy"), `valid values: "OnFailure", "Never"`))
-	}
-	return append(errs, validateTemplate(&spec.Template, path.Child("template"))...)
+	_, isObject := content.(map[string]any)
+	f.need(isObject, data)
+	return f.list
 }
 
-// cronJobNameLimit leaves room for the 11 characters that make the name of a CronJob's Job.
-const cronJobNameLimit = validation.DNS1035LabelMaxLength - 11
-
-func validateCronJob(cj, old *batchv1.CronJob) field.ErrorList {
-	path := specPath()
-	var errs field.ErrorList
-	if old == nil && len(cj.Name) > cronJobNameLimit {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), cj.Name, fmt.Sprintf("must be no more than %d characters", cronJobNameLimit)))
-	}
-	if cj.Spec.Schedule == "" {
-		errs = append(errs, field.Required(path.Child("schedule"), ""))
-	} else if fields := len(strings.Fields(cj.Spec.Schedule)); !strings.HasPrefix(cj.Spec.Schedule, "@") && fields != 5 {
-		errs = append(errs, field.Invalid(path.Child("schedule"), cj.Spec.Schedule, fmt.Sprintf("expected exactly 5 fields, found %d: %v", fields, strings.Fields(cj.Spec.Schedule))))
-	}
-	if cj.Spec.TimeZone != nil {
-		if _, err := time.LoadLocation(*cj.Spec.TimeZone); err != nil || *cj.Spec.TimeZone == "" {
-			errs = append(errs, field.Invalid(path.Child("timeZone"), *cj.Spec.TimeZone, "unknown time zone"))
+// counted is a check of a status: its numbers are not negative, and none of some is above the number of all.
+func counted(all string, parts ...string) func(obj, old runtime.Object) field.ErrorList {
+	return func(obj, old runtime.Object) field.ErrorList {
+		var f faults
+		status, at := statusOf(obj), field.NewPath("status")
+		numbers := map[string]int64{}
+		for i := range status.NumField() {
+			name, _, _ := strings.Cut(status.Type().Field(i).Tag.Get("json"), ",")
+			value := reflect.Indirect(status.Field(i))
+			if value.IsValid() && value.CanInt() {
+				numbers[name] = value.Int()
+				f.notNegative(value.Int(), at.Child(name))
+			}
 		}
+		for _, part := range parts {
+			f.invalid(numbers[part] > numbers[all], at.Child(part), numbers[part], "cannot be greater than status."+all)
+		}
+		if all != "" {
+			f.invalid(numbers["availableReplicas"] > numbers["readyReplicas"], at.Child("availableReplicas"), numbers["availableReplicas"],
+				"cannot be greater than readyReplicas")
+		}
+		f.notDecremented(status, statusOf(old), at.Child("collisionCount"))
+		return f.list
 	}
-	errs = append(errs, oneOf(cj.Spec.ConcurrencyPolicy, path.Child("concurrencyPolicy"),
-		batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
-	errs = append(errs, notNegative(cj.Spec.SuccessfulJobsHistoryLimit, path.Child("successfulJobsHistoryLimit"))...)
-	errs = append(errs, notNegative(cj.Spec.FailedJobsHistoryLimit, path.Child("failedJobsHistoryLimit"))...)
-	return append(errs, validateJobSpec(&cj.Spec.JobTemplate.Spec, path.Child("jobTemplate", "spec"))...)
 }
 
-func validateHorizontalPodAutoscaler(hpa, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	path := specPath()
-	errs := required(hpa.Spec.ScaleTargetRef.Kind, path.Child("scaleTargetRef", "kind"))
-	errs = append(errs, required(hpa.Spec.ScaleTargetRef.Name, path.Child("scaleTargetRef", "name"))...)
-	if hpa.Spec.MinReplicas != nil && *hpa.Spec.MinReplicas < 1 {
-		errs = append(errs, field.Invalid(path.Child("minReplicas"), *hpa.Spec.MinReplicas, "must be greater than or equal to 1"))
+// notDecremented refuses to count collisions backwards, in a status that counts them.
+func (f *faults) notDecremented(status, old reflect.Value, at *field.Path) {
+	count := func(status reflect.Value) *int32 {
+		count := status.FieldByName("CollisionCount")
+		if !count.IsValid() {
+			return nil
+		}
+		return count.Interface().(*int32)
 	}
-	if hpa.Spec.MaxReplicas < 1 {
-		errs = append(errs, field.Invalid(path.Child("maxReplicas"), hpa.Spec.MaxReplicas, "must be greater than 0"))
-	}
-	if hpa.Spec.MinReplicas != nil && hpa.Spec.MaxReplicas < *hpa.Spec.MinReplicas {
-		errs = append(errs, field.Invalid(path.Child("maxReplicas"), hpa.Spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
-	}
-	return errs
+	now, was := count(status), count(old)
+	f.invalid(was != nil && (now == nil || *now < *was), at, now, "cannot be decremented")
 }

@@ -1,0 +1,174 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tarn-dev/tarn/envtest"
+)
+
+// corpusBound is the least number of requests that are worth the name.
+const corpusBound = 3000
+
+// TestCorpus sends the same requests to the API server of tests and to a real kube-apiserver, and compares what they
+// answer: code, reason, causes, objects. What differs must be in knownDifferences, with its reason, and
+// docs/fidelity.md must have the table that the run makes of them:
+//
+//	go run ./envtest/cmd/oracle -kubeconfig FILE &
+//	TARN_ORACLE_KUBECONFIG=FILE TARN_WRITE_FIDELITY=true go test ./envtest -run TestCorpus -v
+//
+// TARN_CORPUS_SEED is the seed of the requests that are drawn.
+func TestCorpus(t *testing.T) {
+	kubeconfig := os.Getenv(oracleVariable)
+	if kubeconfig == "" {
+		t.Skipf("SKIPPED: the corpus needs a real kube-apiserver to compare with, and %s names none", oracleVariable)
+	}
+	theirs, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(1)
+	if given := os.Getenv("TARN_CORPUS_SEED"); given != "" {
+		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &corpus{run: strconv.FormatInt(time.Now().UnixNano(), 36), seed: seed, used: map[string]int{}}
+	if c.oracle, err = newCaller(theirs); err != nil {
+		t.Fatal(err)
+	}
+	if c.ours, err = newCaller(envtest.Start(t).Config()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.all(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d (TARN_CORPUS_SEED): %s", seed, c.summary())
+	c.judge(t)
+}
+
+// corpus is one run. Its counters and lists are guarded by mu: stories of different kinds run beside each other.
+type corpus struct {
+	oracle, ours *caller
+	run          string // in the names of what this run makes
+	seed         uint64
+
+	mu      sync.Mutex
+	asked   int
+	invalid int // of asked, those that the real server refused
+	lenient []string
+	strict  []string       // refused, though the real server does it
+	unknown []string       // differences that no entry of knownDifferences explains
+	used    map[string]int // times that an entry did, by its pattern
+}
+
+// all runs every story of every kind.
+func (c *corpus) all(ctx context.Context) error {
+	var group errgroup.Group
+	group.SetLimit(4)
+	for i, s := range slices.Concat(samples(), corpusSamples()) {
+		if only := os.Getenv("TARN_CORPUS_ONLY"); only != "" && only != s.resource.Resource {
+			continue
+		}
+		group.Go(func() error {
+			return newStory(c, s, rand.New(rand.NewPCG(c.seed, uint64(i)))).tell(ctx)
+		})
+	}
+	return group.Wait()
+}
+
+// compare notes what differs between two answers to the same request.
+func (c *corpus) compare(label string, theirs, ours answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	if theirs.refused() {
+		c.invalid++
+	}
+	var found, list string
+	switch t, o := theirs.verdict(), ours.verdict(); {
+	case t != o:
+		found = fmt.Sprintf("%s: %s, not %s", label, o, t)
+		if theirs.refused() && !ours.refused() {
+			list = "accepted"
+		} else if !theirs.refused() {
+			list = "refused"
+		}
+	case theirs.refused():
+		return
+	default:
+		lines := differences("", lasting(theirs.object), lasting(ours.object))
+		if theirs.object == nil && theirs.text != ours.text {
+			lines = append(lines, "text: "+short(ours.text)+", not "+short(theirs.text))
+		}
+		if len(lines) == 0 {
+			return
+		}
+		found = label + ": " + strings.Join(lines, "; ")
+	}
+	found = strings.ReplaceAll(found, "-"+c.run, "")
+	for _, known := range knownDifferences {
+		if known.pattern.MatchString(found) {
+			c.used[known.pattern.String()]++
+			if list == "accepted" {
+				c.lenient = append(c.lenient, found)
+			}
+			return
+		}
+	}
+	switch list {
+	case "accepted":
+		c.lenient = append(c.lenient, found)
+	case "refused":
+		c.strict = append(c.strict, found)
+	}
+	c.unknown = append(c.unknown, found)
+}
+
+func (c *corpus) summary() string {
+	known := 0
+	for _, times := range c.used {
+		known += times
+	}
+	return fmt.Sprintf("%d requests to each server, of which the real one refused %d; %d answers differ as is known, %d otherwise; "+
+		"accepted though invalid: %d; refused though valid: %d", c.asked, c.invalid, known, len(c.unknown), len(c.lenient), len(c.strict))
+}
+
+// judge fails the test when the servers differ in a way that is not known, or more than is allowed.
+func (c *corpus) judge(t *testing.T) {
+	slices.Sort(c.unknown)
+	for _, line := range c.unknown {
+		t.Errorf("differs: %s", line)
+	}
+	if os.Getenv("TARN_CORPUS_ONLY") != "" {
+		return
+	}
+	if c.asked < corpusBound {
+		t.Errorf("%d requests, want at least %d", c.asked, corpusBound)
+	}
+	if len(c.strict) > 0 {
+		t.Errorf("%d valid requests were refused", len(c.strict))
+	}
+	if len(c.lenient)*100 > c.invalid {
+		t.Errorf("%d of %d invalid requests were accepted, more than 1 %%", len(c.lenient), c.invalid)
+	}
+	for _, known := range knownDifferences {
+		if c.used[known.pattern.String()] == 0 {
+			t.Errorf("nothing differs any more as this entry of knownDifferences says: %s", known.pattern)
+		}
+	}
+}
