@@ -180,6 +180,8 @@ func forbiddenInManager(t *testing.T, _ *lineLog) string {
 	must(t, <-ended)
 	mgr, err := ctrl.NewManager(jane, ctrl.Options{NewCache: cache.New, Metrics: metricsserver.Options{BindAddress: "0"}})
 	must(t, err)
+	must(t, mgr.AddReadyzCheck("cache", cache.Ready(mgr.GetCache())))
+	must(t, mgr.AddHealthzCheck("cache", cache.Live(mgr.GetCache())))
 	nothing := reconcile.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, nil })
 	must(t, ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).
 		WithOptions(controller.Options{CacheSyncTimeout: time.Second, SkipNameValidation: ptr.To(true)}).Complete(nothing))

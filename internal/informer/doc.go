@@ -30,8 +30,8 @@
 //
 // # Files
 //
-//   - informer.go has Informer and its life, indexers.go its indexes, clock.go the clock of
-//     its Reflector.
+//   - informer.go has Informer and its life, attempts.go its lists and watches, progress.go how far
+//     they have come; indexers.go its indexes, clock.go the clock of its Reflector.
 //   - arrival.go makes what is kept of an object where a watch is decoded, and intake.go
 //     is the store that the Reflector writes into; losses.go has the objects that a transform has
 //     failed for. values.go tells the engine what to index.

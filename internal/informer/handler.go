@@ -32,10 +32,19 @@ type registration struct {
 	removed  atomic.Bool
 	lagged   uint64        // how often that was counted; of run
 	crashed  bool          // the handler panicked at the event before; of run
-	synced   chan struct{} // closed when the handler has returned from the initial state, or was released
-	sync     func()        // closes synced
+	synced   latch         // closed when the handler has returned from the initial state, or was released
 	ended    chan struct{} // closed when no more events come
 }
+
+// latch is a channel that several may close.
+type latch struct {
+	once   *sync.Once
+	closed chan struct{}
+}
+
+func newLatch() latch { return latch{new(sync.Once), make(chan struct{})} }
+
+func (l latch) close() { l.once.Do(func() { close(l.closed) }) }
 
 var _ toolscache.ResourceEventHandlerRegistration = (*registration)(nil)
 
@@ -81,7 +90,7 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 		view:     view,
 		logger:   klog.Background(),
 		cursor:   i.engine.CatchUpCursor(nil),
-		synced:   make(chan struct{}),
+		synced:   newLatch(),
 		ended:    make(chan struct{}),
 	}
 	if options.Logger != nil {
@@ -92,9 +101,8 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 		wanted = *options.ResyncPeriod
 	}
 	r.resync = i.resyncs.admit(wanted, r.logger, i.description)
-	r.sync = sync.OnceFunc(func() { close(r.synced) })
 	if i.run.released && !i.HasSynced() {
-		r.sync()
+		r.synced.close()
 	}
 	r.walker = i.walks.join()
 	i.handlers[r] = struct{}{}
@@ -136,14 +144,14 @@ func (i *Informer) ReleaseHandlers() {
 	defer i.mu.Unlock()
 	i.run.released = true
 	for r := range i.handlers {
-		r.sync()
+		r.synced.close()
 	}
 }
 
 // HasSynced implements ResourceEventHandlerRegistration.
 func (r *registration) HasSynced() bool {
 	select {
-	case <-r.synced:
+	case <-r.synced.closed:
 		return true
 	default:
 		return false
@@ -153,7 +161,7 @@ func (r *registration) HasSynced() bool {
 // HasSyncedChecker implements ResourceEventHandlerRegistration.
 func (r *registration) HasSyncedChecker() toolscache.DoneChecker {
 	name := fmt.Sprintf("%T", r.handler)
-	return doneChecker{name: "SharedIndexInformer " + r.informer.description + " + event handler " + name, done: r.synced}
+	return doneChecker{name: "SharedIndexInformer " + r.informer.description + " + event handler " + name, done: r.synced.closed}
 }
 
 // ShutdownChan is closed when the handler has returned from its last event; client-go's
@@ -210,7 +218,7 @@ func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object
 		}
 	}
 	if diff.To.Complete() {
-		r.sync()
+		r.synced.close()
 	}
 }
 
@@ -283,7 +291,7 @@ func (r *registration) tryDeliver(event *event) error {
 		}
 		r.handler.OnAdd(current, !r.HasSynced())
 	case watchcache.Updated:
-		if event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
+		if event.Attached != nil && event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
 			return nil
 		}
 		previous, err := shared.before(event)

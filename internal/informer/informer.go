@@ -63,9 +63,10 @@ var _ toolscache.SharedIndexInformer = (*Informer)(nil)
 // run is the one run of an informer.
 type run struct {
 	phase     phase
-	ctx       context.Context // of the run; set when it starts, as what follows
-	reflector *toolscache.Reflector
-	released  bool // handlers count as synced
+	ctx       context.Context       // of the run; set when it starts
+	reflector *toolscache.Reflector // the newest
+	parking   parking               // has a lock of its own
+	released  bool                  // handlers count as synced
 }
 
 // phase is where an informer is in its life.
@@ -115,19 +116,27 @@ type Options struct {
 	// Window is how many events a handler may be behind and still get each of them; zero
 	// means watchcache.DefaultWindow.
 	Window int
-	// Lagged, if set, is called each time that a handler has fallen out of the window.
-	Lagged func()
-	// Listed, if set, is called each time that a list is in the engine.
-	Listed func()
-	// Lost, if set, is called each time that an object was lost because its transform failed.
-	Lost func()
+	// Observer is told what happens to the informer.
+	Observer
 	// Identifier is the name under which client-go publishes the version of the store.
 	Identifier toolscache.InformerNameAndResource
 }
 
-// New returns an informer of what source lists and watches.
-func New(source Source, o Options) (*Informer, error) {
-	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
+// Observer has functions that an informer calls. Those that are nil are not called. They must not
+// block.
+type Observer struct {
+	// Lagged is called each time that a handler has fallen out of the window.
+	Lagged func()
+	// Listed is called each time that a list is in the engine.
+	Listed func()
+	// Lost is called each time that an object was lost because its transform failed.
+	Lost func()
+	// WentBack is called when the source is at an older version than the state: a new list
+	// follows, or has come.
+	WentBack func(from, to uint64)
+}
+
+func (o Observer) complete() Observer {
 	if o.Lagged == nil {
 		o.Lagged = func() {}
 	}
@@ -137,6 +146,16 @@ func New(source Source, o Options) (*Informer, error) {
 	if o.Lost == nil {
 		o.Lost = func() {}
 	}
+	if o.WentBack == nil {
+		o.WentBack = func(uint64, uint64) {}
+	}
+	return o
+}
+
+// New returns an informer of what source lists and watches.
+func New(source Source, o Options) (*Informer, error) {
+	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
+	o.Observer = o.Observer.complete()
 	if o.Description == "" {
 		o.Description = fmt.Sprintf("%T", o.Example)
 	}
@@ -187,13 +206,12 @@ func (i *Informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForC
 // handler has returned from its last event.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	reflector, ok := i.start(ctx)
-	if !ok {
+	if !i.start(ctx) {
 		cancel()
 		klog.FromContext(ctx).Info("Warning: the informer has started before, to run it again does nothing", "type", i.description)
 		return
 	}
-	i.listAndWatch(ctx, reflector)
+	i.listAndWatch(ctx)
 	i.mu.Lock()
 	i.run.phase = stopped
 	i.mu.Unlock()
@@ -202,59 +220,19 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.running.Wait()
 }
 
-// listAndWatch is Reflector.RunWithContext with the error handler of the informer: only client-go's
-// own informers can give a Reflector one. The times are client-go's.
-func (i *Informer) listAndWatch(ctx context.Context, reflector *toolscache.Reflector) {
-	i.mu.Lock()
-	handle := i.onWatchError
-	i.mu.Unlock()
-	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
-	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		i.intake.losses.refused = nil
-		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
-			handle(ctx, reflector, because(err, i.intake.losses.refused))
-		}
-		return false, nil
-	})
-}
-
-// because returns err, which wraps reason if there is one: the Reflector keeps only its text.
-func because(err, reason error) error {
-	if reason == nil || errors.Is(err, reason) {
-		return err
-	}
-	return &refusedList{text: err.Error(), reason: reason}
-}
-
-// refusedList is the error of a list that the intake has refused.
-type refusedList struct {
-	text   string
-	reason error
-}
-
-func (e *refusedList) Error() string { return e.text }
-func (e *refusedList) Unwrap() error { return e.reason }
-
 // start begins the run and that of the handlers there are.
-func (i *Informer) start(ctx context.Context) (*toolscache.Reflector, bool) {
+func (i *Informer) start(ctx context.Context) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.run.phase != created {
-		return nil, false
+		return false
 	}
 	i.run.phase, i.run.ctx = started, ctx
 	i.resyncs.start(i.clock.Now())
-	logger := klog.FromContext(ctx)
-	// Without an example the Reflector lets arrivals pass. The source has looked at the kind.
-	i.run.reflector = toolscache.NewReflectorWithOptions(i.lw, nil, i.intake, toolscache.ReflectorOptions{
-		TypeDescription: i.description,
-		Clock:           runClock{i.clock, ctx, &i.running},
-		Logger:          &logger,
-	})
 	for r := range i.handlers {
 		i.running.Go(func() { r.run(ctx) })
 	}
-	return i.run.reflector, true
+	return true
 }
 
 var (

@@ -43,12 +43,6 @@ type intake struct {
 	writes int // since the dictionary was last looked at
 }
 
-// progress is what the intake tells of lists.
-type progress struct {
-	listing func(revision uint64) // called each time that a list is about to be in the engine
-	listed  func()                // called each time that a list is in the engine
-}
-
 var (
 	_ toolscache.TransformingStore      = (*intake)(nil)
 	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
@@ -58,7 +52,7 @@ var (
 // time that it is about to write a list, and listed when it has written it.
 func newIntake(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *intake {
 	return &intake{
-		engine: e, form: form, description: o.Description, progress: progress{listing: listing, listed: listed}, losses: losses{changed: o.Lost},
+		engine: e, form: form, description: o.Description, progress: progress{listing: listing, listed: listed, wentBack: o.WentBack, orderly: true}, losses: losses{changed: o.Lost},
 		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
 	}
 }
@@ -175,6 +169,9 @@ func (in *intake) Update(obj any) error {
 		in.losses.found(receivedKey(received))
 		c.Item, c.Attached, version = item(in.form.Keep(obj)), newDelivery(in.form, obj), m.GetResourceVersion()
 	}
+	if !in.progress.advance(version) {
+		return nil
+	}
 	in.write(c)
 	in.published.Bookmark(version)
 	return nil
@@ -190,6 +187,9 @@ func (in *intake) Delete(received any) error {
 			return err
 		}
 		obj = nil
+	}
+	if !in.progress.advance(m.GetResourceVersion()) {
+		return nil
 	}
 	in.losses.found(receivedKey(received))
 	in.write(change{
@@ -256,7 +256,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 		}
 		items = append(items, item(kept))
 	}
-	in.replace(items, resourceVersion)
+	in.replace(items, resourceVersion, in.progress.replaced(resourceVersion))
 	in.losses.replace()
 	in.published.Bookmark(resourceVersion)
 	in.complete.Store(true)
@@ -264,20 +264,28 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 	return nil
 }
 
-// replace writes a whole state; of its objects the same is true as of those of write.
-func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersion string) {
+// replace writes a whole state, perhaps of a source that was restored; of its objects the same is true
+// as of those of write.
+func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersion string, restored bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for n := range items {
 		items[n].Value = in.form.Refresh(items[n].Value)
 	}
 	in.progress.listing(revision(resourceVersion))
-	in.engine.Replace(items, revision(resourceVersion))
+	if restored {
+		in.engine.Restore(items, revision(resourceVersion))
+	} else {
+		in.engine.Replace(items, revision(resourceVersion))
+	}
 	in.renewLocked(renewCheck) // a list may have changed everything
 }
 
 // Bookmark implements ReflectorBookmarkStore.
 func (in *intake) Bookmark(resourceVersion string) error {
+	if !in.progress.advance(resourceVersion) {
+		return nil
+	}
 	in.engine.Bookmark(revision(resourceVersion))
 	in.published.Bookmark(resourceVersion)
 	return nil

@@ -5,7 +5,7 @@
 //
 // A [Source] lists and watches one resource in one of three representations: as Go types,
 // unstructured, or as metadata. [New] makes a source the ListerWatcher that client-go's Reflector
-// needs. [Failures] remembers the last failure, so that the error of a wait that times out contains
+// needs. [Failures] remembers what fails now, so that the error of a wait that times out contains
 // the reason.
 //
 // # Contract
@@ -27,5 +27,5 @@
 //   - structured.go, unstructured.go and metadata.go are the three representations;
 //     undecoded.go has the objects that a structured watch cuts and does not decode yet.
 //   - stream.go reads the stream of a watch, and ordered_watch.go decodes on all cores, in order.
-//   - failures.go remembers what failed.
+//   - silence.go ends a watch that brings nothing. failures.go remembers what failed.
 package listwatch

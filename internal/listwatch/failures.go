@@ -39,6 +39,7 @@ type Failure struct {
 type Failures struct {
 	mu      sync.Mutex    // guards what follows
 	last    *Failure      // nil after a success
+	begun   time.Time     // the newest request began; zero if there was none
 	counted bool          // the attempt of now has failed, and is counted
 	misfit  atomic.Bool   // written with mu
 	listed  bool          // a list was complete
@@ -106,7 +107,14 @@ func (f *Failures) wakeLocked() {
 func (f *Failures) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.counted = false
+	f.counted, f.begun = false, time.Now()
+}
+
+// Begun returns when the newest request began. It is zero if there was none.
+func (f *Failures) Begun() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.begun
 }
 
 // answered notes that the API server accepted a request. Before the first list is complete it may

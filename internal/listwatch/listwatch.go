@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,6 +31,11 @@ type Options struct {
 	// it returns takes the place of the first one. Each is called for several events at the same
 	// time; the results keep the order of the events.
 	Each func(watch.Event) watch.Event
+	// Silence is how long a watch may bring nothing, if the API server sends bookmarks. A watch that
+	// is silent for longer is ended. Zero, and a negative number, mean that no watch is. Cut, which
+	// must be set then, is told of each watch that is ended.
+	Silence time.Duration
+	Cut     func(silent time.Duration)
 }
 
 type listWatch struct {
@@ -49,6 +55,7 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 	if o.Message != nil {
 		each = withMessages(o.Message, each)
 	}
+	heard := &silence{limit: o.Silence, cut: o.Cut}
 	return &listWatch{bookmarks: o.Bookmarks, ListWatch: &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			o.Selector.applyTo(&opts)
@@ -58,6 +65,9 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 			opts.Watch = true
 			opts.AllowWatchBookmarks = o.Bookmarks
 			o.Selector.applyTo(&opts)
+			if o.Bookmarks && o.Silence > 0 {
+				return heard.watch(ctx, opts, each, func(ctx context.Context) (watch.Interface, error) { return s.Watch(ctx, opts) })
+			}
 			watcher, err := s.Watch(ctx, opts)
 			if err != nil {
 				return nil, err

@@ -19,7 +19,7 @@ func (d *Diff[V, A]) Initial() bool { return d.initial }
 
 // Events walks the changes, one for each key that differs, in the order of the keys.
 // An object that is there in both states at the same revision has not changed, unless
-// that is 0, which says nothing. The
+// that is 0, which says nothing, or Restore was called between the two. The
 // events are made while they are walked, and may be walked more than once.
 func (d *Diff[V, A]) Events() iter.Seq[Event[V, A]] {
 	return func(yield func(Event[V, A]) bool) {
@@ -38,7 +38,7 @@ func (d *Diff[V, A]) Events() iter.Seq[Event[V, A]] {
 			default:
 				event = Event[V, A]{Type: Updated, Item: to.Item(), Previous: from.Item()}
 				hasFrom, hasTo = from.Next(), to.Next()
-				if event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
+				if event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 && d.From.restored == d.To.restored {
 					continue
 				}
 			}

@@ -67,6 +67,7 @@ type state[V any] struct {
 	indexes  map[string]*index.Postings
 	revision uint64
 	complete bool // Replace was called
+	restored int  // how often Restore was called
 }
 
 // New returns an empty engine at revision 0.
@@ -187,7 +188,13 @@ func (e *Engine[V, A]) readersLocked() (readers int32) {
 // becomes the one given, even if that is lower: a source may have been restored from
 // a backup. Of what happened between the two states nothing is known, so the history
 // begins anew.
-func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) {
+func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) { e.replace(items, revision, 0) }
+
+// Restore is Replace for a source that was restored from a backup: that a revision is that of the
+// object there before does not say that the object is the same, so all count as changed.
+func (e *Engine[V, A]) Restore(items []Item[V], revision uint64) { e.replace(items, revision, 1) }
+
+func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {
 	fresh := newTree[V]()
 	for _, item := range items {
 		fresh.Set(item)
@@ -213,6 +220,7 @@ func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) {
 	e.items = fresh
 	e.noteAllLocked()
 	e.complete = true
+	e.restored += restored
 	e.revision = revision
 	for name := range e.indexes {
 		if indexes[name] == nil { // it was added meanwhile

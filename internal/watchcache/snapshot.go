@@ -21,6 +21,7 @@ type Snapshot[V any] struct {
 	indexes  map[string]*index.Postings
 	revision uint64
 	complete bool
+	restored int    // as in state
 	position uint64 // in the sequence of events
 	moved    int    // how many events away from another one it was made
 }
@@ -71,6 +72,7 @@ func (e *Engine[V, A]) copyLocked() *Snapshot[V] {
 		indexes:  make(map[string]*index.Postings, len(e.indexes)),
 		revision: e.revision,
 		complete: e.complete,
+		restored: e.restored,
 		position: e.window.next,
 	}
 	for name, postings := range e.indexes {

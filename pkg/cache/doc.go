@@ -17,7 +17,9 @@
 //   - metadata-only reads are answered from objects that are cached already;
 //   - a slow event handler takes no more memory and delays no other handler: it gets one
 //     event for each object that has changed;
-//   - a read that gives up waiting for an informer says what the informer waits for;
+//   - a read that gives up waiting for an informer says what the informer waits for, as a
+//     [NotSyncedError]; one kind that cannot be cached need not stop the others, and [Ready] and
+//     [Live] are checks of health;
 //   - metadata.name and metadata.namespace can be selected without an index, and
 //     a field selector may use != as well as =;
 //   - several controllers can declare the same field index.

@@ -151,6 +151,9 @@ func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers
 	if err != nil {
 		return err
 	}
+	if err := fresh(serving[0], opts); err != nil {
+		return err
+	}
 	if err := serving[0].Reader.Get(ctx, key, obj, opts...); err != nil {
 		return serving[0].Explain(key, err)
 	}
@@ -183,7 +186,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 		return nil, err
 	}
 	if namespace == "" {
-		return c.readers(ctx, key, s.maps...)
+		return c.readers(ctx, key, opts, s.maps...)
 	}
 	m, err := s.serving(namespace)
 	if err != nil {
@@ -191,17 +194,21 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 		return nil, s.outside(key.GroupVersionKind, client.ObjectKey{Namespace: namespace},
 			fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err))
 	}
-	return c.readers(ctx, key, m)
+	return c.readers(ctx, key, opts, m)
 }
 
-// readers returns the readers of key in the given maps. All of them have synced.
-func (c *informerCache) readers(ctx context.Context, key informers.Key, from ...*informers.Map) ([]*reader.CacheReader, error) {
+// readers returns the readers of key in the given maps. All of them have synced, and are as fresh as
+// opts want.
+func (c *informerCache) readers(ctx context.Context, key informers.Key, opts []client.ListOption, from ...*informers.Map) ([]*reader.CacheReader, error) {
 	serving, err := c.serving(ctx, key, from)
 	if err != nil {
 		return nil, err
 	}
 	readers := make([]*reader.CacheReader, len(serving))
 	for i, entry := range serving {
+		if err := fresh(entry, opts); err != nil {
+			return nil, err
+		}
 		readers[i] = entry.Reader
 	}
 	return readers, nil

@@ -25,6 +25,6 @@
 //   - representation.go has Key and Representation; source.go chooses how a key is listed
 //     and watched.
 //   - sync.go waits for entries as their policies say; cause.go tells causes apart, and
-//     not_synced.go is the error.
+//     not_synced.go is the error. age.go says how long ago an entry was told anything.
 //   - metrics.go counts for Prometheus; errors.go has the other errors that users meet.
 package informers

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,8 +45,9 @@ type MapEntry struct {
 
 // waiting says who waits for an entry.
 type waiting struct {
-	policy FailurePolicy
-	wanted atomic.Bool // somebody reads the kind or listens to it: it is not indexed alone
+	policy  FailurePolicy
+	silence time.Duration // how long the watch may bring nothing; zero is for ever
+	wanted  atomic.Bool   // somebody reads the kind or listens to it: it is not indexed alone
 }
 
 // scope is what an entry lists and watches.
@@ -64,7 +66,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		scope:    scope{namespace: o.Namespace, requested: o.namespaceOf(mapping), resource: mapping.Resource},
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		release:  func() {},
-		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure},
+		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, silence: o.silence(key.GroupVersionKind)},
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())
 
@@ -73,7 +75,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		err   error
 	)
 	if o.NewInformer != nil {
-		lw := listwatch.New(src, listwatch.Options{Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks})
+		lw := listwatch.New(src, e.listing(o))
 		indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
 		e.Informer = o.NewInformer(lw, src.Example(), jitter(o.ResyncPeriod), indexers)
 		store = reader.NewIndexerStore(e.Informer.GetIndexer(), e.fields)
@@ -103,9 +105,9 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	}
 	tuning := o.tuning(e.key.GroupVersionKind)
 	lists := func(to informer.Receiver) toolscache.ListerWatcher {
-		return listwatch.New(src, listwatch.Options{
-			Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks, Message: to.Message, Each: to.Each,
-		})
+		l := e.listing(o)
+		l.Message, l.Each = to.Message, to.Each
+		return listwatch.New(src, l)
 	}
 	made, err := informer.New(lists, informer.Options{
 		Example:        src.Example(),
@@ -113,12 +115,18 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		ResyncPeriod:   jitter(o.ResyncPeriod),
 		NamespaceIndex: true,
 		// Reads without a copy share the kept object, so there must be one.
-		Decoded:    o.UnsafeDisableDeepCopy || ptr.Deref(tuning.Decoded, false),
-		Verify:     o.VerifyFlat,
-		Window:     tuning.Window,
-		Lagged:     func() { e.lagged() },
-		Listed:     e.failures.Listed,
-		Lost:       e.failures.Wake,
+		Decoded: o.UnsafeDisableDeepCopy || ptr.Deref(tuning.Decoded, false),
+		Verify:  o.VerifyFlat,
+		Window:  tuning.Window,
+		Observer: informer.Observer{
+			Lagged: func() { e.lagged() },
+			Listed: e.failures.Listed,
+			Lost:   e.failures.Wake,
+			WentBack: func(from, to uint64) {
+				o.Logger.Info("The resourceVersion of a kind went back, as after a restore of etcd: it is listed again, and handlers are told of every object",
+					"kind", e.String(), "from", from, "to", to)
+			},
+		},
 		Identifier: identifier,
 	})
 	if err != nil {
@@ -137,6 +145,17 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	release := e.release
 	e.release = sync.OnceFunc(func() { release(); end() })
 	return store, nil
+}
+
+// listing says how the entry lists and watches.
+func (e *MapEntry) listing(o *Options) listwatch.Options {
+	return listwatch.Options{
+		Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks,
+		Silence: e.waiting.silence,
+		Cut: func(silent time.Duration) {
+			o.Logger.Info("A watch has brought nothing for longer than bookmarks allow: it is begun anew", "kind", e.String(), "silent", silent.Round(time.Millisecond).String())
+		},
+	}
 }
 
 // sharing says how reads without copies share decoded objects, and logs it.

@@ -89,6 +89,11 @@ type KindTuning struct {
 	// the cache passes its transform. Lists are answered by the cache alone. A read of a kind that
 	// does not sync is not a miss, and does not read through.
 	ReadThrough *bool
+	// WatchSilence is how long a watch may bring nothing, not even a bookmark, before it is ended and
+	// begun anew. The default is three minutes: API servers send a bookmark about every minute. It
+	// counts from the first bookmark of the server, because others send none; a watch of those ends
+	// half a minute after its time-out. A negative number lets watches be silent for ever.
+	WatchSilence time.Duration
 	// OnFailure says what happens if the kind cannot be cached. The default is WaitOnFailure.
 	OnFailure FailurePolicy
 }
@@ -100,8 +105,21 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 		Window:        cmp.Or(t.Window, other.Window),
 		SeparateViews: cmp.Or(t.SeparateViews, other.SeparateViews),
 		ReadThrough:   cmp.Or(t.ReadThrough, other.ReadThrough),
+		WatchSilence:  cmp.Or(t.WatchSilence, other.WatchSilence),
 		OnFailure:     cmp.Or(t.OnFailure, other.OnFailure),
 	}
+}
+
+// defaultWatchSilence is three times as long as API servers are silent.
+const defaultWatchSilence = 3 * time.Minute
+
+// silence returns how long a watch of the kind may bring nothing; zero is for ever.
+func (o *Options) silence(gvk schema.GroupVersionKind) time.Duration {
+	limit := cmp.Or(o.tuning(gvk).WatchSilence, defaultWatchSilence)
+	if !o.EnableWatchBookmarks {
+		return 0
+	}
+	return max(limit, 0)
 }
 
 // tuning returns the settings of a kind.

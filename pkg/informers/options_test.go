@@ -16,7 +16,7 @@ func TestKindTuningOrKeepsEachSetting(t *testing.T) {
 		switch field.Kind() {
 		case reflect.Pointer:
 			field.Set(reflect.New(field.Type().Elem()))
-		case reflect.Int:
+		case reflect.Int, reflect.Int64:
 			field.SetInt(7)
 		case reflect.String:
 			field.SetString("seven")

@@ -59,6 +59,15 @@ func (e *MapEntry) NotSynced() *NotSyncedError {
 	return e.incomplete()
 }
 
+// NotReady returns why the informer has not synced, or nil. A kind that is isolated is as ready as it
+// gets.
+func (e *MapEntry) NotReady() *NotSyncedError {
+	if e.Informer.HasSynced() || e.waiting.policy == Isolate {
+		return nil
+	}
+	return e.why()
+}
+
 // why returns what keeps the informer from listing or watching.
 func (e *MapEntry) why() *NotSyncedError {
 	reason := &NotSyncedError{Key: e.key, Namespace: e.scope.requested, Resource: e.scope.resource, Cause: Listing}

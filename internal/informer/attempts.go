@@ -1,0 +1,136 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// parking says whether an informer lists and watches, or waits. Safe for concurrent use.
+type parking struct {
+	mu      sync.Mutex // guards what follows
+	parked  bool
+	leave   context.CancelFunc // ends the list or watch of now; nil if there is none
+	changed chan struct{}      // closed and set to nil when parked changes; nil if nobody waits
+}
+
+func (p *parking) set(parked bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.parked == parked {
+		return
+	}
+	p.parked = parked
+	if p.leave != nil {
+		p.leave()
+		p.leave = nil
+	}
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+// enter returns a context for listing and watching, which ends when the informer is parked. If it is
+// parked, enter returns a channel instead, which is closed when it is not.
+func (p *parking) enter(ctx context.Context) (context.Context, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.parked {
+		ctx, p.leave = context.WithCancel(ctx)
+		return ctx, nil
+	}
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return nil, p.changed
+}
+
+// Park lets the informer hold nothing and ask for nothing, until Unpark. Handlers are told that the
+// objects are gone, and the informer counts as synced. Park does not wait for that.
+func (i *Informer) Park() { i.run.parking.set(true) }
+
+// Unpark lets a parked informer list and watch again, from nothing.
+func (i *Informer) Unpark() { i.run.parking.set(false) }
+
+// listAndWatch lists and watches until ctx ends, except while the informer is parked.
+func (i *Informer) listAndWatch(ctx context.Context) {
+	for ctx.Err() == nil {
+		serving, unparked := i.run.parking.enter(ctx)
+		if serving != nil {
+			i.reflect(serving)
+			continue
+		}
+		i.intake.clear()
+		select {
+		case <-unparked:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// reflect is Reflector.RunWithContext with the error handler of the informer: only client-go's
+// own informers can give a Reflector one. The times are client-go's.
+func (i *Informer) reflect(ctx context.Context) {
+	i.mu.Lock()
+	handle := i.onWatchError
+	reflector := i.newReflector(ctx)
+	i.run.reflector = reflector
+	i.mu.Unlock()
+	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
+	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		attempt, abort := context.WithCancel(ctx)
+		defer abort()
+		i.intake.losses.refused, i.intake.progress.abort = nil, abort
+		if err := reflector.ListAndWatchWithContext(attempt); err != nil && attempt.Err() == nil {
+			handle(ctx, reflector, because(err, i.intake.losses.refused))
+		}
+		return false, nil
+	})
+}
+
+// newReflector returns a Reflector whose waits end with ctx.
+func (i *Informer) newReflector(ctx context.Context) *toolscache.Reflector {
+	logger := klog.FromContext(ctx)
+	// Without an example the Reflector lets arrivals pass. The source has looked at the kind.
+	return toolscache.NewReflectorWithOptions(i.lw, nil, i.intake, toolscache.ReflectorOptions{
+		TypeDescription: i.description,
+		Clock:           runClock{i.clock, ctx, &i.running},
+		Logger:          &logger,
+	})
+}
+
+// clear makes the state empty, at the version that it has.
+func (in *intake) clear() {
+	version := strconv.FormatUint(in.engine.Revision(), 10)
+	in.replace(nil, version, false)
+	in.losses.replace()
+	in.progress.newest, in.progress.left = 0, 0
+	in.complete.Store(false)
+}
+
+// because returns err, which wraps reason if there is one: the Reflector keeps only its text.
+func because(err, reason error) error {
+	if reason == nil || errors.Is(err, reason) {
+		return err
+	}
+	return &refusedList{text: err.Error(), reason: reason}
+}
+
+// refusedList is the error of a list that the intake has refused.
+type refusedList struct {
+	text   string
+	reason error
+}
+
+func (e *refusedList) Error() string { return e.text }
+func (e *refusedList) Unwrap() error { return e.reason }

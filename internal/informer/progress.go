@@ -1,0 +1,74 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// progress is how far the state of an informer is, and since when. All but sign is of the goroutine
+// of the Reflector.
+type progress struct {
+	listing  func(revision uint64) // called each time that a list is about to be in the engine
+	listed   func()                // called each time that a list is in the engine
+	wentBack func(from, to uint64) // called when the source is at an older version than the state
+	abort    func()                // ends the list or watch of now
+	sign     atomic.Int64          // when the source last told anything, in nanoseconds since 1970; zero is never
+	newest   uint64                // the version of the state; zero if it is unknown
+	left     uint64                // the version at which a watch was ended because it went back; zero if none was
+	orderly  bool                  // the versions of the source are ordered, as far as is known
+}
+
+// tell notes that the source has told something.
+func (p *progress) tell() { p.sign.Store(time.Now().UnixNano()) }
+
+// advance notes that the state is of a version now. If that is older than the state, the source was
+// restored from a backup: then advance ends the watch, so that a list follows, and returns false.
+func (p *progress) advance(version string) bool {
+	p.tell()
+	n, err := strconv.ParseUint(version, 10, 64)
+	switch {
+	case err != nil:
+		return true // versions are texts
+	case n >= p.newest || !p.orderly:
+		p.newest = n
+		return true
+	}
+	p.wentBack(p.newest, n)
+	p.left = p.newest
+	p.abort()
+	return false
+}
+
+// replaced notes that a list of a version is about to be the state, and reports whether the source was
+// restored from a backup. If a watch was ended because its version went back, and the list is not
+// older than that, the versions of the source have no order.
+func (p *progress) replaced(version string) (restored bool) {
+	p.tell()
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		n = 0
+	}
+	switch {
+	case p.left > 0:
+		restored = n < p.left
+		p.orderly = restored
+	case n < p.newest && n > 0 && p.orderly:
+		restored = true
+		p.wentBack(p.newest, n)
+	}
+	p.newest, p.left = n, 0
+	return restored
+}
+
+// Told returns when the API server last told the informer anything: an event, a bookmark or a list.
+// It is zero if it never did.
+func (i *Informer) Told() time.Time {
+	if sign := i.intake.progress.sign.Load(); sign > 0 {
+		return time.Unix(0, sign)
+	}
+	return time.Time{}
+}

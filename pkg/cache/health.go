@@ -1,0 +1,99 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// StaleError is the error of a read with [MaxAge] of a kind that is older. Match a pointer to this
+// type with errors.As.
+type StaleError = informers.StaleError
+
+// Ready returns a check for mgr.AddReadyzCheck. It fails as long as the cache is not started, and
+// names each kind that has not synced, with its cause, and each one that is stalled: the API server
+// has told nothing about it for longer than two watches may be silent (TuningByObject.WatchSilence).
+// Kinds that are isolated do not count. It returns an error for a cache that this package has not
+// made.
+func Ready(c Cache) healthz.Checker {
+	return check(c, func(e *informers.MapEntry) error {
+		if reason := e.NotReady(); reason != nil {
+			return reason
+		}
+		return e.Stalled()
+	})
+}
+
+// Live returns a check for mgr.AddLivezCheck, or AddHealthzCheck. It fails if a restart may help: a
+// kind is stalled for longer than five watches may be silent, and the process has not asked the API
+// server in this time. That the API server is away, or forbids a kind, is no reason. It returns an
+// error for a cache that this package has not made.
+func Live(c Cache) healthz.Checker {
+	return check(c, (*informers.MapEntry).Stuck)
+}
+
+// check returns a check that joins what is wrong with each informer of a cache.
+func check(c Cache, wrong func(*informers.MapEntry) error) healthz.Checker {
+	ours, ok := c.(*informerCache)
+	if !ok {
+		return func(*http.Request) error {
+			return fmt.Errorf("cannot check a %T: pass a cache as New or With of package github.com/tarn-dev/tarn/pkg/cache made it", c)
+		}
+	}
+	return func(*http.Request) error {
+		if !ours.life.started.Load() {
+			return &ErrCacheNotStarted{}
+		}
+		var all []error
+		for _, m := range ours.maps() {
+			for _, entry := range m.Entries() {
+				if err := wrong(entry); err != nil {
+					all = append(all, err)
+				}
+			}
+		}
+		return errors.Join(all...)
+	}
+}
+
+// MaxAge is an option of Get and List that wants nothing older than a duration: if the API server has
+// told the cache nothing about the kind for longer, neither an event nor a bookmark, the read returns
+// a *StaleError. An API server sends a bookmark about every minute, so shorter durations fail for
+// kinds of which little changes. The option works with a cache of this package, and with a client
+// that reads from it; others ignore it.
+func MaxAge(d time.Duration) MaxAgeOption { return MaxAgeOption(d) }
+
+// MaxAgeOption is what [MaxAge] returns.
+type MaxAgeOption time.Duration
+
+var (
+	_ client.GetOption  = MaxAgeOption(0)
+	_ client.ListOption = MaxAgeOption(0)
+)
+
+// ApplyToGet implements client.GetOption. The cache looks at the option itself.
+func (MaxAgeOption) ApplyToGet(*client.GetOptions) {}
+
+// ApplyToList implements client.ListOption. The cache looks at the option itself.
+func (MaxAgeOption) ApplyToList(*client.ListOptions) {}
+
+// fresh returns a *StaleError if one of the options wants nothing older than what entry holds.
+func fresh[Option any](entry *informers.MapEntry, opts []Option) error {
+	for _, o := range opts {
+		if maxAge, ok := any(o).(MaxAgeOption); ok {
+			if err := entry.Fresh(time.Duration(maxAge)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

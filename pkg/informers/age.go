@@ -1,0 +1,91 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"fmt"
+	"time"
+)
+
+// StaleError is the error of a read that wants nothing older than a duration, of an informer that the
+// API server has told nothing for longer. Match a pointer to this type with errors.As. A value never
+// changes.
+type StaleError struct {
+	// Key is the kind and the representation that is cached. Namespace is the namespace to which
+	// the informer is restricted; it is empty for all namespaces, and for a cluster-scoped kind.
+	Key
+	Namespace string
+	// Age is the time since the last event, bookmark or list. MaxAge is what the read wanted.
+	Age, MaxAge time.Duration
+	// Err is what fails now, or nil if nothing is known to fail.
+	Err error
+}
+
+// Error implements error.
+func (e *StaleError) Error() string {
+	text := fmt.Sprintf("the cache of %s was last told anything %s ago, and the read wants nothing older than %s",
+		describe(e.Key, e.Namespace), e.Age.Round(time.Millisecond), e.MaxAge)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *StaleError) Unwrap() error { return e.Err }
+
+// Age returns the time since the API server last told the informer anything: an event, a bookmark or
+// a list. An API server sends a bookmark about every minute, so an informer that follows is at most
+// about a minute old. It is not known of an informer that the user made, and before the first list.
+func (e *MapEntry) Age() (age time.Duration, known bool) {
+	own := e.ours()
+	if own == nil {
+		return 0, false
+	}
+	told := own.Told()
+	return time.Since(told), !told.IsZero()
+}
+
+// Fresh returns a *StaleError if the informer is older than maxAge, or if its age is not known.
+func (e *MapEntry) Fresh(maxAge time.Duration) error {
+	age, known := e.Age()
+	if known && age <= maxAge {
+		return nil
+	}
+	stale := &StaleError{Key: e.key, Namespace: e.scope.requested, Age: age, MaxAge: maxAge}
+	if failed := e.failures.Last(); failed != nil {
+		stale.Err = failed.Err
+	}
+	return stale
+}
+
+const (
+	// stalledAfter is the number of silences that are allowed after which an informer is stalled, and
+	// stuckAfter that after which it is stuck if it has not even asked.
+	stalledAfter = 2
+	stuckAfter   = 5
+)
+
+// Stalled returns a *StaleError if the informer has synced, and the API server has told it nothing for
+// longer than two watches may be silent.
+func (e *MapEntry) Stalled() error { return e.silentFor(stalledAfter) }
+
+// Stuck returns a *StaleError if the informer is stalled for long and has not begun a request either:
+// then not the API server is at fault but the process.
+func (e *MapEntry) Stuck() error {
+	if begun := e.failures.Begun(); begun.IsZero() || time.Since(begun) <= stuckAfter*e.waiting.silence {
+		return nil
+	}
+	return e.silentFor(stuckAfter)
+}
+
+func (e *MapEntry) silentFor(silences time.Duration) error {
+	if e.waiting.silence <= 0 || !e.Informer.HasSynced() {
+		return nil
+	}
+	if _, known := e.Age(); !known {
+		return nil
+	}
+	return e.Fresh(silences * e.waiting.silence)
+}
