@@ -4,10 +4,12 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -68,13 +72,15 @@ func newNamespace(ctx context.Context) string {
 // station is a place on the way between a cache or a client and the API server. It holds the
 // watches back, counts requests, and can lose answers.
 type station struct {
-	mu   sync.Mutex
+	mu   sync.Mutex    // guards what follows
 	open chan struct{} // closed while watches may pass
+	only string        // in the paths of the watches that are held
 
-	watches atomic.Int64 // that were begun
-	reads   atomic.Int64 // gets and lists of resources
-	lose    atomic.Bool  // the answers to writes
-	down    atomic.Bool  // every request fails
+	watches atomic.Int64                        // that were begun
+	reads   atomic.Int64                        // gets and lists of resources
+	lose    atomic.Bool                         // the answers to writes
+	down    atomic.Bool                         // every request fails
+	rewrite atomic.Pointer[func([]byte) []byte] // what the server answers to writes
 }
 
 func newStation() *station {
@@ -84,10 +90,13 @@ func newStation() *station {
 }
 
 // hold keeps all that watches bring from now on, until pass is called.
-func (s *station) hold() {
+func (s *station) hold() { s.holdOnly("") }
+
+// holdOnly is hold for the watches with a text in their path.
+func (s *station) holdOnly(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = make(chan struct{})
+	s.open, s.only = make(chan struct{}), text
 }
 
 func (s *station) pass() {
@@ -96,11 +105,17 @@ func (s *station) pass() {
 	close(s.open)
 }
 
-func (s *station) gate() chan struct{} {
+// gate returns what is closed when a watch with this path may pass.
+func (s *station) gate(path string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !strings.Contains(path, s.only) {
+		return nothingHeld
+	}
 	return s.open
 }
+
+var nothingHeld = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 func (s *station) config() *rest.Config {
 	through := rest.CopyConfig(cfg)
@@ -130,11 +145,19 @@ func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := s.next.RoundTrip(r)
 	if err == nil && watch {
-		response.Body = &held{ReadCloser: response.Body, station: s.station, ctx: r.Context()}
+		response.Body = &held{ReadCloser: response.Body, station: s.station, path: r.URL.Path, ctx: r.Context()}
 	}
 	if err == nil && r.Method != http.MethodGet && s.lose.Load() {
 		response.Body.Close()
 		return nil, io.ErrUnexpectedEOF
+	}
+	if rewrite := s.rewrite.Load(); err == nil && r.Method != http.MethodGet && rewrite != nil {
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = (*rewrite)(body)
+		response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	return response, err
 }
@@ -142,6 +165,7 @@ func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
 type held struct {
 	io.ReadCloser
 	station *station
+	path    string
 	ctx     context.Context
 }
 
@@ -149,7 +173,7 @@ type held struct {
 func (h *held) Read(p []byte) (int, error) {
 	n, err := h.ReadCloser.Read(p)
 	select {
-	case <-h.station.gate():
+	case <-h.station.gate(h.path):
 	case <-h.ctx.Done():
 		return 0, h.ctx.Err()
 	}
@@ -166,11 +190,15 @@ type program struct {
 
 // maker makes a client and its cache.
 type maker struct {
-	cache  cache.NewCacheFunc
-	client crclient.NewClientFunc
+	cache      cache.NewCacheFunc
+	client     crclient.NewClientFunc
+	experiment *bool // controller-runtime's way to read own writes
 }
 
-var ours = maker{cache.New, client.New}
+var (
+	ours   = maker{cache: cache.New, client: client.New}
+	theirs = maker{cache: crcache.New, client: crclient.New, experiment: ptr.To(true)}
+)
 
 // run makes a program, which ends with the spec.
 func (m maker) run(ctx context.Context, opts cache.Options, with crclient.CacheOptions) *program {
@@ -178,8 +206,10 @@ func (m maker) run(ctx context.Context, opts cache.Options, with crclient.CacheO
 	p := &program{watches: newStation(), writes: newStation()}
 	c, err := m.cache(p.watches.config(), opts)
 	Expect(err).NotTo(HaveOccurred())
-	with.Reader = c
 	p.cache = c
+	if with.EnableReadYourWritesConsistency = m.experiment; with.Reader == nil {
+		with.Reader = c
+	}
 	p.Client, err = m.client(p.writes.config(), crclient.Options{Cache: &with, Scheme: opts.Scheme})
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(context.Background())
