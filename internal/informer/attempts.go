@@ -116,6 +116,7 @@ func (in *intake) clear() {
 	in.losses.replace()
 	in.progress.newest, in.progress.left = 0, 0
 	in.complete.Store(false)
+	in.progress.synced()
 }
 
 // because returns err, which wraps reason if there is one: the Reflector keeps only its text.

@@ -175,6 +175,7 @@ func New(source Source, o Options) (*Informer, error) {
 		o.Listed()
 		synced()
 	})
+	i.intake.progress.synced = synced
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
 	i.lw = source(Receiver{Each: i.intake.arrive, Message: i.intake.arriveMessage})
 	return i, i.AddIndexers(o.Indexers)

@@ -12,6 +12,7 @@ import (
 // progress is how far the state of an informer is, and since when. All but sign is of the goroutine
 // of the Reflector.
 type progress struct {
+	synced   func()                // called each time that the state is complete
 	listing  func(revision uint64) // called each time that a list is about to be in the engine
 	listed   func()                // called each time that a list is in the engine
 	wentBack func(from, to uint64) // called when the source is at an older version than the state

@@ -110,7 +110,7 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newInformerCache(opts, base.Tuning, base.Logger, mapMaker(base))
+	c, err := newInformerCache(opts, &base, mapMaker(base))
 	if err != nil {
 		return nil, err
 	}

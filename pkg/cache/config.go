@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
@@ -98,10 +97,10 @@ func clusterDefaults(o *Options) (scopeConfigs, error) {
 // the settings of a namespace of the kind, the settings of the kind, the settings in
 // DefaultNamespaces, the defaults. A kind whose Namespaces is nil has the namespaces of
 // DefaultNamespaces, and their settings then come before the settings of the kind.
-func byObjectConfigs(o *Options) (map[schema.GroupVersionKind]scopeConfigs, error) {
+func byObjectConfigs(o *Options, isNamespaced func(schema.GroupVersionKind) (bool, error)) (map[schema.GroupVersionKind]scopeConfigs, error) {
 	byGVK := make(map[schema.GroupVersionKind]scopeConfigs, len(o.ByObject))
 	for obj, b := range o.ByObject {
-		gvk, namespaced, err := identify(o, obj)
+		gvk, namespaced, err := identify(o, isNamespaced, obj)
 		if err != nil {
 			return nil, fmt.Errorf("cache option ByObject: %w", err)
 		}
@@ -126,11 +125,11 @@ func byObjectConfigs(o *Options) (map[schema.GroupVersionKind]scopeConfigs, erro
 	return byGVK, nil
 }
 
-func identify(o *Options, obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {
+func identify(o *Options, isNamespaced func(schema.GroupVersionKind) (bool, error), obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {
 	if gvk, err = kindOf(obj, o.Scheme); err != nil {
 		return gvk, false, err
 	}
-	if namespaced, err = apiutil.IsGVKNamespaced(gvk, o.Mapper); err != nil {
+	if namespaced, err = isNamespaced(gvk); err != nil {
 		return gvk, false, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
 	}
 	return gvk, namespaced, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -45,15 +46,16 @@ type informerCache struct {
 
 // life is where a cache is in its life.
 type life struct {
-	started atomic.Bool // Start was called
-	failed  atomic.Bool // a kind with the policy FailFast has failed
+	started atomic.Bool       // Start was called
+	failed  atomic.Bool       // a kind with the policy FailFast has failed
+	served  *informers.Served // nil if no kind is optional
 }
 
 var _ Cache = (*informerCache)(nil)
 
 var errStarted = errors.New("informer already started: a cache can be started once")
 
-func newInformerCache(opts Options, tuning func(schema.GroupVersionKind) TuningByObject, logger logr.Logger, newMap func(string, Config) *informers.Map) (*informerCache, error) {
+func newInformerCache(opts Options, base *informers.Options, newMap func(string, Config) *informers.Map) (*informerCache, error) {
 	build := func(configs scopeConfigs) scopes {
 		byNamespace := make(map[string]*informers.Map, len(configs))
 		for namespace, config := range configs {
@@ -63,10 +65,11 @@ func newInformerCache(opts Options, tuning func(schema.GroupVersionKind) TuningB
 	}
 	c := &informerCache{
 		scheme:        opts.Scheme,
-		isNamespaced:  func(gvk schema.GroupVersionKind) (bool, error) { return apiutil.IsGVKNamespaced(gvk, opts.Mapper) },
+		isNamespaced:  scopeFinder(&opts, base),
+		life:          life{served: base.Served},
 		failOnMissing: opts.ReaderFailOnMissingInformer,
-		tuning:        tuning,
-		logger:        logger,
+		tuning:        base.Tuning,
+		logger:        base.Logger,
 		byGVK:         map[schema.GroupVersionKind]scopes{},
 	}
 
@@ -82,7 +85,7 @@ func newInformerCache(opts Options, tuning func(schema.GroupVersionKind) TuningB
 		}
 		c.namespaced = build(namespaced)
 	}
-	byGVK, err := byObjectConfigs(&opts)
+	byGVK, err := byObjectConfigs(&opts, c.isNamespaced)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +93,24 @@ func newInformerCache(opts Options, tuning func(schema.GroupVersionKind) TuningB
 		c.byGVK[gvk] = build(configs)
 	}
 	return c, nil
+}
+
+// scopeFinder returns a function that reports whether a kind is namespaced. An optional kind that is
+// not served is taken for a namespaced one, without a request for each read.
+func scopeFinder(opts *Options, base *informers.Options) func(schema.GroupVersionKind) (bool, error) {
+	return func(gvk schema.GroupVersionKind) (bool, error) {
+		if base.Served == nil || !ptr.Deref(base.Tuning(gvk).Optional, false) {
+			return apiutil.IsGVKNamespaced(gvk, opts.Mapper)
+		}
+		if scope, known := base.Served.ScopeOf(gvk); known {
+			return scope == meta.RESTScopeNameNamespace, nil
+		}
+		namespaced, err := apiutil.IsGVKNamespaced(gvk, opts.Mapper)
+		if meta.IsNoMatchError(err) {
+			return true, nil
+		}
+		return namespaced, err
+	}
 }
 
 // scopesOf returns the scopes in which a kind is cached.
@@ -402,6 +423,12 @@ func (c *informerCache) Start(ctx context.Context) error {
 	}
 	defer func() { c.release() }() // not defer c.release(): a cache that runs must not become garbage
 	group, ctx := errgroup.WithContext(ctx)
+	if c.life.served != nil {
+		group.Go(func() error {
+			c.life.served.Run(ctx)
+			return nil
+		})
+	}
 	for _, m := range c.maps() {
 		group.Go(func() error {
 			err := m.Start(ctx)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
@@ -119,8 +120,23 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 	if o.Metrics, err = informers.NewMetrics(t.Registerer); err != nil {
 		return fmt.Errorf("cache tuning: Registerer: %w", err)
 	}
+	if t.anyOptional() {
+		if o.Served, err = informers.NewServed(o.Config, o.HTTPClient, o.Logger); err != nil {
+			return fmt.Errorf("cache tuning: Optional: %w", err)
+		}
+	}
 	o.VerifyFlat = t.VerifyFlat
 	o.DecodedBudget = reader.NewBudget(t.DecodedBudget)
 	o.OwnWrites = ownwrites.NewBudget(t.OwnWritesBudget)
 	return nil
+}
+
+// anyOptional reports whether a kind may be absent.
+func (t *Tuning) anyOptional() bool {
+	for _, settings := range t.ByObject {
+		if ptr.Deref(settings.Optional, false) {
+			return true
+		}
+	}
+	return ptr.Deref(t.Optional, false)
 }

@@ -26,5 +26,6 @@
 //     and watched.
 //   - sync.go waits for entries as their policies say; cause.go tells causes apart, and
 //     not_synced.go is the error. age.go says how long ago an entry was told anything.
+//   - optional.go parks the entry of a kind that is not served, and served.go says when that is.
 //   - metrics.go counts for Prometheus; errors.go has the other errors that users meet.
 package informers

@@ -45,9 +45,10 @@ type MapEntry struct {
 
 // waiting says who waits for an entry.
 type waiting struct {
-	policy  FailurePolicy
-	silence time.Duration // how long the watch may bring nothing; zero is for ever
-	wanted  atomic.Bool   // somebody reads the kind or listens to it: it is not indexed alone
+	policy   FailurePolicy
+	silence  time.Duration // how long the watch may bring nothing; zero is for ever
+	optional *optional     // nil of a kind that must be served
+	wanted   atomic.Bool   // somebody reads the kind or listens to it: it is not indexed alone
 }
 
 // scope is what an entry lists and watches.
@@ -59,7 +60,7 @@ type scope struct {
 
 // newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of
 // src.
-func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures) (*MapEntry, error) {
+func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
 	e := &MapEntry{
 		failures: failed,
 		key:      key,
@@ -67,6 +68,10 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		release:  func() {},
 		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, silence: o.silence(key.GroupVersionKind)},
+	}
+	if known != nil {
+		known.entry, e.waiting.optional = e, known
+		e.release = func() { known.kinds.forget(e) }
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())
 
@@ -120,8 +125,11 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		Window:  tuning.Window,
 		Observer: informer.Observer{
 			Lagged: func() { e.lagged() },
-			Listed: e.failures.Listed,
-			Lost:   e.failures.Wake,
+			Listed: func() {
+				e.failures.Listed()
+				e.optional().listed()
+			},
+			Lost: e.failures.Wake,
 			WentBack: func(from, to uint64) {
 				o.Logger.Info("The resourceVersion of a kind went back, as after a restore of etcd: it is listed again, and handlers are told of every object",
 					"kind", e.String(), "from", from, "to", to)
@@ -190,7 +198,8 @@ func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache
 		return toolscache.InformerNameAndResource{}, fmt.Errorf("naming the informer of %s: %w", e.key, err)
 	}
 	// A second release would release the name for another informer that has it by then.
-	e.release = sync.OnceFunc(identity.Release)
+	release := e.release
+	e.release = sync.OnceFunc(func() { release(); identity.Release() })
 	return identity.WithResource(mapping.Resource), nil
 }
 
@@ -199,7 +208,7 @@ func (e *MapEntry) configure(o *Options) error {
 	if handle == nil {
 		handle = toolscache.DefaultWatchErrorHandler
 	}
-	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(handle))
+	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(e.optional().handler(handle)))
 	// An informer that the user made may refuse a handler. This is an error only if the user has
 	// set a handler.
 	if err != nil && o.WatchErrorHandler != nil {
@@ -228,7 +237,7 @@ func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 // object that does not fit the Go type of the kind prevents the informer from seeing any other
 // object, until a complete list has no such object. An informer that the user made does not report
 // complete lists, so after one misfit it is never up again.
-func (e *MapEntry) Up() bool { return e.Informer.HasSynced() && !e.failures.Misfit() }
+func (e *MapEntry) Up() bool { return e.synced() && !e.failures.Misfit() }
 
 // String names the kind and the scope.
 func (e *MapEntry) String() string { return describe(e.key, e.scope.namespace) }

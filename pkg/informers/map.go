@@ -167,10 +167,13 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	// The mapping may need a request to the server. It is done without the lock, so that other
 	// kinds do not wait for it.
 	mapping, err := m.mapping(key)
-	if err != nil {
+	if err != nil && !(m.options.isOptional(key) && meta.IsNoMatchError(err)) {
 		return nil, err
 	}
 	failed := &listwatch.Failures{}
+	if m.options.isOptional(key) {
+		return m.getOptional(key, mapping, failed)
+	}
 	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), key, mapping)
 	switch {
 	case runtime.IsNotRegisteredError(err): // it does not unwrap, so err must stay as it is
@@ -178,7 +181,20 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
 	}
-	return m.add(key, mapping, failed.Source(src), failed)
+	return m.add(key, mapping, failed.Source(src), failed, nil)
+}
+
+// getOptional is Get for an optional kind. Mapping is nil if the API server does not serve it.
+func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, failed *listwatch.Failures) (*MapEntry, error) {
+	late, err := newLateSource(&m.options, failed.Client(m.options.HTTPClient), key, mapping)
+	if err != nil {
+		return nil, err
+	}
+	known := &optional{kinds: m.options.Served, source: late, mapping: mapping}
+	if mapping == nil {
+		mapping = guess(key)
+	}
+	return m.add(key, mapping, failed.Source(late), failed, known)
 }
 
 func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
@@ -198,7 +214,7 @@ func (m *Map) notMapped(key Key, err error) error {
 }
 
 // add returns the entry for key. It makes the entry unless another goroutine has done so.
-func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures) (*MapEntry, error) {
+func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if entry, ok := m.entries[key]; ok {
@@ -207,9 +223,15 @@ func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, fail
 	if m.stopped || m.ctx != nil && m.ctx.Err() != nil {
 		return nil, fmt.Errorf("cannot start an informer of %s: %w", key, errStopped)
 	}
-	entry, err := newEntry(&m.options, key, mapping, src, failed)
+	entry, err := newEntry(&m.options, key, mapping, src, failed, known)
 	if err != nil {
 		return nil, err
+	}
+	if known != nil {
+		if known.mapping == nil {
+			known.parkFromTheStart()
+		}
+		known.kinds.follow(entry, mapping.Scope.Name())
 	}
 	m.entries[key] = entry
 	if m.ctx != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
@@ -59,6 +60,9 @@ type Options struct {
 	// OwnWrites bounds the memory of the objects that the program has written and the watch has not
 	// shown. All maps of a cache have the same one. If it is nil, each informer has one of its own.
 	OwnWrites *ownwrites.Budget
+	// Served tells when optional kinds are served. All maps of a cache have the same one. If it is
+	// nil, no kind is optional.
+	Served *Served
 	// Metrics may be nil.
 	Metrics *Metrics
 	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.
@@ -89,6 +93,13 @@ type KindTuning struct {
 	// the cache passes its transform. Lists are answered by the cache alone. A read of a kind that
 	// does not sync is not a miss, and does not read through.
 	ReadThrough *bool
+	// Optional says whether the API server may not serve the kind (true). The informer is parked
+	// then: it asks for nothing and holds nothing, reads return an error that meta.IsNoMatchError
+	// recognizes, GetInformer returns the informer, and its event handlers count as synced. When
+	// the kind is served, it is listed and watched, and handlers are told of its objects; when it
+	// is not any more, they are told that the objects are gone. By default only kinds that are
+	// served can be cached.
+	Optional *bool
 	// WatchSilence is how long a watch may bring nothing, not even a bookmark, before it is ended and
 	// begun anew. The default is three minutes: API servers send a bookmark about every minute. It
 	// counts from the first bookmark of the server, because others send none; a watch of those ends
@@ -105,9 +116,16 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 		Window:        cmp.Or(t.Window, other.Window),
 		SeparateViews: cmp.Or(t.SeparateViews, other.SeparateViews),
 		ReadThrough:   cmp.Or(t.ReadThrough, other.ReadThrough),
+		Optional:      cmp.Or(t.Optional, other.Optional),
 		WatchSilence:  cmp.Or(t.WatchSilence, other.WatchSilence),
 		OnFailure:     cmp.Or(t.OnFailure, other.OnFailure),
 	}
+}
+
+// isOptional reports whether the API server may not serve a kind. An informer that the user makes
+// cannot be parked.
+func (o *Options) isOptional(key Key) bool {
+	return o.Served != nil && o.NewInformer == nil && ptr.Deref(o.tuning(key.GroupVersionKind).Optional, false)
 }
 
 // defaultWatchSilence is three times as long as API servers are silent.

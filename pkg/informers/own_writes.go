@@ -33,7 +33,6 @@ type ownWrites struct {
 	informer *informer.Informer
 	selector Selector
 	fields   *index.Fields
-	cluster  bool // the kind is cluster-scoped
 	logger   logr.Logger
 	// source returns what lists the objects of a namespace.
 	source func(namespace string) (listwatch.Source, error)
@@ -49,14 +48,13 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 		informer: of,
 		selector: o.Selector,
 		fields:   e.fields,
-		cluster:  mapping.Scope.Name() == meta.RESTScopeNameRoot,
 		logger:   o.Logger.WithValues("kind", e.String()),
 		source: func(namespace string) (listwatch.Source, error) {
 			scoped := *o
 			if scoped.Namespace == "" {
 				scoped.Namespace = namespace
 			}
-			return newSource(&scoped, o.HTTPClient, e.key, mapping)
+			return newSource(&scoped, o.HTTPClient, e.key, e.mappingOr(mapping))
 		},
 	}
 	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, Budget: budget, Ended: w.ended})
@@ -87,7 +85,7 @@ func (e *MapEntry) NoteWrite(write ownwrites.Write) {
 	if w == nil {
 		return
 	}
-	if w.cluster {
+	if e.Reader.ClusterScoped() {
 		write.Key.Namespace = ""
 	}
 	noted := ownwrites.Entry[object.Object]{

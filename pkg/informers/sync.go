@@ -41,6 +41,11 @@ func (p FailurePolicy) Valid() bool {
 	return false
 }
 
+// synced reports whether the informer holds a complete list of now.
+func (e *MapEntry) synced() bool {
+	return e.Informer.HasSynced() && (e.optional() == nil || e.optional().is(present))
+}
+
 // ours returns the informer if it is one of package internal/informer.
 func (e *MapEntry) ours() *informer.Informer {
 	own, _ := e.Informer.(*informer.Informer)
@@ -48,9 +53,13 @@ func (e *MapEntry) ours() *informer.Informer {
 }
 
 // NotSynced returns why the informer does not hold what the API server has, or nil if it does as far
-// as is known. After the first list is complete, it is nil while the watch is interrupted.
+// as is known. After the first list is complete, it is nil while the watch is interrupted. It is nil
+// of an optional kind that is not served.
 func (e *MapEntry) NotSynced() *NotSyncedError {
-	if !e.Informer.HasSynced() {
+	if e.optional().is(parked) {
+		return nil
+	}
+	if !e.synced() {
 		return e.why()
 	}
 	if misfit := e.failures.Last(); misfit != nil && e.failures.Misfit() {
@@ -62,7 +71,7 @@ func (e *MapEntry) NotSynced() *NotSyncedError {
 // NotReady returns why the informer has not synced, or nil. A kind that is isolated is as ready as it
 // gets.
 func (e *MapEntry) NotReady() *NotSyncedError {
-	if e.Informer.HasSynced() || e.waiting.policy == Isolate {
+	if e.synced() || e.waiting.policy == Isolate || e.optional().is(parked) {
 		return nil
 	}
 	return e.why()
@@ -119,7 +128,7 @@ func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 // *NotSyncedError. The policy of the kind may return one earlier, or although the informer has
 // synced. If the informer is removed first, the error says so.
 func (e *MapEntry) WaitForSync(ctx context.Context) error {
-	if e.Informer.HasSynced() {
+	if e.synced() {
 		return e.refuse()
 	}
 	e.waiting.wanted.Store(true)
@@ -128,6 +137,9 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 
 // refuse returns the error with which the policy answers a read now, or nil.
 func (e *MapEntry) refuse() error {
+	if e.optional().is(parked) {
+		return e.optional().why()
+	}
 	switch e.waiting.policy {
 	case FailFast:
 		if reason := e.NotSynced(); reason != nil && !reason.Cause.Mends() {
@@ -143,10 +155,12 @@ func (e *MapEntry) refuse() error {
 
 // wait waits until the informer has synced, or until refuse returns an error.
 func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
-	synced := e.Informer.HasSyncedChecker().Done()
 	for {
-		changed := e.failures.Changed()
+		changed, synced := e.failures.Changed(), e.Informer.HasSyncedChecker().Done()
 		if e.Informer.HasSynced() {
+			synced = nil // an optional kind has been away
+		}
+		if e.synced() {
 			return nil
 		}
 		if err := refuse(); err != nil {
@@ -154,15 +168,14 @@ func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
 		}
 		select {
 		case <-synced:
-			return nil
 		case <-changed:
 		case <-e.ctx.Done():
-			if e.Informer.HasSynced() {
+			if e.synced() {
 				return nil
 			}
 			return fmt.Errorf("waiting for the cache of %s: %w; %w", e, errRemoved, e.why())
 		case <-ctx.Done():
-			if e.Informer.HasSynced() {
+			if e.synced() {
 				return nil
 			}
 			reason := e.why()
@@ -175,6 +188,9 @@ func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
 // waitForCacheSync waits as WaitForCacheSync does: until the informer has synced, or until the policy
 // lets others go on without it.
 func (e *MapEntry) waitForCacheSync(ctx context.Context) (skipped *NotSyncedError, err error) {
+	if e.optional().is(parked) {
+		return nil, nil
+	}
 	err = e.wait(ctx, func() error {
 		reason := e.why()
 		switch {
@@ -200,7 +216,7 @@ func (e *MapEntry) Want(ctx context.Context, wait bool) error {
 		return nil
 	}
 	err := e.WaitForSync(ctx)
-	if e.waiting.policy == Isolate && e.isolated() {
+	if e.isolated() || e.optional().is(parked) {
 		return nil
 	}
 	return err
@@ -208,7 +224,7 @@ func (e *MapEntry) Want(ctx context.Context, wait bool) error {
 
 // isolated reports whether the kind of the entry is isolated now.
 func (e *MapEntry) isolated() bool {
-	return e.waiting.policy == Isolate && !e.Informer.HasSynced() && e.failures.Last() != nil
+	return e.waiting.policy == Isolate && !e.synced() && e.failures.Last() != nil
 }
 
 // follow runs while the informer does, and does what the policy asks for when the informer fails. It

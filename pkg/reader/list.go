@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -219,7 +218,7 @@ func older(a, b string) bool {
 
 // find returns the objects that match opts.
 func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at page) (answer, error) {
-	if r.scope == meta.RESTScopeNameRoot && opts.Namespace != "" {
+	if r.ClusterScoped() && opts.Namespace != "" {
 		return answer{}, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
 	}
 	selection, err := r.fields.Select(opts.FieldSelector)
@@ -231,7 +230,7 @@ func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at pag
 		namespace, _ = selection.Namespace() // to look at no others
 	}
 	q := &request{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at}
-	if name, ok := selection.Name(); ok && (namespace != "" || r.scope == meta.RESTScopeNameRoot) {
+	if name, ok := selection.Name(); ok && (namespace != "" || r.ClusterScoped()) {
 		q.key = object.Key(namespace, name)
 	}
 	if q.fresh, err = listFreshness(opts); err != nil {

@@ -6,6 +6,7 @@ package reader
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,7 +37,7 @@ type Options struct {
 type CacheReader struct {
 	store           Store
 	gvk             schema.GroupVersionKind
-	scope           meta.RESTScopeName
+	clusterScoped   atomic.Bool
 	fields          *index.Fields
 	restriction     string
 	disableDeepCopy bool
@@ -46,14 +47,15 @@ var _ client.Reader = (*CacheReader)(nil)
 
 // New returns a reader.
 func New(o Options) *CacheReader {
-	return &CacheReader{
+	r := &CacheReader{
 		store:           o.Store,
 		gvk:             o.GVK,
-		scope:           o.Scope,
 		fields:          o.Fields,
 		restriction:     o.Restriction,
 		disableDeepCopy: o.DisableDeepCopy,
 	}
+	r.SetScope(o.Scope)
+	return r
 }
 
 // Get copies the object with the given key into out. The namespace of the key is
@@ -62,7 +64,7 @@ func New(o Options) *CacheReader {
 func (r *CacheReader) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
 	o := client.GetOptions{}
 	o.ApplyOptions(opts)
-	if r.scope == meta.RESTScopeNameRoot {
+	if r.ClusterScoped() {
 		key.Namespace = ""
 	}
 
@@ -81,7 +83,12 @@ func (r *CacheReader) Get(ctx context.Context, key client.ObjectKey, out client.
 }
 
 // ClusterScoped reports whether the kind is cluster-scoped: then reads ignore the namespace of a key.
-func (r *CacheReader) ClusterScoped() bool { return r.scope == meta.RESTScopeNameRoot }
+func (r *CacheReader) ClusterScoped() bool { return r.clusterScoped.Load() }
+
+// SetScope sets the scope of the kind, which may be another one when a kind was not served for a time.
+func (r *CacheReader) SetScope(scope meta.RESTScopeName) {
+	r.clusterScoped.Store(scope == meta.RESTScopeNameRoot)
+}
 
 // notFound returns a NotFound API error, which says why if that can be known.
 func (r *CacheReader) notFound(key client.ObjectKey) error {
@@ -90,7 +97,7 @@ func (r *CacheReader) notFound(key client.ObjectKey) error {
 	switch {
 	case key.Name == "":
 		err.ErrStatus.Message += ": the key has no Name"
-	case key.Namespace == "" && r.scope != meta.RESTScopeNameRoot:
+	case key.Namespace == "" && !r.ClusterScoped():
 		err.ErrStatus.Message += ": the kind is namespaced, and the key has no Namespace"
 	case r.restriction != "":
 		err.ErrStatus.Message += " in the cache, which holds only what matches " + r.restriction
