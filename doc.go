@@ -12,7 +12,7 @@
 //	                                                 on the engine └► CacheReader: Get, List
 //	└────────────── envtest ───────────┘    └────────────────── pkg/cache ─────────────────┘
 //
-// The pages in docs say how the parts are used (cache.md, options.md, differences.md,
+// The pages in docs say how the parts are used (cache.md, consistency.md, options.md, differences.md,
 // envtest.md, when-something-is-wrong.md), and how they work: design.md, pipeline.md, flat.md, engine.md, index.md.
 //
 // # Packages

@@ -79,6 +79,7 @@ type station struct {
 	watches atomic.Int64                        // that were begun
 	reads   atomic.Int64                        // gets and lists of resources
 	lose    atomic.Bool                         // the answers to writes
+	cut     atomic.Int64                        // raised to end all watches that are there
 	down    atomic.Bool                         // every request fails
 	rewrite atomic.Pointer[func([]byte) []byte] // what the server answers to writes
 }
@@ -145,7 +146,7 @@ func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := s.next.RoundTrip(r)
 	if err == nil && watch {
-		response.Body = &held{ReadCloser: response.Body, station: s.station, path: r.URL.Path, ctx: r.Context()}
+		response.Body = &held{ReadCloser: response.Body, station: s.station, path: r.URL.Path, ctx: r.Context(), cut: s.cut.Load()}
 	}
 	if err == nil && r.Method != http.MethodGet && s.lose.Load() {
 		response.Body.Close()
@@ -167,6 +168,7 @@ type held struct {
 	station *station
 	path    string
 	ctx     context.Context
+	cut     int64 // when it began
 }
 
 // Read implements io.Reader.
@@ -176,6 +178,9 @@ func (h *held) Read(p []byte) (int, error) {
 	case <-h.station.gate(h.path):
 	case <-h.ctx.Done():
 		return 0, h.ctx.Err()
+	}
+	if h.station.cut.Load() != h.cut {
+		return 0, io.ErrUnexpectedEOF
 	}
 	return n, err
 }
