@@ -45,7 +45,7 @@ var (
 // setAdmission gives config its admission chain, with the plugins of the built-in kinds. What the plugins run ends when ctx
 // does.
 func setAdmission(
-	ctx context.Context, config *genericapiserver.Config, clients *loopback, opts Options, kinds []admission.Interface,
+	ctx context.Context, config *genericapiserver.Config, clients *loopback, opts Options, kinds *builtin.Kinds,
 ) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.kube.Discovery()))
 	initializers := admission.PluginInitializers{
@@ -55,7 +55,7 @@ func setAdmission(
 	}
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
-	settings, err := opts.admissionSettings(plugins.Registered())
+	settings, err := opts.admissionSettings(append(plugins.Registered(), builtin.PodSecurityName))
 	if err != nil {
 		return err
 	}
@@ -71,14 +71,31 @@ func setAdmission(
 	if err != nil {
 		return err
 	}
-	kinds = slices.DeleteFunc(slices.Clone(kinds), func(plugin admission.Interface) bool {
-		return opts.pluginOff(builtin.PluginName(plugin))
-	})
-	config.AdmissionControl = reinvoker{admission.NewChainHandler(slices.Concat(first, kinds, last)...)}
+	middle, err := opts.kindPlugins(kinds, settings)
+	if err != nil {
+		return err
+	}
+	config.AdmissionControl = reinvoker{admission.NewChainHandler(slices.Concat(first, middle, last)...)}
 	return config.AddPostStartHook("tarn-admission-kinds", func(hook genericapiserver.PostStartHookContext) error {
 		go wait.UntilWithContext(hook, func(context.Context) { mapper.Reset() }, mapperReset)
 		return nil
 	})
+}
+
+// kindPlugins returns the plugins of the built-in kinds that are on.
+func (o Options) kindPlugins(kinds *builtin.Kinds, settings admission.ConfigProvider) ([]admission.Interface, error) {
+	config, err := settings.ConfigFor(builtin.PodSecurityName)
+	if err != nil {
+		return nil, fmt.Errorf("configure admission plugin %s: %w", builtin.PodSecurityName, err)
+	}
+	security, err := kinds.PodSecurity(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up admission plugin %s: %w", builtin.PodSecurityName, err)
+	}
+	list := slices.Clone(kinds.Admission)
+	before := slices.IndexFunc(list, func(plugin admission.Interface) bool { return builtin.PluginName(plugin) == "Priority" })
+	list = slices.Insert(list, before, security)
+	return slices.DeleteFunc(list, func(plugin admission.Interface) bool { return o.pluginOff(builtin.PluginName(plugin)) }), nil
 }
 
 // admissionSettings reads the file that configures plugins, if there is one.

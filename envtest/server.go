@@ -142,7 +142,7 @@ func (s *server) config(
 			return nil, err
 		}
 	}
-	if err := setAdmission(s.run, &config.Config, s.loopback, opts, kinds.Admission); err != nil {
+	if err := setAdmission(s.run, &config.Config, s.loopback, opts, kinds); err != nil {
 		return nil, err
 	}
 	return config, nil

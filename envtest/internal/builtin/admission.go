@@ -9,6 +9,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +19,9 @@ import (
 )
 
 // Some of what clients see of an object on a kube-apiserver is the work of admission plugins that are on by default. These
-// are here: TaintNodesByCondition, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection, RuntimeClass, and those of
-// certificate requests.
+// are here: LimitRanger, TaintNodesByCondition, Priority, DefaultTolerationSeconds, DefaultStorageClass,
+// StorageObjectInUseProtection, PersistentVolumeClaimResize, RuntimeClass, those of certificate requests, and
+// DefaultIngressClass.
 
 // newPlugins returns the admission plugins of the built-in kinds, in kube-apiserver's order (its
 // pkg/kubeapiserver/options/plugins.go): policies and webhooks come after them. peer finds the stores of one server.
@@ -30,18 +32,27 @@ func newPlugins(peer func(schema.GroupResource) *genericregistry.Store, access *
 	updated, requests := admission.NewHandler(admission.Update), certificatesv1.Resource("certificatesigningrequests")
 	signer := signers{access}
 	runtimes := runtimeClasses{peer(nodev1.Resource("runtimeclasses"))}
+	limits := limitRanges{peer(corev1.Resource("limitranges"))}
+	storages := storageClasses{peer(storagev1.Resource("storageclasses"))}
+	ingresses := ingressClasses{peer(networkingv1.Resource("ingressclasses"))}
+	pods, claims := corev1.Resource("pods"), corev1.Resource("persistentvolumeclaims")
 	return []admission.Interface{
+		plugin{name: "LimitRanger", Handler: written, resource: pods, admit: limits.fill, validate: limits.checkPod},
+		plugin{name: "LimitRanger", Handler: written, resource: claims, validate: limits.checkClaim},
 		plugin{name: "TaintNodesByCondition", Handler: created, resource: corev1.Resource("nodes"), admit: taintNewNode},
-		plugin{name: "Priority", Handler: written, resource: corev1.Resource("pods"), admit: classes.prioritize},
+		plugin{name: "Priority", Handler: written, resource: pods, admit: classes.prioritize},
 		plugin{name: "Priority", Handler: written, resource: priorityClassResource, validate: classes.checkDefault},
-		plugin{name: "DefaultTolerationSeconds", Handler: written, resource: corev1.Resource("pods"), admit: tolerateNodeTroubles},
+		plugin{name: "DefaultTolerationSeconds", Handler: written, resource: pods, admit: tolerateNodeTroubles},
+		plugin{name: "DefaultStorageClass", Handler: created, resource: claims, admit: storages.setDefault},
 		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: corev1.Resource("persistentvolumes"), admit: protect(volumeProtection)},
-		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: corev1.Resource("persistentvolumeclaims"), admit: protect(claimProtection)},
+		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: claims, admit: protect(claimProtection)},
 		plugin{name: "StorageObjectInUseProtection", Handler: created, resource: storagev1.Resource("volumeattributesclasses"), admit: protect(attributesProtection)},
-		plugin{name: "RuntimeClass", Handler: created, resource: corev1.Resource("pods"), admit: runtimes.apply, validate: runtimes.check},
+		plugin{name: "PersistentVolumeClaimResize", Handler: updated, resource: claims, validate: storages.checkResize},
+		plugin{name: "RuntimeClass", Handler: created, resource: pods, admit: runtimes.apply, validate: runtimes.check},
 		plugin{name: "CertificateApproval", Handler: updated, resource: requests, subresource: "approval", validate: signer.approves},
 		plugin{name: "CertificateSigning", Handler: updated, resource: requests, subresource: "status", validate: signer.signs},
 		plugin{name: "CertificateSubjectRestriction", Handler: created, resource: requests, validate: noMasters},
+		plugin{name: "DefaultIngressClass", Handler: created, resource: networkingv1.Resource("ingresses"), admit: ingresses.setDefault},
 	}
 }
 
@@ -63,7 +74,12 @@ var (
 )
 
 // PluginName is kube-apiserver's name for one of Kinds.Admission. Several may be parts of one there.
-func PluginName(one admission.Interface) string { return one.(plugin).name }
+func PluginName(one admission.Interface) string {
+	if own, ok := one.(plugin); ok {
+		return own.name
+	}
+	return PodSecurityName
+}
 
 // Admit implements admission.MutationInterface.
 func (p plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

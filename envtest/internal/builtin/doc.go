@@ -20,8 +20,9 @@
 // for the kinds' own fields; namespaces terminate and are finalized; Pods on a node are deleted gracefully; Services get
 // addresses and node ports, Jobs a selector; Secrets fold stringData; immutable content, selectors, role references, Pod
 // specs and claims stay what they are; scale, pods/binding, pods/eviction, pods/ephemeralcontainers and pods/resize are
-// served; the admission plugins TaintNodesByCondition, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection and
-// RuntimeClass (Kinds.Admission) work before webhooks do. The specs of envtest check this for every row, and pass on a kube-apiserver
+// served; the admission plugins LimitRanger, TaintNodesByCondition, PodSecurity, Priority, DefaultTolerationSeconds,
+// DefaultStorageClass, StorageObjectInUseProtection, PersistentVolumeClaimResize, RuntimeClass and DefaultIngressClass
+// (Kinds.Admission, Kinds.PodSecurity) work before webhooks do. The specs of envtest check this for every row, and pass on a kube-apiserver
 // too.
 //
 // # What is not
@@ -32,8 +33,8 @@
 //     What differs is in docs/fidelity.md: most of all, resource.k8s.io is checked less.
 //   - Nothing follows from the annotations that were the fields of AppArmor profiles, from matchLabelKeys, or from the resources
 //     of a whole Pod.
-//   - The admission plugins LimitRanger, ResourceQuota, ServiceAccount, DefaultStorageClass, DefaultIngressClass,
-//     PodSecurity, PersistentVolumeClaimResize and PodTopologyLabels do nothing here.
+//   - The admission plugins ResourceQuota, ServiceAccount, OwnerReferencesPermissionEnforcement and PodTopologyLabels do
+//     nothing here.
 //   - Services are IPv4 only and get the lowest free address.
 //   - serviceaccounts/token, pods/log, exec, attach, portforward and proxy are not served.
 //   - Warnings about old or dubious fields are not sent.

@@ -100,7 +100,7 @@ func TestWhatBecomesOfAFlag(t *testing.T) {
 		{arg: "--service-account-signing-endpoint=/socket", err: "--service-account-signing-endpoint is not supported"},
 		{arg: "--event-ttl=2h", notice: "--event-ttl has no effect"},
 		{arg: "--service-cluster-ip-range=10.1.0.0/16", notice: "--service-cluster-ip-range has no effect"},
-		{arg: "--enable-admission-plugins=PodSecurity", notice: "PodSecurity has no effect"},
+		{arg: "--enable-admission-plugins=ResourceQuota", notice: "ResourceQuota has no effect"},
 		{arg: "--feature-gates=DynamicResourceAllocation=true", notice: "DynamicResourceAllocation has no effect"},
 		{arg: "--service-cluster-ip-range=10.0.0.0/24"},
 		{arg: "--allow-privileged=true"},

@@ -19,16 +19,17 @@ type Plugins struct {
 }
 
 // here are the plugins of this server, all on by default, as in kube-apiserver.
-const here = `NamespaceLifecycle TaintNodesByCondition Priority DefaultTolerationSeconds StorageObjectInUseProtection RuntimeClass
+const here = `NamespaceLifecycle LimitRanger TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass
+StorageObjectInUseProtection PersistentVolumeClaimResize RuntimeClass DefaultIngressClass
 CertificateApproval CertificateSigning CertificateSubjectRestriction
 MutatingAdmissionPolicy MutatingAdmissionWebhook ValidatingAdmissionPolicy ValidatingAdmissionWebhook`
 
 // elsewhere are the plugins that kube-apiserver v1.36 has besides, as its help lists them.
 const elsewhere = `AlwaysAdmit AlwaysDeny AlwaysPullImages
-ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DenyServiceExternalIPs EventRateLimit
-ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger NamespaceAutoProvision
-NamespaceExists NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize
-PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction
+ClusterTrustBundleAttest DenyServiceExternalIPs EventRateLimit
+ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology NamespaceAutoProvision
+NamespaceExists NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement 
+PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodTolerationRestriction
 PodTopologyLabels ResourceQuota ServiceAccount`
 
 func (p *Plugins) addFlags(set *pflag.FlagSet) {
