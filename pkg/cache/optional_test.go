@@ -175,8 +175,16 @@ var _ = Describe("An optional kind", func() {
 
 		g.come(ctx, apiextensionsv1.ClusterScoped)
 		g.send(ctx, "", "alice")
+		Eventually(func() error { return c.Get(ctx, client.ObjectKey{Name: "alice"}, g.object("", "")) }).Should(Succeed())
+		for len(its) > 0 {
+			<-its // of the deletion, perhaps
+		}
+		again := g.object("", "alice")
+		again.SetLabels(map[string]string{"set": "x"})
+		raw, err := client.New(cfg, client.Options{Mapper: g.mapper("")})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(raw.Patch(ctx, again, client.Merge)).To(Succeed())
 		Eventually(its).Should(Receive())
-		Expect(c.Get(ctx, client.ObjectKey{Name: "alice"}, g.object("", ""))).To(Succeed())
 		Expect(strings.Count(string(log.Contents()), "it is cached from now on")).To(Equal(2))
 		p.stop()
 		Eventually(p.ended).Should(Receive(Succeed()))
