@@ -61,6 +61,9 @@ func (e *NotFreshError) Status() metav1.Status {
 
 // explain returns err with what the reader knows of the wait that it is of.
 func (r *CacheReader) explain(err error) error {
+	if err == nil {
+		return nil // before errors.As makes behind allocate
+	}
 	behind := (*ownwrites.BehindError)(nil)
 	if !errors.As(err, &behind) {
 		return err

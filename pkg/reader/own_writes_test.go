@@ -1,0 +1,54 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/pkg/reader"
+)
+
+// TestWhoWritesNothingPaysNothing counts the allocations of reads of a store that could show own
+// writes and has none, and of one that could not.
+func TestWhoWritesNothingPaysNothing(t *testing.T) {
+	g := NewWithT(t)
+	measure := func(shows bool) (allocations []float64) {
+		s := newEngineStore(g, &corev1.Pod{}, false)
+		if shows {
+			s.reader.ShowOwnWrites(reader.OwnWrites{Budget: ownwrites.NewBudget(0)})
+		}
+		var pods []client.Object
+		for n := range 100 {
+			pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: fmt.Sprintf("pod-%03d", n), ResourceVersion: "1", Labels: map[string]string{"n": fmt.Sprint(n % 10)},
+			}})
+		}
+		s.replace(pods, 100)
+		r := reader.New(reader.Options{Store: s.reader, GVK: podKind, Scope: meta.RESTScopeNameNamespace, Fields: index.NewFields(podKind, logr.Discard())})
+		ctx, pod, list := context.Background(), &corev1.Pod{}, &corev1.PodList{}
+		for _, read := range []func() error{
+			func() error { return r.Get(ctx, client.ObjectKey{Namespace: "ns", Name: "pod-050"}, pod) },
+			func() error { return r.List(ctx, list) },
+			func() error { return r.List(ctx, list, client.InNamespace("ns")) },
+			func() error { return r.List(ctx, list, client.MatchingLabels{"n": "3"}) },
+		} {
+			allocations = append(allocations, testing.AllocsPerRun(100, func() { g.Expect(read()).To(Succeed()) }))
+		}
+		return allocations
+	}
+	without, with := measure(false), measure(true)
+	t.Logf("allocations of Get, List, in a namespace, by a label: %v", with)
+	g.Expect(with).To(Equal(without))
+}
