@@ -190,7 +190,7 @@ func (v *engineIndexer) keys(snapshot *snapshot, name, value string) ([]string, 
 		}
 		return keys, nil
 	}
-	postings := snapshot.Index(v.indexers.space + name)
+	postings := snapshot.Index(v.indexers.inEngine(name))
 	if postings == nil {
 		return nil, errNoIndex(name)
 	}
@@ -263,7 +263,7 @@ func (v *engineIndexer) ListIndexFuncValues(name string) []string {
 		}
 		return namespaces
 	}
-	if postings := snapshot.Index(v.indexers.space + name); postings != nil {
+	if postings := snapshot.Index(v.indexers.inEngine(name)); postings != nil {
 		return slices.Collect(postings.Values())
 	}
 	return []string{}

@@ -22,20 +22,21 @@ type indexers struct {
 	// byNamespace says that the order of the keys answers the index toolscache.NamespaceIndex,
 	// for which the engine has none.
 	byNamespace bool
-	// space begins the names of these indexes in the engine, so that the indexes of several views do
-	// not meet.
+	// space begins the names that indexes of client-go's functions have in the engine, so that those
+	// of several views do not meet. The indexes of fields have names of their own.
 	space string
 
 	// mu guards what follows. It is held while an index is declared, so it comes before
 	// intake.mu.
 	mu        sync.Mutex
 	functions toolscache.Indexers
-	closed    bool // no index is taken any more
+	names     map[string]string // in the engine
+	closed    bool              // no index is taken any more
 }
 
 // newIndexers returns no indexers, or the one by namespace.
 func newIndexers(byNamespace bool, description string, declare func(string, func(client.Object) []string)) *indexers {
-	x := &indexers{description: description, declare: declare, byNamespace: byNamespace, functions: toolscache.Indexers{}}
+	x := &indexers{description: description, declare: declare, byNamespace: byNamespace, functions: toolscache.Indexers{}, names: map[string]string{}}
 	if byNamespace {
 		x.functions[toolscache.NamespaceIndex] = toolscache.MetaNamespaceIndexFunc
 	}
@@ -62,6 +63,13 @@ func (x *indexers) named(name string) (toolscache.IndexFunc, bool) {
 	return f, ok
 }
 
+// inEngine returns the name of an index in the engine.
+func (x *indexers) inEngine(name string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.names[name]
+}
+
 // add adds indexes with client-go's functions, all or none.
 func (x *indexers) add(added toolscache.Indexers) error {
 	x.mu.Lock()
@@ -75,7 +83,7 @@ func (x *indexers) add(added toolscache.Indexers) error {
 		}
 	}
 	for name, f := range added {
-		x.functions[name] = f
+		x.functions[name], x.names[name] = f, x.space+name
 		what := fmt.Sprintf("index %q of %s", name, x.description)
 		x.declare(x.space+name, func(obj client.Object) []string { return mustIndex(f, what, obj) })
 	}
@@ -93,7 +101,8 @@ func (x *indexers) addField(name string, extract client.IndexerFunc) error {
 		return err
 	}
 	x.functions[name] = func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }
-	x.declare(x.space+name, extract)
+	x.names[name] = name
+	x.declare(name, extract)
 	return nil
 }
 

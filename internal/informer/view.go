@@ -43,8 +43,8 @@ type View struct {
 var _ toolscache.SharedIndexInformer = (*View)(nil)
 
 // NewView returns a view of the objects of base as the type of example. Space begins the names of its
-// indexes in the engine; no other view of base has the same. The error says that the objects cannot
-// be shown so.
+// indexes in the engine, but for those of fields, whose names the caller makes unique; no other view of
+// base has the same space. The error says that the objects cannot be shown so.
 func NewView(base *Informer, example client.Object, space string) (*View, error) {
 	as, err := base.form.As(reflect.TypeOf(example))
 	if err != nil {
@@ -57,6 +57,15 @@ func NewView(base *Informer, example client.Object, space string) (*View, error)
 	v.indexers.space = space
 	return v, nil
 }
+
+// Again returns a view like v, which has not been run, with the same indexes: the engine keeps them
+// as long as it is there.
+func (v *View) Again() *View {
+	return &View{base: v.base, as: v.as, indexers: v.indexers, handlers: map[*registration]struct{}{}}
+}
+
+// As returns how the view shows the objects of the Informer; nil is as they are kept.
+func (v *View) As() *object.View { return v.as }
 
 // extractor returns extract for the objects as the Informer keeps them. What does not fit the Go type
 // has no values; a read of it is an error.
@@ -139,7 +148,6 @@ func (v *View) RunWithContext(ctx context.Context) {
 		return
 	}
 	<-ctx.Done()
-	v.indexers.close()
 	for _, r := range v.stop() {
 		_ = v.base.RemoveEventHandler(r)
 		<-r.ended
@@ -185,10 +193,18 @@ func (v *View) HasSyncedChecker() toolscache.DoneChecker { return v.base.HasSync
 func (v *View) LastSyncResourceVersion() string { return v.base.LastSyncResourceVersion() }
 
 // AddIndexers implements SharedIndexInformer.
-func (v *View) AddIndexers(indexers toolscache.Indexers) error { return v.indexers.add(indexers) }
+func (v *View) AddIndexers(indexers toolscache.Indexers) error {
+	if v.IsStopped() {
+		return fmt.Errorf("indexer was not added: %w", errInformerStopped)
+	}
+	return v.indexers.add(indexers)
+}
 
-// AddField implements index.FieldInformer.
+// AddField implements index.FieldInformer. The name must be that of no field of another view.
 func (v *View) AddField(name string, extract client.IndexerFunc) error {
+	if v.IsStopped() {
+		return errInformerStopped
+	}
 	return v.indexers.addField(name, extract)
 }
 

@@ -5,6 +5,7 @@ package informer
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -141,25 +142,33 @@ func TestTheEndOfAViewLeavesTheOthers(t *testing.T) {
 // Indexes of one name have the functions of their views.
 func TestEachViewHasItsIndexes(t *testing.T) {
 	withViews(t, func(v *views) {
-		v.Expect(v.typed.AddField("value", func(obj client.Object) []string {
+		v.Expect(v.typed.AddField("typed/value", func(obj client.Object) []string {
 			return []string{"typed " + obj.(*corev1.ConfigMap).Data["value"]}
 		})).To(Succeed())
 		v.server.put(odd("a", "1"))
 		synctest.Wait()
-		v.Expect(v.content.AddField("value", func(obj client.Object) []string {
+		v.Expect(v.content.AddField("content/value", func(obj client.Object) []string {
 			value, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "data", "value")
 			return []string{"content " + value}
 		})).To(Succeed())
 		v.server.put(odd("b", "1"))
 		synctest.Wait()
 
-		for view, value := range map[*View]string{v.typed: "typed 1", v.content: "content 1"} {
-			found, err := view.GetIndexer().ByIndex("value", value)
-			v.Expect(err).NotTo(HaveOccurred())
-			v.Expect(found).To(HaveLen(2))
-			v.Expect(view.GetIndexer().ListIndexFuncValues("value")).To(Equal([]string{value}))
+		byName := func(obj any) ([]string, error) { return []string{fmt.Sprintf("%T", obj)}, nil }
+		for view, x := range map[*View]struct{ field, value, typ string }{
+			v.typed: {"typed/value", "typed 1", "*v1.ConfigMap"}, v.content: {"content/value", "content 1", "*unstructured.Unstructured"},
+		} {
+			v.Expect(view.AddIndexers(toolscache.Indexers{"type": byName})).To(Succeed())
+			for _, of := range []*View{view, view.Again()} {
+				for name, value := range map[string]string{x.field: x.value, "type": x.typ} {
+					found, err := of.GetIndexer().ByIndex(name, value)
+					v.Expect(err).NotTo(HaveOccurred())
+					v.Expect(found).To(HaveLen(2), "%s", name)
+					v.Expect(of.GetIndexer().ListIndexFuncValues(name)).To(Equal([]string{value}))
+				}
+			}
 		}
-		_, err := v.metadata.GetIndexer().ByIndex("value", "typed 1")
+		_, err := v.metadata.GetIndexer().ByIndex("type", "*v1.ConfigMap")
 		v.Expect(err).To(MatchError(ContainSubstring("does not exist")))
 	})
 }

@@ -22,6 +22,7 @@ import (
 type Fields struct {
 	gvk    schema.GroupVersionKind
 	logger logr.Logger
+	space  string // begins the names of the fields in the names of indexes
 
 	declaring sync.Mutex // held by Declare; it comes before mu, and before the informer's locks
 
@@ -33,6 +34,14 @@ type Fields struct {
 // for one field and return different values of an object, the registry logs an error.
 func NewFields(gvk schema.GroupVersionKind, logger logr.Logger) *Fields {
 	return &Fields{gvk: gvk, logger: logger, byName: map[string]*declared{}}
+}
+
+// In returns an empty registry like f for a view of the informer: space begins the names of its
+// fields in the names of indexes, so that the fields of several views do not meet.
+func (f *Fields) In(space string) *Fields {
+	in := NewFields(f.gvk, f.logger)
+	in.space = space
+	return in
 }
 
 // Informer is what Declare adds an index to: the part of a SharedIndexInformer that it needs.
@@ -72,7 +81,7 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 		known.addTwin(&twin{extract: extract}, objectsOf(informer))
 		return nil
 	}
-	d := &declared{field: field, index: Name(field), gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, Describe(f.gvk))}
+	d := &declared{field: field, index: Name(f.space + field), gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, Describe(f.gvk))}
 	if err := add(informer, d.index, d.values); err != nil {
 		return fmt.Errorf("cannot index field %q of %s: %w", field, Describe(f.gvk), err)
 	}

@@ -92,6 +92,16 @@ func (s Selection) Equals() iter.Seq2[string, string] {
 	}
 }
 
+// IndexOf returns the name of the index of a declared field that is selected by.
+func (s Selection) IndexOf(field string) string {
+	for i := range s.requirements {
+		if r := &s.requirements[i]; r.field == field {
+			return r.index
+		}
+	}
+	return ""
+}
+
 // Object is what Matches asks about an object.
 type Object interface {
 	GetName() string

@@ -182,7 +182,7 @@ type engineQuery struct {
 
 // query returns what a request asks of a state.
 func (s *EngineStore) query(r *request) *query.Query[object.Object] {
-	q := &engineQuery{request: r, fields: engineObject{form: s.objects}, Query: query.Query[object.Object]{
+	q := &engineQuery{request: r, fields: engineObject{form: s.objects, fields: r.fields}, Query: query.Query[object.Object]{
 		Prefix: object.KeyPrefix(r.namespace), Key: r.key, From: r.page.from, Limit: int(r.page.limit),
 		Labels: r.labels, Fields: r.fields,
 	}}
@@ -237,8 +237,9 @@ func (s *EngineStore) LabelIndexes() query.OnDemandIndexes { return s.planner.In
 
 // engineObject is an object of the engine as field selectors see it.
 type engineObject struct {
-	item item
-	form *object.Form
+	item   item
+	form   *object.Form
+	fields index.Selection // by which the query selects
 }
 
 func (k *engineObject) GetName() string { _, name := object.SplitKey(k.item.Key); return name }
@@ -248,5 +249,5 @@ func (k *engineObject) GetNamespace() string {
 }
 
 func (k *engineObject) HasFieldValue(field, value string) bool {
-	return k.form.HasValue(k.item.Value, index.Name(field), value)
+	return k.form.HasValue(k.item.Value, k.fields.IndexOf(field), value)
 }

@@ -44,9 +44,9 @@ func fill(out client.ObjectList, items *selected, disableDeepCopy *bool) error {
 // write overwrites into with a copy, or with what is shared. What is shared is left as
 // the store has it; all else gets its kind.
 func (r *CacheReader) write(o object.Object, into runtime.Object, disableDeepCopy *bool) error {
-	write, shared := r.store.form().CopyInto, r.shares(disableDeepCopy)
+	write, shared := r.objects.CopyInto, r.shares(disableDeepCopy)
 	if shared {
-		write = r.store.form().ShareInto
+		write = r.objects.ShareInto
 	}
 	if err := write(o, into); err != nil {
 		return err
@@ -81,13 +81,13 @@ func fillAny(out client.ObjectList, items *selected, disableDeepCopy *bool) erro
 // object returns an object of its own, or one that is shared.
 func (r *CacheReader) object(o object.Object, shared bool) (runtime.Object, error) {
 	if !shared {
-		obj, err := r.store.form().Copy(o)
+		obj, err := r.objects.Copy(o)
 		if err == nil {
 			obj.GetObjectKind().SetGroupVersionKind(r.gvk)
 		}
 		return obj, err
 	}
-	raw, err := r.store.form().Shared(o)
+	raw, err := r.objects.Shared(o)
 	if err != nil {
 		return nil, err
 	}

@@ -10,13 +10,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// Options say what a CacheReader reads. All but Restriction and DisableDeepCopy must be set.
+// Options say what a CacheReader reads. All but Restriction, View and DisableDeepCopy must be set.
 type Options struct {
 	// Store holds the objects.
 	Store Store
@@ -28,6 +30,8 @@ type Options struct {
 	Fields *index.Fields
 	// Restriction says which objects the store holds, for messages; empty means all.
 	Restriction string
+	// View shows the objects in another Go type than that of the store; nil shows them as they are.
+	View *object.View
 	// DisableDeepCopy makes every read share its values with the store.
 	DisableDeepCopy bool
 }
@@ -36,6 +40,7 @@ type Options struct {
 // concurrent use.
 type CacheReader struct {
 	store           Store
+	objects         objects
 	gvk             schema.GroupVersionKind
 	clusterScoped   atomic.Bool
 	fields          *index.Fields
@@ -45,10 +50,25 @@ type CacheReader struct {
 
 var _ client.Reader = (*CacheReader)(nil)
 
+// objects makes what reads return of the objects of a store.
+type objects interface {
+	// CopyInto and Copy make an object that belongs to the caller.
+	CopyInto(object.Object, runtime.Object) error
+	Copy(object.Object) (runtime.Object, error)
+	// ShareInto and Shared make one that must not be changed.
+	ShareInto(object.Object, runtime.Object) error
+	Shared(object.Object) (any, error)
+}
+
 // New returns a reader.
 func New(o Options) *CacheReader {
+	var made objects = o.Store.form()
+	if o.View != nil {
+		made = o.View
+	}
 	r := &CacheReader{
 		store:           o.Store,
+		objects:         made,
 		gvk:             o.GVK,
 		fields:          o.Fields,
 		restriction:     o.Restriction,
