@@ -112,7 +112,7 @@ func TestInformerPassesOverObjectsOfAnotherKind(t *testing.T) {
 		"a typed for untyped": {of("example.org/v1", "Widget", ""), of("example.org/v1", "Widget", "a"), configMap("ns/b", "1")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachInformer(t, setting{example: kind.example}, func(r *rig) {
+			eachInformer(t, setting{example: kind.example, notOfViews: true}, func(r *rig) {
 				h := &recording{}
 				r.handle(h)
 				r.start()

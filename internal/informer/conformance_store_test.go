@@ -275,7 +275,7 @@ func TestInformerRefusesASecondIndexerOfAName(t *testing.T) {
 func TestInformerStoreShowsWhatIsWrittenToIt(t *testing.T) {
 	for name, running := range map[string]bool{"before the start": false, "after the start": true} {
 		t.Run(name, func(t *testing.T) {
-			eachInformer(t, setting{indexers: toolscache.Indexers{"value": byValue}}, func(r *rig) {
+			eachInformer(t, setting{notOfViews: true, indexers: toolscache.Indexers{"value": byValue}}, func(r *rig) {
 				if running {
 					r.start()
 				}
@@ -306,7 +306,7 @@ func TestInformerStoreShowsWhatIsWrittenToIt(t *testing.T) {
 
 // Handlers hear of what the server sends, and of nothing else.
 func TestInformerHandlersHearNothingOfWritesToTheStore(t *testing.T) {
-	eachInformer(t, setting{writes: true}, func(r *rig) {
+	eachInformer(t, setting{notOfViews: true}, func(r *rig) {
 		h := &recording{}
 		r.handle(h)
 		r.server.put(configMap("ns/a", "1"))
@@ -324,7 +324,7 @@ func TestInformerHandlersHearNothingOfWritesToTheStore(t *testing.T) {
 }
 
 func TestInformerIsNotSyncedByAReplaceOfItsStore(t *testing.T) {
-	eachInformer(t, setting{writes: true}, func(r *rig) {
+	eachInformer(t, setting{notOfViews: true}, func(r *rig) {
 		release := r.server.hold()
 		h := &recording{}
 		registration := r.handle(h)
@@ -352,7 +352,7 @@ func TestInformerIsNotSyncedByAReplaceOfItsStore(t *testing.T) {
 }
 
 func TestInformerSyncOverridesWhatWasWrittenToItsStore(t *testing.T) {
-	eachInformer(t, setting{writes: true}, func(r *rig) {
+	eachInformer(t, setting{notOfViews: true}, func(r *rig) {
 		r.Expect(r.informer.GetStore().Add(configMap("ns/stale", "1"))).To(Succeed())
 		r.server.put(configMap("ns/a", "1"))
 		r.start()

@@ -40,8 +40,8 @@ type implementation struct {
 	ours bool
 	// window is how many events a slow handler may get one by one; ours only.
 	window int
-	// readOnly marks one whose store cannot be written to.
-	readOnly bool
+	// view marks one that shows the objects of another informer.
+	view bool
 }
 
 // implementations returns the table: client-go's informer, and ours in both forms and
@@ -53,7 +53,7 @@ func implementations() []implementation {
 		{name: "decoded", new: newOwnInformer(true, asReceived), ours: true, window: conformanceWindow},
 		{name: "arrivals", new: newOwnInformer(false, asArrivals), ours: true, window: conformanceWindow},
 		{name: "messages", new: newOwnInformer(false, asMessages), ours: true, window: conformanceWindow},
-		{name: "view", new: newShownInformer, ours: true, window: conformanceWindow, readOnly: true},
+		{name: "view", new: newShownInformer, ours: true, window: conformanceWindow, view: true},
 	}
 }
 
@@ -150,8 +150,9 @@ type setting struct {
 	indexers toolscache.Indexers
 	// namespaces adds an index of namespaces, toolscache.NamespaceIndex.
 	namespaces bool
-	// writes says that the test writes to the store, which a view refuses.
-	writes bool
+	// notOfViews says that the test is about what a view does not have: a store that can be written
+	// to, and a source of its own.
+	notOfViews bool
 }
 
 // allIndexers returns the indexers as client-go takes them.
@@ -170,7 +171,7 @@ func (s setting) allIndexers() toolscache.Indexers {
 func eachInformer(t *testing.T, want setting, check func(r *rig)) {
 	t.Helper()
 	for _, impl := range implementations() {
-		if want.writes && impl.readOnly {
+		if want.notOfViews && impl.view {
 			continue
 		}
 		for _, streaming := range []bool{false, true} {

@@ -64,6 +64,9 @@ func (v *View) Again() *View {
 	return &View{base: v.base, as: v.as, indexers: v.indexers, handlers: map[*registration]struct{}{}}
 }
 
+// Base returns the informer whose objects the view shows.
+func (v *View) Base() *Informer { return v.base }
+
 // As returns how the view shows the objects of the Informer; nil is as they are kept.
 func (v *View) As() *object.View { return v.as }
 

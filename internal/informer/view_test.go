@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -15,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,7 +99,7 @@ func TestHandlersOfEachViewGetItsRepresentation(t *testing.T) {
 		v.server.remove("ns/a")
 		synctest.Wait()
 
-		for r, like := range map[*received]runtime.Object{typed: &corev1.ConfigMap{}, content: &unstructured.Unstructured{}, metadata: &metav1.PartialObjectMetadata{}} {
+		for r, like := range map[*received]apiruntime.Object{typed: &corev1.ConfigMap{}, content: &unstructured.Unstructured{}, metadata: &metav1.PartialObjectMetadata{}} {
 			v.Expect(r.added).To(HaveLen(1))
 			v.Expect(r.updated).To(HaveLen(2))
 			v.Expect(r.deleted).To(HaveLen(1))
@@ -211,4 +212,35 @@ func TestOnlyUnstructuredObjectsHaveViews(t *testing.T) {
 	if same, err := NewView(base, &corev1.ConfigMap{}, ""); err != nil || same.as != nil {
 		t.Error("the type of the store needs no view", err)
 	}
+}
+
+// A view adds no copy of the objects.
+func TestThreeViewsTakeTheMemoryOfOne(t *testing.T) {
+	const objects = 3000
+	withViews(t, func(v *views) {
+		for i := range objects {
+			v.server.put(odd(fmt.Sprint("object-", i), fmt.Sprint(i)))
+		}
+		handle := func(view *View) {
+			_, err := view.AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+			v.Expect(err).NotTo(HaveOccurred())
+			synctest.Wait()
+		}
+		heap := func() int {
+			runtime.GC()
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		handle(v.typed)
+		one, store := heap(), 0
+		for item := range v.base.Engine().Snapshot().Items("", "") {
+			store += item.Value.Bytes()
+		}
+		handle(v.content)
+		handle(v.metadata)
+		v.Expect(v.content.GetStore().ListKeys()).To(HaveLen(objects))
+		v.Expect(heap()-one).To(BeNumerically("<", store*15/100), "the objects take %d bytes", store)
+	})
 }

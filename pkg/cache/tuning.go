@@ -4,6 +4,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -112,10 +113,23 @@ func checkKind(t TuningByObject) error {
 	return nil
 }
 
+// sharesWatches reports whether the representations of some kind share one watch.
+func (t *Tuning) sharesWatches() bool {
+	for _, settings := range t.ByObject {
+		if ptr.Deref(settings.OneWatch, false) {
+			return true
+		}
+	}
+	return ptr.Deref(t.OneWatch, false)
+}
+
 // apply sets the fields of o that t determines.
 func (t *Tuning) apply(o *informers.Options) (err error) {
 	if o.Tuning, err = t.byKind(o.Scheme); err != nil {
 		return err
+	}
+	if o.NewInformer != nil && t.sharesWatches() {
+		return errors.New("cache tuning: OneWatch cannot be set with the option NewInformer: only informers of Tarn's own show their objects in several representations")
 	}
 	if o.Metrics, err = informers.NewMetrics(t.Registerer); err != nil {
 		return fmt.Errorf("cache tuning: Registerer: %w", err)

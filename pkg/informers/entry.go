@@ -228,6 +228,17 @@ func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 	<-e.ctx.Done()
 }
 
+// end stops the informer of an entry that is in use no more, and gives back what it holds in the
+// process at once, because another entry may need the name.
+func (e *MapEntry) end() {
+	e.remove()
+	e.release()
+	if _, view := e.Informer.(*informer.View); !view { // those of a view are those of other views too
+		e.Reader.DropPages()
+		e.own.close()
+	}
+}
+
 // IndexField declares a field index, see [index.Fields.Declare].
 func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 	return e.fields.Declare(e.Informer, field, extract)

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
@@ -26,7 +27,8 @@ type Map struct {
 
 	mu      sync.RWMutex // guards what follows
 	entries map[Key]*MapEntry
-	ctx     context.Context // set by Start: the life of everything that the map runs
+	watches map[schema.GroupVersionKind]*sharedWatch // of the kinds whose entries share one
+	ctx     context.Context                          // set by Start: the life of everything that the map runs
 	end     context.CancelCauseFunc
 	stopped bool // Start has returned or is returning: nothing is started any more
 	pending []func(context.Context)
@@ -37,7 +39,10 @@ type Map struct {
 
 // NewMap returns a map without informers.
 func NewMap(o Options) *Map {
-	return &Map{options: o, entries: map[Key]*MapEntry{}, started: make(chan struct{})}
+	return &Map{
+		options: o, entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{},
+		started: make(chan struct{}),
+	}
 }
 
 // Start runs the informers of the map, also those that are added later, until ctx ends. It returns
@@ -72,6 +77,9 @@ func (m *Map) start(ctx context.Context, end context.CancelCauseFunc) error {
 	m.ctx, m.end = ctx, end
 	for _, entry := range m.entries {
 		m.runLocked(entry)
+	}
+	for _, w := range m.watches {
+		m.runLocked(w.entry)
 	}
 	for _, f := range m.pending {
 		m.running.Go(func() { f(ctx) })
@@ -171,10 +179,13 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 		return nil, err
 	}
 	failed := &listwatch.Failures{}
+	if err = checkTypes(&m.options, key); err != nil { // it may be a view of what needs no type
+		return nil, err
+	}
 	if m.options.isOptional(key) {
 		return m.getOptional(key, mapping, failed)
 	}
-	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), key, mapping)
+	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping)
 	switch {
 	case runtime.IsNotRegisteredError(err): // it does not unwrap, so err must stay as it is
 		return nil, err
@@ -186,7 +197,7 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 
 // getOptional is Get for an optional kind. Mapping is nil if the API server does not serve it.
 func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, failed *listwatch.Failures) (*MapEntry, error) {
-	late, err := newLateSource(&m.options, failed.Client(m.options.HTTPClient), key, mapping)
+	late, err := newLateSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping)
 	if err != nil {
 		return nil, err
 	}
@@ -223,21 +234,34 @@ func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, fail
 	if m.stopped || m.ctx != nil && m.ctx.Err() != nil {
 		return nil, fmt.Errorf("cannot start an informer of %s: %w", key, errStopped)
 	}
-	entry, err := newEntry(&m.options, key, mapping, src, failed, known)
+	entry, err := m.newLocked(key, mapping, src, failed, known)
 	if err != nil {
 		return nil, err
-	}
-	if known != nil {
-		if known.mapping == nil {
-			known.parkFromTheStart()
-		}
-		known.kinds.follow(entry, mapping.Scope.Name())
 	}
 	m.entries[key] = entry
 	if m.ctx != nil {
 		m.runLocked(entry)
 	}
 	return entry, nil
+}
+
+func (m *Map) newLocked(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
+	if m.sharesWatch(key.GroupVersionKind) {
+		return m.newViewLocked(key, func() (*MapEntry, error) { return m.newInformer(m.watched(key), mapping, src, failed, known) })
+	}
+	return m.newInformer(key, mapping, src, failed, known)
+}
+
+// newInformer makes an entry with an informer of its own.
+func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
+	entry, err := newEntry(&m.options, key, mapping, src, failed, known)
+	if err == nil && known != nil {
+		if known.mapping == nil {
+			known.parkFromTheStart()
+		}
+		known.kinds.follow(entry, mapping.Scope.Name())
+	}
+	return entry, err
 }
 
 // Remove stops the informer for key, if there is one, and removes it from the map. It does not wait
@@ -250,10 +274,8 @@ func (m *Map) Remove(key Key) {
 		return
 	}
 	delete(m.entries, key)
-	entry.remove()
-	entry.release() // at once, because another entry for key may need the name
-	entry.Reader.DropPages()
-	entry.own.close()
+	entry.end()
+	m.forgetEndedLocked(key.GroupVersionKind)
 }
 
 // WaitForCacheSync waits until the map is started, and then until every informer that it holds has

@@ -86,6 +86,14 @@ type KindTuning struct {
 	// the cached objects, as a transform has left them, and opens no second watch. If not all
 	// objects fit the Go type of the kind, reads of metadata always have an informer of their own.
 	SeparateViews *bool
+	// OneWatch says whether all representations of the kind share one watch and one copy of the objects
+	// (true). The copy is unstructured, so that no representation lacks what another one shows: reads
+	// and handlers of the Go type, and of the metadata, get objects that are made of it, which takes
+	// about twice the CPU time. A transform of the kind gets *unstructured.Unstructured alone. An object
+	// that does not fit the Go type is an error for reads of the type alone. By default the structured
+	// and the unstructured representation have a watch and a copy each. It cannot be set with
+	// controller-runtime's Options.NewInformer.
+	OneWatch *bool
 	// ReadThrough says whether a Get of an object that the cache does not hold reads it from the API
 	// server (true). By default it does not. Callers that ask for the same object at the same time
 	// share one request. An object that the server does not have either is not asked for again for a
@@ -115,6 +123,7 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 		Decoded:       cmp.Or(t.Decoded, other.Decoded),
 		Window:        cmp.Or(t.Window, other.Window),
 		SeparateViews: cmp.Or(t.SeparateViews, other.SeparateViews),
+		OneWatch:      cmp.Or(t.OneWatch, other.OneWatch),
 		ReadThrough:   cmp.Or(t.ReadThrough, other.ReadThrough),
 		Optional:      cmp.Or(t.Optional, other.Optional),
 		WatchSilence:  cmp.Or(t.WatchSilence, other.WatchSilence),

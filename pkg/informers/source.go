@@ -22,12 +22,6 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 	}
 	switch key.Representation {
 	case Structured:
-		list := key.GroupVersion().WithKind(key.Kind + "List")
-		for _, needed := range []schema.GroupVersionKind{key.GroupVersionKind, list} {
-			if !o.Scheme.Recognizes(needed) {
-				return nil, NotRegistered(o.Scheme, "of "+index.Describe(needed), "; an object and its list are registered together")
-			}
-		}
 		return listwatch.Structured(target)
 	case Unstructured:
 		return listwatch.Unstructured(target)
@@ -35,6 +29,20 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 		return listwatch.Metadata(target)
 	}
 	return nil, fmt.Errorf("unknown representation %d", key.Representation)
+}
+
+// checkTypes returns an error unless the scheme has the Go types that key needs.
+func checkTypes(o *Options, key Key) error {
+	if key.Representation != Structured {
+		return nil
+	}
+	list := key.GroupVersion().WithKind(key.Kind + "List")
+	for _, needed := range []schema.GroupVersionKind{key.GroupVersionKind, list} {
+		if !o.Scheme.Recognizes(needed) {
+			return NotRegistered(o.Scheme, "of "+index.Describe(needed), "; an object and its list are registered together")
+		}
+	}
+	return nil
 }
 
 // namespaceOf returns the namespace in which to list and watch a resource. It is empty for all

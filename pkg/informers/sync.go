@@ -46,10 +46,15 @@ func (e *MapEntry) synced() bool {
 	return e.Informer.HasSynced() && (e.optional() == nil || e.optional().is(present))
 }
 
-// ours returns the informer if it is one of package internal/informer.
+// ours returns the informer, or that below a view, if it is one of package internal/informer.
 func (e *MapEntry) ours() *informer.Informer {
-	own, _ := e.Informer.(*informer.Informer)
-	return own
+	switch i := e.Informer.(type) {
+	case *informer.Informer:
+		return i
+	case *informer.View:
+		return i.Base()
+	}
+	return nil
 }
 
 // NotSynced returns why the informer does not hold what the API server has, or nil if it does as far

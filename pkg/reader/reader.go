@@ -18,7 +18,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// Options say what a CacheReader reads. All but Restriction, View and DisableDeepCopy must be set.
+// Options say what a CacheReader reads. All but Restriction and DisableDeepCopy must be set.
 type Options struct {
 	// Store holds the objects.
 	Store Store
@@ -30,8 +30,6 @@ type Options struct {
 	Fields *index.Fields
 	// Restriction says which objects the store holds, for messages; empty means all.
 	Restriction string
-	// View shows the objects in another Go type than that of the store; nil shows them as they are.
-	View *object.View
 	// DisableDeepCopy makes every read share its values with the store.
 	DisableDeepCopy bool
 }
@@ -42,7 +40,7 @@ type CacheReader struct {
 	store           Store
 	objects         objects
 	gvk             schema.GroupVersionKind
-	clusterScoped   atomic.Bool
+	clusterScoped   *atomic.Bool // of all readers that As has made
 	fields          *index.Fields
 	restriction     string
 	disableDeepCopy bool
@@ -62,13 +60,10 @@ type objects interface {
 
 // New returns a reader.
 func New(o Options) *CacheReader {
-	var made objects = o.Store.form()
-	if o.View != nil {
-		made = o.View
-	}
 	r := &CacheReader{
 		store:           o.Store,
-		objects:         made,
+		objects:         o.Store.form(),
+		clusterScoped:   &atomic.Bool{},
 		gvk:             o.GVK,
 		fields:          o.Fields,
 		restriction:     o.Restriction,
@@ -76,6 +71,17 @@ func New(o Options) *CacheReader {
 	}
 	r.SetScope(o.Scope)
 	return r
+}
+
+// As returns a reader of the same store that shows the objects in another Go type, and has other fields
+// declared.
+func (r *CacheReader) As(view *object.View, fields *index.Fields) *CacheReader {
+	other := *r
+	other.fields, other.objects = fields, r.store.form()
+	if view != nil {
+		other.objects = view
+	}
+	return &other
 }
 
 // Get copies the object with the given key into out. The namespace of the key is
