@@ -257,6 +257,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 		items = append(items, item(kept))
 	}
 	in.replace(items, resourceVersion, in.progress.replaced(resourceVersion))
+	in.losses.received(items)
 	in.losses.replace()
 	in.published.Bookmark(resourceVersion)
 	in.complete.Store(true)

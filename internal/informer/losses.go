@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // TransformError is the error of a transform for an object.
@@ -90,6 +93,19 @@ func (l *losses) addPending(e *TransformError) {
 	}
 }
 
+// received notes that the list has an object, although its transform failed once.
+func (l *losses) received(items []watchcache.Item[object.Object]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) == 0 {
+		return
+	}
+	for _, item := range items {
+		namespace, name := object.SplitKey(item.Key)
+		delete(l.pending, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+}
+
 // replace notes that the list is in the engine.
 func (l *losses) replace() {
 	l.mu.Lock()
@@ -117,6 +133,9 @@ func (i *Informer) Lost() (int, *TransformError) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.last == nil { // a list has come meanwhile
+		return 0, nil
+	}
 	if _, there := l.lost[l.last.Object]; there {
 		return int(number), l.last
 	}

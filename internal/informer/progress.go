@@ -20,6 +20,7 @@ type progress struct {
 	sign     atomic.Int64          // when the source last told anything, in nanoseconds since 1970; zero is never
 	newest   uint64                // the version of the state; zero if it is unknown
 	left     uint64                // the version at which a watch was ended because it went back; zero if none was
+	before   uint64                // the version that was left last, until the source is there again; then zero
 	orderly  bool                  // the versions of the source are ordered, as far as is known
 }
 
@@ -36,17 +37,24 @@ func (p *progress) advance(version string) bool {
 		return true // versions are texts
 	case n >= p.newest || !p.orderly:
 		p.newest = n
+		if n >= p.before {
+			p.before = 0
+		}
+		return true
+	case p.left > 0:
+		return false // the watch ends already
+	case p.before > 0: // a source is not restored twice before it is where it was: its versions have no order
+		p.orderly, p.newest = false, n
 		return true
 	}
 	p.wentBack(p.newest, n)
-	p.left = p.newest
+	p.left, p.before = p.newest, p.newest
 	p.abort()
 	return false
 }
 
 // replaced notes that a list of a version is about to be the state, and reports whether the source was
-// restored from a backup. If a watch was ended because its version went back, and the list is not
-// older than that, the versions of the source have no order.
+// restored from a backup.
 func (p *progress) replaced(version string) (restored bool) {
 	p.tell()
 	n, err := strconv.ParseUint(version, 10, 64)
@@ -54,11 +62,14 @@ func (p *progress) replaced(version string) (restored bool) {
 		n = 0
 	}
 	switch {
+	case n == 0: // the list has no version to compare with
+		p.orderly = p.orderly && p.left == 0
 	case p.left > 0:
-		restored = n < p.left
-		p.orderly = restored
-	case n < p.newest && n > 0 && p.orderly:
-		restored = true
+		restored = true // how far the source is by now does not matter
+	case n < p.newest && p.orderly && p.before > 0:
+		p.orderly = false
+	case n < p.newest && p.orderly:
+		restored, p.before = true, p.newest
 		p.wentBack(p.newest, n)
 	}
 	p.newest, p.left = n, 0

@@ -26,14 +26,13 @@ const (
 )
 
 // silence ends the watches of a source that are silent for too long. API servers send a bookmark
-// about every minute to who asks for bookmarks. A server that has not sent one yet may not know
-// bookmarks: its watches may be silent until their time-out. Safe for concurrent use.
+// about every minute to who asks for bookmarks. A watch that has not brought one yet may be silent until
+// its time-out. Safe for concurrent use.
 type silence struct {
 	limit time.Duration
 	cut   func(time.Duration) // is told of each watch that is ended, and how long it was silent
 
-	bookmarked atomic.Bool  // the server sends bookmarks
-	cuts       atomic.Int32 // watches in a row that were ended and had brought nothing
+	cuts atomic.Int32 // watches in a row that were ended and had brought nothing
 }
 
 // watch opens a watch, which ends if it is silent for too long. It calls each with its events.
@@ -121,14 +120,17 @@ func (l *listener) heard(t watch.EventType) {
 		l.brought.Store(true)
 		l.of.cuts.Store(0)
 	}
-	if t == watch.Bookmark && (l.bookmarks.Add(1) > 1 || !l.streaming) {
-		l.of.bookmarked.Store(true)
+	if t == watch.Bookmark {
+		l.bookmarks.Add(1)
 	}
 }
 
-// allowed returns how long the watch may be silent now.
+// allowed returns how long the watch may be silent now. A server sends a bookmark every minute once its
+// own version of the kind is above the one at which the watch began, which it need not be: etcd tells
+// an API server of a kind to which nothing is written every ten minutes. So the limit counts in a watch
+// that has brought a bookmark itself; that at the end of a list is not one.
 func (l *listener) allowed() time.Duration {
-	if l.of.bookmarked.Load() && (!l.streaming || l.bookmarks.Load() > 0) {
+	if n := l.bookmarks.Load(); n > 1 || n > 0 && !l.streaming {
 		return l.of.limit
 	}
 	return max(l.of.limit, l.longest)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -54,6 +55,9 @@ func (r *Reader) fly(ctx context.Context, at place, what Request, f *flight) {
 		defer r.mu.Unlock()
 		if r.flights[at] == f {
 			delete(r.flights, at)
+			if apierrors.IsNotFound(f.err) { // and it has not been forgotten meanwhile
+				r.absent.Add(at.object, f.err, RememberFor)
+			}
 		}
 		f.cancel()
 		close(f.done)

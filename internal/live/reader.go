@@ -61,7 +61,7 @@ type Request struct {
 type Reader struct {
 	options Options
 	client  func() (client.Reader, error)
-	absent  *utilcache.LRUExpireCache // place -> the NotFound error of the server
+	absent  *utilcache.LRUExpireCache // object -> the NotFound error of the server
 
 	mu      sync.Mutex // guards flights, and the waiters of each
 	flights map[place]*flight
@@ -70,10 +70,15 @@ type Reader struct {
 // errPanicked is the error of a read whose transform has panicked.
 var errPanicked = errors.New("the read panicked")
 
-// place is an object as a Go type: one object may be read in several representations.
-type place struct {
+// object names an object.
+type object struct {
 	gvk schema.GroupVersionKind
 	key client.ObjectKey
+}
+
+// place is an object as a Go type: one object may be read in several representations.
+type place struct {
+	object
 	typ reflect.Type
 }
 
@@ -101,9 +106,22 @@ func (r *Reader) Get(ctx context.Context, what Request, out client.Object) error
 	return err
 }
 
+// Forget says that an object may have changed: reads that begin later ask the server anew.
+func (r *Reader) Forget(gvk schema.GroupVersionKind, key client.ObjectKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := object{gvk, key}
+	r.absent.Remove(changed)
+	for at := range r.flights {
+		if at.object == changed {
+			delete(r.flights, at) // those who wait for it get its answer
+		}
+	}
+}
+
 func (r *Reader) get(ctx context.Context, what Request, out client.Object) (Answer, error) {
-	at := place{what.GVK, what.Key, reflect.TypeOf(out)}
-	if known, ok := r.absent.Get(at); ok {
+	at := place{object{what.GVK, what.Key}, reflect.TypeOf(out)}
+	if known, ok := r.absent.Get(at.object); ok {
 		return Known, known.(error)
 	}
 	obj, err := r.await(ctx, at, what)
@@ -131,9 +149,6 @@ func (r *Reader) request(ctx context.Context, at place, what Request) (client.Ob
 	obj := reflect.New(at.typ.Elem()).Interface().(client.Object)
 	obj.GetObjectKind().SetGroupVersionKind(what.GVK) // the client wants it of what has no Go type
 	if err := reader.Get(ctx, what.Key, obj); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.absent.Add(at, err, RememberFor)
-		}
 		return nil, err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(what.GVK) // as a read of the cache has it

@@ -128,6 +128,32 @@ func TestWhatIsNotThereIsRememberedForAMoment(t *testing.T) {
 	})
 }
 
+// What the program has written is asked for anew, also if a request for it is under way.
+func TestWhatIsForgottenIsAskedForAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{delay: time.Second}
+		r := s.reader(map[Answer]int{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := r.Get(t.Context(), one, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		s.mu.Lock()
+		s.there = true
+		s.mu.Unlock()
+		r.Forget(one.GVK, one.Key)
+		if err := r.Get(t.Context(), one, &corev1.ConfigMap{}); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		if err := r.Get(t.Context(), one, &corev1.ConfigMap{}); err != nil {
+			t.Error("the answer of before was remembered:", err)
+		}
+	})
+}
+
 func TestACallerThatGivesUpDoesNotEndTheRequestOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, answers := &server{delay: 10 * time.Second, there: true}, map[Answer]int{}

@@ -93,7 +93,9 @@ func after[V any](last, next *Entry[V]) *Entry[V] {
 	same := last.UID == next.UID
 	switch {
 	case last.Outcome == Unknown:
-		return nil // it takes an answer of the server
+		// It takes an answer of the server, and to a question that is asked from now on: the answer to
+		// one that is under way may be older than next.
+		return &Entry[V]{Key: next.Key, Outcome: Unknown}
 	case next.Outcome == Unknown:
 		return next
 	case next.Outcome == Gone && same:
@@ -101,6 +103,9 @@ func after[V any](last, next *Entry[V]) *Entry[V] {
 		return next
 	case next.Outcome == Gone && next.Revision == 0:
 		return &Entry[V]{Key: next.Key, Outcome: Unknown} // which of two objects is newer cannot be known
+	case next.Outcome == Leaving && same && last.Outcome != Gone:
+		next.Revision = max(next.Revision, last.Revision) // the server answers with the object as it was
+		return next
 	case last.Outcome == Gone && same, next.Revision <= last.Revision:
 		return nil
 	}

@@ -69,6 +69,7 @@ type Overlay[V any] struct {
 	floored time.Time // when floor was raised
 	bytes   int
 	timer   *time.Timer // that sweeps; nil if there is nothing to sweep
+	closed  bool
 }
 
 // New returns an empty overlay.
@@ -99,6 +100,9 @@ func (o *Overlay[V]) Size() (entries, bytes int) {
 func (o *Overlay[V]) Note(e Entry[V]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.closed {
+		return // no state will pass it
+	}
 	next := o.complete(&e)
 	if last, ok := o.entries.Get(next); ok {
 		if next = after(last, next); next == nil {
@@ -222,7 +226,9 @@ func (o *Overlay[V]) sweep() {
 			o.removeLocked(e)
 		case now.Sub(e.noted) >= deadline:
 			o.removeLocked(e)
-			o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})
+			if _, held := state.Get(e.Key); held || e.Outcome != Gone && e.Outcome != Hidden { // else reads show the same
+				o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})
+			}
 		default:
 			kept = append(kept, e)
 		}
@@ -236,13 +242,25 @@ func (o *Overlay[V]) sweep() {
 	o.publishLocked()
 }
 
-// Close drops all entries.
+// Close drops all entries, and takes no more.
 func (o *Overlay[V]) Close() {
-	if o == nil {
-		return
+	if o != nil {
+		o.drop(true)
 	}
+}
+
+// Reset drops all entries: the resource versions of the server have gone back, so those of the entries
+// say nothing any more.
+func (o *Overlay[V]) Reset() {
+	if o != nil {
+		o.drop(false)
+	}
+}
+
+func (o *Overlay[V]) drop(forEver bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.closed = o.closed || forEver
 	o.options.Budget.used.Add(int64(-o.bytes))
 	o.entries.Clear()
 	o.bytes, o.unknown, o.floor = 0, 0, 0

@@ -262,7 +262,7 @@ func (e *Engine[V, A]) lagLocked(c *Cursor[V, A]) {
 // indexes. It is made of the state of now: the events that the cursor was not given, which
 // are all in the window, are undone.
 func (e *Engine[V, A]) seenLocked(c *Cursor[V, A]) *Snapshot[V] {
-	seen := &Snapshot[V]{items: e.items.Copy(), position: c.position}
+	seen := &Snapshot[V]{items: e.items.Copy(), position: c.position, restored: e.restored}
 	for p := e.window.next; p > c.position; p-- {
 		e.window.at(p - 1).event.inverse().applyTo(seen)
 	}

@@ -452,7 +452,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	for _, m := range c.maps() {
 		if !m.WaitForCacheSync(ctx) {
-			return c.life.failed.Load()
+			return c.life.failed.Load() || slices.ContainsFunc(c.maps(), (*informers.Map).Failed)
 		}
 	}
 	return true

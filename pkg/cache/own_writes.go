@@ -12,6 +12,7 @@ var _ ownwrites.Noter = (*informerCache)(nil)
 // NoteWrite implements ownwrites.Noter for the client of pkg/client. It starts no informer: what
 // nobody has read yet is listed after the write when somebody reads it.
 func (c *informerCache) NoteWrite(w ownwrites.Write) {
+	c.misses.live.Forget(w.Kind, w.Key)
 	s, err := c.scopesOf(w.Kind)
 	if err != nil {
 		return

@@ -117,6 +117,12 @@ func (n *notes) stored(to target, r *response) {
 	}
 	w := ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Changed, Revision: revision, UID: m.UID}
 	if r.gvk == to.gvk || r.partial() {
+		if m.DeletionTimestamp != nil && !waits(to.gvk, m) {
+			// The write has taken the last thing for which the deleted object waited. A server answers
+			// with the object as it was to be stored, at the version of before.
+			n.gone(target{to.gvk, client.ObjectKeyFromObject(m)}, m.UID, m.ResourceVersion)
+			return
+		}
 		w.Key, w.Outcome = client.ObjectKeyFromObject(m), ownwrites.Shown
 		w.Object = func(example runtime.Object) (client.Object, error) { return r.object(to.gvk, example, n.decoder) }
 	}

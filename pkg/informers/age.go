@@ -69,23 +69,42 @@ const (
 
 // Stalled returns a *StaleError if the informer has synced, and the API server has told it nothing for
 // longer than two watches may be silent.
-func (e *MapEntry) Stalled() error { return e.silentFor(stalledAfter) }
+// A kind that is isolated or parked is not.
+func (e *MapEntry) Stalled() error {
+	if e.waiting.policy == Isolate {
+		return nil
+	}
+	return e.silentFor(stalledAfter)
+}
 
 // Stuck returns a *StaleError if the informer is stalled for long and has not begun a request either:
 // then not the API server is at fault but the process.
 func (e *MapEntry) Stuck() error {
-	if begun := e.failures.Begun(); begun.IsZero() || time.Since(begun) <= stuckAfter*e.waiting.silence {
+	if begun := e.failures.Begun(); begun.IsZero() || time.Since(begun) <= e.limit(stuckAfter) {
 		return nil
 	}
 	return e.silentFor(stuckAfter)
 }
 
+// longestIdle is more than the time for which a watch of a server without bookmarks may bring nothing
+// before it ends and the next one begins.
+const longestIdle = 11 * time.Minute
+
+// limit returns how long an informer may have been told nothing.
+func (e *MapEntry) limit(silences time.Duration) time.Duration {
+	return max(silences*e.waiting.silence, longestIdle)
+}
+
 func (e *MapEntry) silentFor(silences time.Duration) error {
-	if e.waiting.silence <= 0 || !e.Informer.HasSynced() {
+	limit := e.limit(silences)
+	if e.waiting.silence <= 0 || !e.synced() {
 		return nil
 	}
 	if _, known := e.Age(); !known {
 		return nil
 	}
-	return e.Fresh(silences * e.waiting.silence)
+	if e.failures.Last() == nil && time.Since(e.failures.Begun()) <= limit {
+		return nil // the API server has answered a watch, and has nothing to tell
+	}
+	return e.Fresh(limit)
 }

@@ -131,6 +131,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 			},
 			Lost: e.failures.Wake,
 			WentBack: func(from, to uint64) {
+				e.own.reset()
 				o.Logger.Info("The resourceVersion of a kind went back, as after a restore of etcd: it is listed again, and handlers are told of every object",
 					"kind", e.String(), "from", from, "to", to)
 			},

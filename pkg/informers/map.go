@@ -65,6 +65,14 @@ func (m *Map) Start(ctx context.Context) error {
 	return nil
 }
 
+// Failed reports whether the map has ended itself, or is about to, because a kind with the policy
+// FailFast has failed.
+func (m *Map) Failed() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.ctx != nil && errors.As(context.Cause(m.ctx), new(failFastError))
+}
+
 // failFastError is the cause with which a map ends itself.
 type failFastError struct{ error }
 

@@ -50,7 +50,7 @@ func (e *NotSyncedError) Error() string {
 	case e.Objects > 0:
 		fmt.Fprintf(&text, "the cache of %s lacks %s, because %s: %v", e.subject(), plural(e.Objects, "object"), e.Cause, e.Err)
 		return text.String()
-	case e.Resource.Empty() && e.Err != nil: // no informer can be made
+	case e.unmapped() && e.Err != nil: // no informer can be made
 		return e.Err.Error()
 	case e.gaveUp != "":
 		text.WriteString(e.gaveUp)
@@ -81,11 +81,14 @@ func (e *NotSyncedError) Unwrap() error { return e.Err }
 // Status implements apierrors.APIStatus.
 func (e *NotSyncedError) Status() metav1.Status {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout, Message: e.Error()}
-	if e.Resource.Empty() {
+	if e.unmapped() {
 		status.Code, status.Reason = http.StatusInternalServerError, metav1.StatusReasonUnknown
 	}
 	return status
 }
+
+// unmapped reports whether there is no informer, because the kind has no resource.
+func (e *NotSyncedError) unmapped() bool { return e.Cause == NotServed && e.Resource.Empty() }
 
 // subject names the kind and the scope.
 func (e *NotSyncedError) subject() string { return describe(e.Key, e.Namespace) }

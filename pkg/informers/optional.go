@@ -89,6 +89,9 @@ func (o *optional) served(mapping *meta.RESTMapping, logger logr.Logger) (change
 	o.mapping = mapping
 	if mapping != nil && o.entry.scope.namespace != "" && mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		logger.Info("A kind is served, and is cluster-scoped: it cannot be cached in a namespace. Reads use an informer of the whole kind; event handlers must be added to that", "kind", o.entry.String())
+		o.state.Store(int32(parked))
+		own.Park()
+		o.entry.failures.Wake()
 		return true
 	}
 	if mapping == nil {

@@ -110,8 +110,9 @@ type KindTuning struct {
 	Optional *bool
 	// WatchSilence is how long a watch may bring nothing, not even a bookmark, before it is ended and
 	// begun anew. The default is three minutes: API servers send a bookmark about every minute. It
-	// counts from the first bookmark of the server, because others send none; a watch of those ends
-	// half a minute after its time-out. A negative number lets watches be silent for ever.
+	// counts from the first bookmark of a watch, apart from that at the end of a list: until its own
+	// version has moved on, a server sends none. Until then a watch ends half a minute after its
+	// time-out. A negative number lets watches be silent for ever.
 	WatchSilence time.Duration
 	// OnFailure says what happens if the kind cannot be cached. The default is WaitOnFailure.
 	OnFailure FailurePolicy

@@ -21,7 +21,6 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
-	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -59,6 +58,13 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 	}
 	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, Budget: budget, Ended: w.ended})
 	return w
+}
+
+// reset forgets what was noted: resource versions have gone back.
+func (w *ownWrites) reset() {
+	if w != nil {
+		w.overlay.Reset()
+	}
 }
 
 func (w *ownWrites) close() {
@@ -171,11 +177,10 @@ func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answe
 		return answer, fmt.Errorf("the resource version of the list: %w", err)
 	}
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		var item watchcache.Item[object.Object]
-		if item, err = w.informer.Keep(obj); err == nil && item.Key == key {
+		if item, failed := w.informer.Keep(obj); failed == nil && item.Key == key {
 			answer.Found, answer.Item = true, item
-		}
-		return err
+		} // one that cannot be kept is missing in the cache, whose informer says so
+		return nil
 	})
 	return answer, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -148,6 +149,7 @@ func TestTheAgeOfAnInformerIsAConditionOfReads(t *testing.T) {
 		server.setList(100)
 		o := testOptions()
 		o.Name, o.HTTPClient = "age-test", &http.Client{Transport: server}
+		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{WatchSilence: -1} } // no watch is ended
 		m := NewMap(o)
 		stop := running(t, m)
 		entry, err := m.Get(t.Context(), podKey)
@@ -156,17 +158,19 @@ func TestTheAgeOfAnInformerIsAConditionOfReads(t *testing.T) {
 		g.Expect(known).To(BeFalse())
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 		synctest.Wait()
-		entry.waiting.silence = time.Minute // as with bookmarks
+		entry.waiting.silence = 3 * time.Minute
 
 		time.Sleep(90 * time.Second)
 		g.Expect(entry.Fresh(90 * time.Second)).To(Succeed())
 		var stale *StaleError
 		g.Expect(entry.Fresh(time.Minute)).To(BeAssignableToTypeOf(stale))
 		g.Expect(entry.Stalled()).To(Succeed())
+		time.Sleep(9 * time.Minute)
+		g.Expect(entry.Stalled()).To(Succeed(), "a watch of a server without bookmarks may be silent for so long")
 		time.Sleep(time.Minute)
-		g.Expect(entry.Stalled()).To(MatchError(ContainSubstring("the cache of Pod (v1) was last told anything 2m30s ago, and the read wants nothing older than 2m0s")))
+		g.Expect(entry.Stalled()).To(MatchError(ContainSubstring("the cache of Pod (v1) was last told anything 11m30s ago, and the read wants nothing older than 11m0s")))
 		g.Expect(entry.Stuck()).To(Succeed())
-		time.Sleep(3 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		g.Expect(entry.Stuck()).To(HaveOccurred())
 
 		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"101"}}}`)

@@ -147,7 +147,7 @@ func (e *MapEntry) refuse() error {
 	}
 	switch e.waiting.policy {
 	case FailFast:
-		if reason := e.NotSynced(); reason != nil && !reason.Cause.Mends() {
+		if reason := e.NotSynced(); reason != nil && !reason.Cause.Mends() && !e.mayBeAbsent(reason) {
 			return reason
 		}
 	case Isolate:
@@ -156,6 +156,11 @@ func (e *MapEntry) refuse() error {
 		}
 	}
 	return nil
+}
+
+// mayBeAbsent reports whether the reason is that an optional kind is not served, or not quite yet.
+func (e *MapEntry) mayBeAbsent(reason *NotSyncedError) bool {
+	return e.optional() != nil && reason.Cause == NotServed
 }
 
 // wait waits until the informer has synced, or until refuse returns an error.
@@ -239,7 +244,7 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 		changed := e.failures.Changed()
 		switch e.waiting.policy {
 		case FailFast:
-			if err := e.refuse(); err != nil {
+			if err := e.refuse(); err != nil && !e.optional().is(parked) {
 				fail(err)
 				return
 			}

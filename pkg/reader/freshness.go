@@ -115,9 +115,10 @@ func (s *EngineStore) reach(ctx context.Context, at freshness) error {
 // is new enough itself needs no wait for the watch.
 func (s *EngineStore) getOver(ctx context.Context, key string, at freshness) (object.Object, bool, error) {
 	for {
+		written := s.own.Load() != nil && !at.watched // before the state, see package ownwrites
 		snapshot := s.engine.Snapshot()
 		item, ok := snapshot.Get(key)
-		if s.own.Load() != nil && !at.watched {
+		if written {
 			own, over, err := s.own.Read(ctx, key, key)
 			if err != nil {
 				return object.Object{}, false, err
