@@ -286,3 +286,52 @@ func TestWithoutRoomReadsWaitForWhatWasDropped(t *testing.T) {
 		f.Expect(behind.Reached).To(BeEquivalentTo(5))
 	})
 }
+
+// The server answers a question with what it had when it was asked. What is written meanwhile is newer.
+func TestAWriteBesideAQuestionIsAskedForAgain(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
+		f.server["a"], f.at = item{Key: "a", Revision: 40, Value: thing{uid: "1"}}, 40
+		go func() {
+			time.Sleep(500 * time.Millisecond) // the question is under way
+			f.overlay.Note(f.shown("a", 50, "1"))
+			time.Sleep(time.Second)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.server["a"], f.at = item{Key: "a", Revision: 50, Value: thing{uid: "1"}}, 50
+		}()
+		f.shows("a", "1", 50)
+		f.Expect(f.asked).To(Equal(2))
+	})
+}
+
+// DeleteAllOf answers with the objects as they were, which may be as they were written a moment ago.
+func TestWhatWasWrittenIsAskedToLeaveAtTheSameVersion(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(f.shown("a", 10, "1"))
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 10, UID: "1"})
+		f.server["a"], f.at = item{Key: "a", Revision: 11, Value: thing{uid: "1"}}, 11 // it has a deletionTimestamp
+		f.shows("a", "1", 11)
+		f.Expect(f.asked).To(Equal(1))
+	})
+}
+
+func TestAClosedOverlayTakesNothing(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Close()
+		f.overlay.Note(f.shown("a", 10, "1"))
+		f.Expect(f.overlay.Load()).To(BeNil())
+		f.shows("a", "", 0)
+	})
+}
+
+func TestAResetForgetsWhatWasBefore(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(f.shown("a", 1000, "1"))
+		f.engine.Restore(nil, 1)
+		f.overlay.Reset()
+		f.shows("a", "", 0)
+		f.overlay.Note(f.shown("a", 5, "2"))
+		f.shows("a", "2", 5)
+	})
+}

@@ -191,6 +191,26 @@ func TestOnlyTheFirstDiffIsInitial(t *testing.T) {
 	g.Expect(next(g, s).Diff.Initial()).To(BeFalse())
 }
 
+// A Restore tells of every object once, and not again with each Diff that follows.
+func TestARestoreTellsOfEveryObjectOnce(t *testing.T) {
+	g := NewWithT(t)
+	e := newEngine(2)
+	s := e.CatchUpCursor(nil)
+	defer s.Close()
+	items := []item{{Key: "a", Revision: 1}, {Key: "b", Revision: 2}}
+	e.Replace(items, 9)
+	next(g, s)
+	e.Restore(items, 5)
+	g.Expect(slices.Collect(next(g, s).Diff.Events())).To(HaveLen(2), "an equal version says nothing")
+
+	e.Replace(items, 6)
+	g.Expect(slices.Collect(next(g, s).Diff.Events())).To(BeEmpty())
+	for n := range uint64(5) { // the cursor lags
+		e.Apply(put("c", 7+n, ""))
+	}
+	g.Expect(slices.Collect(next(g, s).Diff.Events())).To(Equal([]event{{Type: watchcache.Added, Item: item{Key: "c", Revision: 11}}}))
+}
+
 func TestReplaceIsOneStep(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)
