@@ -136,6 +136,9 @@ func (m *Map) Go(f func(context.Context)) {
 	}
 }
 
+// Name returns the name of the cache.
+func (m *Map) Name() string { return m.options.Name }
+
 // Started reports whether Start has been called.
 func (m *Map) Started() bool {
 	select {

@@ -218,12 +218,22 @@ func older(a, b string) bool {
 
 // find returns the objects that match opts.
 func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at page) (answer, error) {
+	q, err := r.request(opts, at)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := r.store.find(ctx, q)
+	return a, r.explain(err)
+}
+
+// request returns what opts ask of the store.
+func (r *CacheReader) request(opts *client.ListOptions, at page) (*request, error) {
 	if r.ClusterScoped() && opts.Namespace != "" {
-		return answer{}, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
+		return nil, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
 	}
 	selection, err := r.fields.Select(opts.FieldSelector)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	namespace := opts.Namespace
 	if namespace == "" {
@@ -233,9 +243,6 @@ func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at pag
 	if name, ok := selection.Name(); ok && (namespace != "" || r.ClusterScoped()) {
 		q.key = object.Key(namespace, name)
 	}
-	if q.fresh, err = listFreshness(opts); err != nil {
-		return answer{}, err
-	}
-	a, err := r.store.find(ctx, q)
-	return a, r.explain(err)
+	q.fresh, err = listFreshness(opts)
+	return q, err
 }

@@ -22,6 +22,8 @@ type Store interface {
 	get(ctx context.Context, key client.ObjectKey, at freshness) (object.Object, bool, error)
 	// find returns the objects that match, in the order of their keys.
 	find(ctx context.Context, r *request) (answer, error)
+	// plan says how find would go about it.
+	plan(r *request) Plan
 	// keeper keeps the states of lists with pages to come.
 	keeper() keeper
 }

@@ -1,0 +1,51 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"context"
+
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// Note is an event without its objects.
+type Note struct {
+	Type watchcache.EventType
+	// Key is that of the object, as object.Key makes it.
+	Key string
+	// Revision is that of the write, or zero if it is not known.
+	Revision uint64
+	// Merged says that the note stands for all that happened to the object between two states: the
+	// informer has listed again, or the events came faster than they were taken.
+	Merged bool
+}
+
+// Follow calls see for each event from now on, in the goroutine of the caller, until ctx ends. It
+// makes no object, and nothing of the state of now is passed on. If see is slower than the events,
+// Follow merges them, as it does for a handler. The error is the cause for which ctx ended.
+func (i *Informer) Follow(ctx context.Context, see func(Note)) error {
+	cursor := i.engine.CatchUpCursor(i.engine.Snapshot())
+	defer cursor.Close()
+	for {
+		batch, err := cursor.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if batch.Diff != nil {
+			for e := range batch.Diff.Events() {
+				see(noteOf(&e, true))
+				if ctx.Err() != nil { // a Diff may be long
+					return context.Cause(ctx)
+				}
+			}
+		}
+		for n := range batch.Events {
+			see(noteOf(&batch.Events[n], false))
+		}
+	}
+}
+
+func noteOf(e *event, merged bool) Note {
+	return Note{Type: e.Type, Key: e.Item.Key, Revision: e.Item.Revision, Merged: merged}
+}

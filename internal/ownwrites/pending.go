@@ -1,0 +1,35 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownwrites
+
+import "time"
+
+// Pending is an entry for people who look at it.
+type Pending struct {
+	Key      string
+	Outcome  Outcome
+	Revision uint64
+	Noted    time.Time
+	Bytes    int
+}
+
+// Pending returns the entries that the newest state has not passed, up to limit of them, in the order
+// of their keys.
+func (o *Overlay[V]) Pending(limit int) (all []Pending) {
+	set := o.Load()
+	if set == nil {
+		return nil
+	}
+	state := o.options.State()
+	set.entries.Scan(func(e *Entry[V]) bool {
+		if len(all) == limit {
+			return false
+		}
+		if _, now := set.found(state, e.Key); !e.passed(state.Revision(), now) {
+			all = append(all, Pending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Noted: e.noted, Bytes: e.bytes})
+		}
+		return true
+	})
+	return all
+}
