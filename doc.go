@@ -13,7 +13,7 @@
 //	└────────────── envtest ───────────┘    └────────────────── pkg/cache ─────────────────┘
 //
 // The pages in docs say how the parts are used (cache.md, consistency.md, options.md, differences.md,
-// envtest.md, when-something-is-wrong.md), and how they work: design.md, pipeline.md, flat.md, engine.md, index.md.
+// envtest.md, inspect.md, when-something-is-wrong.md), and how they work: design.md, pipeline.md, flat.md, engine.md, index.md.
 //
 // # Packages
 //
@@ -21,6 +21,7 @@
 //     and readers of a kind in one or many namespaces. Tuning has the options of
 //     our own.
 //   - pkg/client makes a client whose reads show its own writes at once.
+//   - pkg/inspect shows what is in a cache, as JSON and on a page.
 //   - pkg/informers keeps an informer with its reader for each kind and
 //     representation (structured, unstructured, metadata only) of one scope.
 //   - pkg/reader reads objects, lists and pages out of an informer's snapshots, as

@@ -32,6 +32,7 @@ type room struct {
 var rooms = map[string]room{
 	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index", "internal/live", "internal/ownwrites"}, "it puts informers and readers together, finds those that show a write, and reads through"},
 	"pkg/client":    {[]string{"pkg/reader", "internal/ownwrites"}, "it notes its writes, and has the errors of reads"},
+	"pkg/inspect":   {[]string{"pkg/index", "pkg/informers", "pkg/reader"}, "it shows informers, and reads through their readers"},
 	"pkg/informers": {[]string{"internal/informer", "internal/listwatch", "internal/live", "internal/object", "internal/ownwrites", "internal/watchcache", "pkg/reader", "pkg/index"}, "an entry is an informer and a reader, counts what reads through, and keeps what was written as the informer would"},
 	"pkg/reader":    {[]string{"internal/query", "internal/watchcache", "internal/ownwrites", "pkg/index", "internal/object"}, "it reads snapshots and what lies over them, and decodes what it finds"},
 	"pkg/cacher":    {[]string{"pkg/cacher/internal/dispatch", "pkg/cacher/internal/element", "internal/query", "internal/watchcache", "pkg/index"}, "it is the server's half on the same engine"},

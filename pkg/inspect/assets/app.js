@@ -1,0 +1,449 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The page over the JSON. All text goes into text nodes, and no element gets a style or a script of its
+// own, because the policy of the page allows neither.
+'use strict';
+
+const every = 2000; // milliseconds between two looks
+const kept = 150; // samples of a plot: five minutes
+
+// ---- elements
+
+function fillIn(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (typeof value === 'function') node.addEventListener(name, value);
+    else node.setAttribute(name, value === true ? '' : value);
+  }
+  node.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
+  return node;
+}
+const el = (tag, attributes, ...children) => fillIn(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) => fillIn(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
+
+// show puts nodes into a place. What has the focus keeps it, by its data-key; where something is
+// selected nothing moves.
+function show(place, ...nodes) {
+  const chosen = document.getSelection();
+  if (chosen && !chosen.isCollapsed && place.contains(chosen.anchorNode)) return;
+  const focus = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  const open = [...place.querySelectorAll('details[open]')].map((node) => node.dataset.key);
+  const moved = [...place.querySelectorAll('.scroll')].map((node) => node.scrollLeft);
+  place.replaceChildren(...nodes.flat().filter(Boolean));
+  for (const node of place.querySelectorAll('details')) node.open = open.includes(node.dataset.key);
+  place.querySelectorAll('.scroll').forEach((node, i) => { node.scrollLeft = moved[i] || 0; });
+  if (focus !== undefined) {
+    const again = [...place.querySelectorAll('[data-key]')].find((node) => node.dataset.key === focus);
+    if (again) again.focus({ preventScroll: true });
+  }
+}
+
+// table makes a table that scrolls by itself. A column is [heading, cell of a row, class].
+function table(label, columns, rows, empty) {
+  if (!rows.length) return el('div', { class: 'scroll' }, el('p', { class: 'empty' }, empty));
+  return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label, 'data-key': 'table ' + label },
+    el('table', {},
+      el('thead', {}, el('tr', {}, columns.map(([heading, , kind]) => el('th', { scope: 'col', class: kind }, heading)))),
+      el('tbody', {}, rows.map((row) => el('tr', {}, columns.map(([, cell, kind], i) =>
+        el(i ? 'td' : 'th', { scope: i ? undefined : 'row', class: kind }, cell(row))))))));
+}
+
+// ---- words
+
+const whole = new Intl.NumberFormat('en');
+const number = (n) => (n === undefined ? '–' : whole.format(n));
+const rate = (n) => (n === undefined ? '–' : n.toFixed(n < 10 && n > 0 ? 1 : 0) + '/s');
+function bytes(n) {
+  if (n === undefined) return '–';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  for (; n >= 1024 && unit < units.length - 1; unit++) n /= 1024;
+  return (unit && n < 10 ? n.toFixed(1) : Math.round(n)) + ' ' + units[unit];
+}
+function duration(seconds) {
+  if (seconds === undefined) return '–';
+  if (seconds < 0.0005) return Math.round(seconds * 1e6) + ' µs';
+  if (seconds < 1) return Math.round(seconds * 1000) + ' ms';
+  if (seconds < 120) return Math.round(seconds) + ' s';
+  if (seconds < 7200) return Math.round(seconds / 60) + ' min';
+  return seconds < 172800 ? Math.round(seconds / 3600) + ' h' : Math.round(seconds / 86400) + ' d';
+}
+const clock = (time) => new Date(time).toLocaleTimeString('en-GB');
+const since = (time, now) => duration(Math.max(0, (new Date(now) - new Date(time)) / 1000));
+const plural = (n, noun) => number(n) + ' ' + noun + (n === 1 ? '' : 's');
+const groupVersion = (kind) => (kind.group ? kind.group + '/' : '') + kind.version;
+const sum = (counts) => (counts ? Object.values(counts).reduce((a, b) => a + b, 0) : undefined);
+
+const moods = {
+  synced: 'good', listing: 'busy', 'not started': 'idle', parked: 'idle', silent: 'idle', interrupted: 'warn',
+  incomplete: 'bad', stalled: 'bad', 'not synced': 'bad',
+};
+const mood = (state) => moods[state.phase] || 'warn';
+const phase = (state) => el('span', { class: 'phase ' + mood(state) }, state.phase);
+const place = (namespace) => namespace || 'all namespaces';
+const scopeOf = (kind) => (kind.scopes > 1 ? plural(kind.scopes, 'namespace') : place(kind.namespace));
+
+// ---- plots
+
+function plot(title, samples, format) {
+  const values = samples.filter((value) => value !== undefined);
+  const most = Math.max(...values, 0), top = most || 1;
+  const at = values.map((value, i) => [240 * (kept - values.length + i + 1) / kept, 50 - 46 * value / top]);
+  const line = at.map((point) => point.map((n) => n.toFixed(1)).join(',')).join(' ');
+  const now = values.length ? format(values[values.length - 1]) : '–';
+  const image = svg('svg', { viewBox: '0 0 240 52', preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}: now ${now}, at most ${format(most)}` },
+    svg('line', { class: 'axis', x1: 0, y1: 51, x2: 240, y2: 51 }));
+  if (at.length > 1) {
+    image.append(svg('polygon', { class: 'area', points: `${at[0][0]},51 ${line} 240,51` }), svg('polyline', { class: 'curve', points: line }));
+  }
+  return el('figure', {}, el('figcaption', {}, el('span', {}, title), el('span', {}, el('b', {}, now), ' · most ', format(most))), image);
+}
+
+// timeline draws the events of the last minute, one lane for each type.
+function timeline(recent) {
+  const end = new Date(recent.time).getTime(), lanes = ['ADDED', 'MODIFIED', 'DELETED'];
+  const image = svg('svg', { viewBox: '0 0 900 66', role: 'img', 'aria-label': `Events of the last minute: ${lanes.map((type) => `${recent.counts[type] || 0} ${type.toLowerCase()} in all`).join(', ')}` });
+  lanes.forEach((type, lane) => {
+    const y = 22 * lane;
+    image.append(svg('line', { class: 'axis', x1: 0, y1: y + 20, x2: 900, y2: y + 20 }), svg('text', { class: 'lane', x: 2, y: y + 14 }, type.toLowerCase()));
+  });
+  for (const e of recent.events) {
+    const x = 900 - (end - new Date(e.time).getTime()) / 60000 * 820;
+    if (x < 80) continue;
+    const y = 22 * lanes.indexOf(e.type);
+    image.append(svg('line', { class: 'tick tick-' + e.type.toLowerCase(), x1: x.toFixed(1), x2: x.toFixed(1), y1: y + 5, y2: y + 19 }));
+  }
+  return image;
+}
+
+// ---- the pipeline
+
+const narrow = matchMedia('(max-width: 760px)');
+
+// stations returns what each station shows: its name, its look, and lines of text.
+function stations(view, rates) {
+  const { total, phases } = view;
+  const well = (phases.synced || 0) + (phases.silent || 0);
+  const lost = (phases['not synced'] || 0) + (phases.stalled || 0) + (phases.interrupted || 0) + (phases.incomplete || 0);
+  const lag = total.handlerLag;
+  return {
+    server: { name: 'API server', look: 'server', lines: [['lists and watches']] },
+    watch: {
+      name: 'List and watch', look: 'client', bad: lost > 0,
+      lines: [[`${well} of ${plural(view.informers, 'informer')} follow`], lost ? [`${lost} in trouble`, 'alarm'] : ['all others wait', 'dim']].slice(0, lost || well < view.informers ? 2 : 1),
+    },
+    decode: { name: 'Decode', look: 'client', lines: [[rate(rates.events) + ' events'], [number(sum(total.events)) + ' in all', 'dim']] },
+    engine: { name: 'Engine', look: 'client', lines: [[plural(total.objects, 'object')], [bytes(total.bytes), 'dim']] },
+    handlers: {
+      name: 'Event handlers', look: 'yours', bad: false,
+      lines: [[plural(total.handlers || 0, 'handler')], [lag ? `the slowest ${number(lag)} behind` : 'none behind', 'dim']],
+    },
+    reads: { name: 'Get and List', look: 'yours', lines: [[rate(rates.reads) + ' reads'], [number(sum(total.reads)) + ' in all', 'dim']] },
+  };
+}
+
+function drawPipeline(view, rates) {
+  const upright = narrow.matches, s = stations(view, rates);
+  const at = upright
+    ? { server: [40, 4, 280], watch: [40, 96, 280], decode: [40, 188, 280], engine: [40, 280, 280], handlers: [4, 372, 170], reads: [186, 372, 170] }
+    : { server: [4, 60, 150], watch: [194, 60, 170], decode: [404, 60, 150], engine: [594, 60, 150], handlers: [784, 6, 172], reads: [784, 114, 172] };
+  const height = 68;
+  const image = svg('svg', { viewBox: upright ? '0 0 360 446' : '0 0 960 188', role: 'img', 'aria-label': 'The way of an object: ' + Object.values(s).map((one) => `${one.name}: ${one.lines.map((l) => l[0]).join(', ')}`).join('; ') },
+    svg('defs', {}, svg('marker', { id: 'arrow', viewBox: '0 0 10 10', refX: 9, refY: 5, markerWidth: 7, markerHeight: 7, orient: 'auto' }, svg('path', { class: 'head', d: 'M0 0.8 L10 5 L0 9.2 Z' }))));
+  for (const [from, to] of [['server', 'watch'], ['watch', 'decode'], ['decode', 'engine'], ['engine', 'handlers'], ['engine', 'reads']]) {
+    const [x, y, width] = at[from], [X, Y, W] = at[to];
+    image.append(svg('path', { class: 'flow', 'marker-end': 'url(#arrow)', d: upright
+      ? `M${Math.min(Math.max(X + W / 2, x + 20), x + width - 20)} ${y + height} L${X + W / 2} ${Y - 2}`
+      : `M${x + width} ${y + height / 2} C${X - 16} ${y + height / 2} ${x + width + 16} ${Y + height / 2} ${X - 2} ${Y + height / 2}` }));
+  }
+  for (const [key, [x, y, width]] of Object.entries(at)) {
+    const one = s[key], middle = x + width / 2;
+    image.append(svg('rect', { class: `box ${one.look}${one.bad ? ' is-bad' : ''}`, x, y, width, height, rx: 7 }),
+      svg('text', { class: 'name', x: middle, y: y + 22 }, one.name),
+      ...one.lines.map(([text, look], i) => svg('text', { class: look, x: middle, y: y + 41 + 17 * i }, text)));
+  }
+  return el('div', { class: 'pipeline' + (upright ? ' upright' : '') }, image);
+}
+
+// ---- what is not as it should be
+
+function note(state, title, key) {
+  const look = { bad: 'is-bad', idle: 'is-idle' }[mood(state)] || '';
+  return el('li', { class: look },
+    el('div', {}, title, ' ', phase(state), state.cause ? el('span', { class: 'quiet' }, ' · ' + state.cause) : null,
+      state.attempts ? el('span', { class: 'quiet' }, ' · ' + plural(state.attempts, 'attempt') + (state.since ? ' since ' + clock(state.since) : '')) : null),
+    el('p', { class: 'small' }, state.message),
+    state.manifest ? el('details', { 'data-key': 'manifest ' + key }, el('summary', { 'data-key': 'open ' + key }, 'The role that is missing'), el('pre', { tabindex: 0, 'data-key': 'role ' + key }, state.manifest)) : null);
+}
+
+// ---- asking
+
+async function ask(path, query) {
+  const text = new URLSearchParams(Object.entries(query || {}).filter(([, value]) => value)).toString();
+  const answer = await fetch('api/v1/' + path + (text ? '?' + text : ''), { cache: 'no-store', redirect: 'error' });
+  if (answer.ok) return answer;
+  const type = answer.headers.get('Content-Type') || '';
+  throw new Error(type.includes('json') ? (await answer.json()).message : `${answer.status} ${answer.statusText}`);
+}
+const json = async (path, query) => (await ask(path, query)).json();
+
+// rates tells how fast counters grow, from one look to the next.
+function rates() {
+  let before;
+  return (time, counters) => {
+    const now = { time: new Date(time).getTime(), counters }, grown = {};
+    const seconds = before && (now.time - before.time) / 1000;
+    for (const [name, value] of Object.entries(counters)) {
+      const was = before && before.counters[name];
+      grown[name] = seconds > 0 && value !== undefined && was !== undefined && value >= was ? (value - was) / seconds : undefined;
+    }
+    before = now;
+    return grown;
+  };
+}
+
+// ---- the views: each fills the page once, and returns what looks again
+
+function overviewPage(main) {
+  const [notes, way, list] = [el('div'), el('div'), el('div')];
+  const title = el('h1', { tabindex: -1 }, 'Cache'), about = el('p', { class: 'quiet' });
+  main.replaceChildren(title, about,
+    el('section', { 'aria-label': 'The way of an object' }, way),
+    el('section', { 'aria-labelledby': 'attention', hidden: true }, el('h2', { id: 'attention' }, 'Not as it should be'), notes),
+    el('section', { 'aria-labelledby': 'informers' }, el('h2', { id: 'informers' }, 'Informers'), list));
+  const grow = rates(), perKind = new Map();
+  const columns = [
+    ['Kind', (k) => [el('a', { href: '#/' + k.path, 'data-key': k.path }, k.kind), el('span', { class: 'sub' }, groupVersion(k))]],
+    ['As', (k) => k.representation],
+    ['Scope', scopeOf],
+    ['Phase', (k) => [phase(k.state), k.state.cause ? el('span', { class: 'sub' }, k.state.cause) : null]],
+    ['Objects', (k) => number(k.objects), 'number'],
+    ['Bytes', (k) => bytes(k.bytes), 'number'],
+    ['Version', (k) => k.resourceVersion || '–', 'number'],
+    ['Last told', (k) => (k.ageSeconds === undefined ? '–' : duration(k.ageSeconds) + ' ago'), 'number'],
+    ['Events', (k) => [number(sum(k.events)), el('span', { class: 'sub' }, rate((perKind.get(k.path) || {}).rate))], 'number'],
+    ['Handlers', (k) => [number(k.handlers), k.handlerLag ? el('span', { class: 'sub warn' }, number(k.handlerLag) + ' behind') : null], 'number'],
+    ['Indexes', (k) => [number(k.indexes), k.indexHits ? el('span', { class: 'sub' }, plural(k.indexHits, 'hit')) : null], 'number'],
+    ['Reads', (k) => number(sum(k.reads)), 'number'],
+  ];
+  let last;
+  const draw = () => last && show(way, drawPipeline(...last));
+  narrow.addEventListener('change', draw);
+  return {
+    leave: () => narrow.removeEventListener('change', draw),
+    async look() {
+      const view = await json('overview');
+      const grown = grow(view.time, { events: sum(view.total.events), reads: sum(view.total.reads) });
+      for (const k of view.kinds) {
+        const one = perKind.get(k.path) || { grow: rates() };
+        one.rate = one.grow(view.time, { events: sum(k.events) }).events;
+        perKind.set(k.path, one);
+      }
+      title.textContent = 'Cache ' + view.cache;
+      document.title = view.cache + ' – cache';
+      about.textContent = view.started ? `${plural(view.kinds.length, 'kind')}, ${plural(view.informers, 'informer')}` : 'The cache is not started.';
+      const trouble = view.kinds.filter((k) => !['synced', 'silent', 'listing', 'not started'].includes(k.state.phase));
+      notes.parentElement.hidden = !trouble.length;
+      show(notes, el('ul', { class: 'notes' }, trouble.map((k) =>
+        note(k.state, el('a', { href: '#/' + k.path, 'data-key': 'note ' + k.path }, k.kind + (k.representation === 'structured' ? '' : ' as ' + k.representation)), k.path))));
+      last = [view, grown];
+      draw();
+      show(list, table('Informers', columns, view.kinds, 'Nobody has read a kind or listened to one yet.'),
+        view.moreKinds ? el('p', { class: 'quiet' }, `and ${plural(view.moreKinds, 'kind')} more`) : null);
+    },
+  };
+}
+
+function kindPage(main, path) {
+  const title = el('h1', { tabindex: -1 }, path.split('/')[3]), about = el('p', { class: 'quiet' });
+  const [state, figures, plots, line, events, parts] = Array.from({ length: 6 }, () => el('div'));
+  main.replaceChildren(title, about, state, figures,
+    el('section', { 'aria-labelledby': 'samples' }, el('h2', { id: 'samples' }, 'Since this page is open'), plots),
+    el('section', { 'aria-labelledby': 'recent' }, el('h2', { id: 'recent' }, 'Recent events'), line, events),
+    objectsPart(path), parts);
+  const grow = rates(), samples = { events: [], reads: [], objects: [], bytes: [], lag: [] };
+  const add = (name, value) => { samples[name].push(value); if (samples[name].length > kept) samples[name].shift(); };
+  let seen = { since: '', events: [], newest: 0 };
+  return {
+    async look() {
+      const [kind, recent] = await Promise.all([
+        json(path),
+        json(path + '/events', { after: seen.newest }).catch((error) => ({ error })),
+      ]);
+      title.textContent = kind.kind;
+      document.title = kind.kind + ' – cache';
+      about.textContent = `${groupVersion(kind)}, ${kind.resource}, as ${kind.representation}, ${scopeOf(kind)}`;
+      show(state, kind.state.message ? el('ul', { class: 'notes' }, note(kind.state, place(kind.state.namespace), 'state')) : el('p', {}, phase(kind.state)));
+      const grown = grow(kind.time, { events: sum(kind.events), reads: sum(kind.reads) });
+      add('events', grown.events); add('reads', grown.reads); add('objects', kind.objects); add('bytes', kind.bytes); add('lag', kind.handlerLag || 0);
+      show(figures, figuresPart(kind));
+      show(plots, el('div', { class: 'plots' }, plot('Events', samples.events, rate), plot('Reads', samples.reads, rate),
+        plot('Objects', samples.objects, number), plot('Bytes', samples.bytes, bytes), plot('Events that handlers are behind', samples.lag, number)));
+      if (recent.error) {
+        show(line, el('p', { class: 'quiet' }, recent.error.message));
+      } else {
+        const known = recent.since === seen.since ? seen.events : [];
+        seen = { since: recent.since, newest: recent.newest, events: [...known, ...recent.events].slice(-500) };
+        recent.events = seen.events;
+        show(line, timeline(recent));
+        show(events, eventsPart(recent));
+      }
+      show(parts, partsOf(kind));
+    },
+  };
+}
+
+const about = (namespace, name) => (namespace ? namespace + '/' : '') + name;
+
+function eventsPart(recent) {
+  const counts = recent.counts;
+  return [
+    el('p', { class: 'quiet small' }, `Since ${clock(recent.since)}: ${number(counts.ADDED)} added, ${number(counts.MODIFIED)} modified, ${number(counts.DELETED)} deleted. They are followed while this page looks.`,
+      recent.notFollowed ? ` Of ${plural(recent.notFollowed, 'namespace')} more they are not.` : ''),
+    table('Recent events', [
+      ['Time', (e) => clock(e.time)],
+      ['Type', (e) => el('span', { class: { ADDED: 'good', MODIFIED: 'busy', DELETED: 'bad' }[e.type] }, e.type.toLowerCase())],
+      ['Object', (e) => about(e.namespace, e.name)],
+      ['Version', (e) => e.resourceVersion || '–', 'number'],
+      ['', (e) => (e.merged ? 'all that happened between two states' : '')],
+    ], recent.events.slice(-12).reverse(), 'None since then.'),
+  ];
+}
+
+function figuresPart(kind) {
+  const pairs = [
+    ['Objects', number(kind.objects)], ['Bytes', bytes(kind.bytes)], ['Resource version', kind.resourceVersion || '–'],
+    ['Last told', kind.ageSeconds === undefined ? '–' : duration(kind.ageSeconds) + ' ago'], ['If it fails', kind.state.policy],
+    ...Object.entries(kind.more || {}),
+  ];
+  return el('dl', {}, pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, String(value)))));
+}
+
+// partsOf makes the tables of a kind that are not always there.
+function partsOf(kind) {
+  const section = (name, ...nodes) => el('section', { 'aria-label': name }, el('h2', {}, name), ...nodes);
+  const several = kind.scopes > 1;
+  const namespace = several ? [['Namespace', (row) => place(row.namespace)]] : [];
+  return [
+    kind.pendingWrites.length ? section('Own writes over what the watch has shown', table('Own writes', [
+      ['Object', (w) => about(w.namespace, w.name)], ['Outcome', (w) => w.outcome],
+      ['Version', (w) => w.resourceVersion || '–', 'number'], ['For', (w) => duration(w.ageSeconds), 'number'],
+    ], kind.pendingWrites, '')) : null,
+    section('Event handlers', table('Event handlers', [
+      ['Handler', (h) => el('code', {}, h.type)], ...namespace,
+      ['Behind', (h) => plural(h.lag, 'event'), 'number'], ['For', (h) => (h.lagSeconds ? duration(h.lagSeconds) : '–'), 'number'],
+      ['Has the first list', (h) => (h.synced ? 'yes' : 'no')],
+    ], kind.handlerList, 'None.')),
+    section('Indexes', table('Indexes', [
+      ['Index', (x) => el('code', {}, x.name)], ...namespace, ['Values', (x) => number(x.values), 'number'],
+      ['Bytes', (x) => bytes(x.bytes), 'number'], ['Hits', (x) => number(x.hits), 'number'],
+    ], kind.indexList, 'None: keys and the order of the objects answer what is asked.')),
+    several ? section('Namespaces', table('Namespaces', [
+      ['Namespace', (s) => place(s.namespace)], ['Phase', (s) => phase(s.state)], ['Objects', (s) => number(s.objects), 'number'],
+      ['Version', (s) => s.resourceVersion || '–', 'number'], ['Last told', (s) => (s.ageSeconds === undefined ? '–' : duration(s.ageSeconds) + ' ago'), 'number'],
+      ['', (s) => s.state.message || '', 'wrap'],
+    ], kind.allScopes, ''), kind.moreScopes ? el('p', { class: 'quiet' }, `and ${plural(kind.moreScopes, 'namespace')} more`) : null) : null,
+  ];
+}
+
+// objectsPart lists objects when it is asked to: a page of a list keeps a state, so it does not look
+// again by itself.
+function objectsPart(path) {
+  const input = (name, label, rest) => [name, el('label', rest && rest.short ? { class: 'short' } : {}, label, el('input', { name, autocomplete: 'off', spellcheck: 'false', ...(rest || {}), short: undefined }))];
+  const fields = Object.fromEntries([
+    input('namespace', 'Namespace', { placeholder: 'all' }), input('labelSelector', 'Label selector', { placeholder: 'app=web,tier!=db' }),
+    input('fieldSelector', 'Field selector', { placeholder: 'metadata.name=web-1' }), input('limit', 'Limit', { type: 'number', min: 1, max: 500, value: 50, short: true }),
+  ]);
+  const [answer, one] = [el('div', { 'aria-live': 'polite' }), el('div')];
+  const value = (name) => fields[name].querySelector('input').value.trim();
+  const query = () => Object.fromEntries(Object.keys(fields).map((name) => [name, value(name)]));
+  const failed = (error) => el('p', { class: 'note is-bad' }, error.message);
+
+  async function list(asked, token) {
+    try {
+      const [page, plan] = await Promise.all([json(path + '/objects', { ...asked, continue: token }), json(path + '/explain', asked)]);
+      const rest = page.remainingItemCount === undefined ? 'there are more' : `${number(page.remainingItemCount)} more`;
+      show(answer, el('p', {}, el('b', {}, 'Plan: ' + plan.by), ' ', el('span', { class: 'quiet' }, plan.text)),
+        table('Objects', [
+          ['Name', (o) => el('a', { href: '#/' + path, 'data-key': 'object ' + o.uid, click: (e) => { e.preventDefault(); read(o); } }, o.name)],
+          ['Namespace', (o) => o.namespace || '–'], ['Version', (o) => o.resourceVersion, 'number'],
+          ['Age', (o) => (o.created ? since(o.created, Date.now()) : '–'), 'number'],
+          ['Labels', (o) => [Object.entries(o.labels || {}).map(([k, v]) => el('span', { class: 'label' }, `${k}=${v}`)), o.moreLabels ? `and ${o.moreLabels} more` : null, o.deleting ? el('span', { class: 'bad' }, ' being deleted') : null], 'wrap'],
+        ], page.items, 'No object matches.'),
+        el('div', { class: 'row' },
+          el('p', { class: 'quiet' }, `${plural(page.items.length, 'object')} at resource version ${page.resourceVersion || '–'}${page.continue && page.continue !== 'continue-not-supported' ? ', ' + rest : ''}`),
+          token ? el('button', { type: 'button', click: () => list(asked) }, 'First page') : null,
+          page.continue ? el('button', { type: 'button', click: () => list(asked, page.continue) }, 'Next page') : null));
+    } catch (error) {
+      show(answer, failed(error));
+    }
+  }
+  async function read(o) {
+    try {
+      const text = await (await ask(path + '/object', { namespace: o.namespace, name: o.name })).text();
+      const heading = el('h2', { tabindex: -1, 'data-key': 'yaml' }, about(o.namespace, o.name));
+      show(one, el('section', { 'aria-label': 'One object' }, heading, el('pre', { tabindex: 0, 'aria-label': 'YAML', 'data-key': 'text' }, text)));
+      heading.focus();
+      heading.scrollIntoView({ block: 'nearest' });
+    } catch (error) {
+      show(one, failed(error));
+    }
+  }
+  list(query());
+  return el('section', { 'aria-labelledby': 'objects' }, el('h2', { id: 'objects' }, 'Objects'),
+    el('form', { submit: (e) => { e.preventDefault(); show(one); list(query()); } }, Object.values(fields), el('button', { type: 'submit' }, 'List')),
+    answer, one);
+}
+
+// ---- the page
+
+const status = document.getElementById('status'), pause = document.getElementById('pause');
+let view, timer, turn = 0;
+
+function crumbs(path) {
+  const [, , , kind, representation] = path.split('/');
+  document.getElementById('crumbs').replaceChildren(
+    el('li', {}, el('a', { href: '#/', 'aria-current': kind ? undefined : 'page' }, 'Cache')),
+    ...(kind ? [el('li', {}, el('a', { href: '#/' + path, 'aria-current': 'page' }, `${kind} as ${representation}`))] : []));
+}
+
+function route(event) {
+  const path = location.hash.replace(/^#\//, '');
+  if (view && view.leave) view.leave();
+  const main = document.getElementById('main');
+  view = /^kinds(\/[^/]+){4}$/.test(path) ? kindPage(main, path) : overviewPage(main);
+  crumbs(path);
+  if (event) { // not when the page opens: the reader begins at the top
+    scrollTo(0, 0);
+    main.querySelector('h1').focus();
+  }
+  look();
+}
+
+async function look() {
+  clearTimeout(timer);
+  const mine = ++turn;
+  try {
+    await view.look();
+    if (mine === turn) status.textContent = 'as of ' + clock(Date.now());
+    status.classList.remove('failed');
+  } catch (error) {
+    if (mine === turn) {
+      status.textContent = error.message;
+      status.classList.add('failed');
+    }
+  }
+  if (mine === turn && pause.getAttribute('aria-pressed') === 'false' && !document.hidden) timer = setTimeout(look, every);
+}
+
+pause.addEventListener('click', () => {
+  const paused = pause.getAttribute('aria-pressed') === 'false';
+  pause.setAttribute('aria-pressed', String(paused));
+  pause.textContent = paused ? 'Go on' : 'Pause';
+  if (paused) clearTimeout(timer);
+  else look();
+});
+document.addEventListener('visibilitychange', () => { if (!document.hidden && pause.getAttribute('aria-pressed') === 'false') look(); });
+addEventListener('hashchange', route);
+route();

@@ -1,0 +1,34 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// events answers with the recent events of a kind. The first look begins to follow them.
+func (h *handler) events(r *http.Request) (recent, error) {
+	f, err := h.find(r)
+	if err != nil {
+		return recent{}, err
+	}
+	if !h.cache.Started() {
+		return recent{}, failure(http.StatusConflict, "Conflict", "the cache is not started: there are no events yet")
+	}
+	after := uint64(0)
+	if text := r.URL.Query().Get("after"); text != "" {
+		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return recent{}, apierrors.NewBadRequest(fmt.Sprintf("after: %q is no number of an event", text))
+		}
+	}
+	followed := make([]follower, len(f.entries))
+	for i, entry := range f.entries {
+		followed[i] = entry
+	}
+	return h.taps.look(f.key, followed, after), nil
+}

@@ -1,0 +1,239 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+const (
+	// maxKinds is the number of kinds in an answer, and maxScopes that of the namespaces of a kind.
+	maxKinds  = 500
+	maxScopes = 500
+	// maxText bounds an error in an answer, in bytes.
+	maxText = 2 << 10
+	// maxPending is the number of own writes of a kind that are shown.
+	maxPending = 100
+)
+
+// overview is the answer to api/v1/overview.
+type overview struct {
+	Cache   string    `json:"cache"`
+	Started bool      `json:"started"`
+	Time    time.Time `json:"time"`
+	// Phases says how many informers are in each phase, and Informers how many there are.
+	Phases    map[informers.Phase]int `json:"phases"`
+	Informers int                     `json:"informers"`
+	Total     figures                 `json:"total"`
+	Kinds     []kindInfo              `json:"kinds"`
+	MoreKinds int                     `json:"moreKinds,omitempty"`
+}
+
+// kindList is the answer to api/v1/kinds.
+type kindList struct {
+	Kinds []kindRef `json:"kinds"`
+	More  int       `json:"more,omitempty"`
+}
+
+// kindRef names one kind in one representation.
+type kindRef struct {
+	Group          string `json:"group"`
+	Version        string `json:"version"`
+	Kind           string `json:"kind"`
+	Representation string `json:"representation"`
+	Resource       string `json:"resource"`
+	// Path is where the kind is, behind api/v1/.
+	Path string `json:"path"`
+}
+
+// kindInfo is what is shown of one kind in one representation, for all namespaces together.
+type kindInfo struct {
+	kindRef
+	Scopes    int       `json:"scopes"`
+	Namespace string    `json:"namespace,omitempty"` // if there is one scope, and it is a namespace
+	State     stateInfo `json:"state"`               // the worst of all scopes
+	figures
+}
+
+// stateInfo is where an informer is.
+type stateInfo struct {
+	Phase     informers.Phase         `json:"phase"`
+	Policy    informers.FailurePolicy `json:"policy"`
+	Namespace string                  `json:"namespace,omitempty"`
+	Cause     informers.Cause         `json:"cause,omitempty"`
+	Message   string                  `json:"message,omitempty"`
+	Object    string                  `json:"object,omitempty"` // that is concerned
+	Since     *time.Time              `json:"since,omitempty"`
+	Attempts  int                     `json:"attempts,omitempty"`
+	// Manifest is the role that is missing.
+	Manifest string `json:"manifest,omitempty"`
+}
+
+// kindDetail is the answer for one kind.
+type kindDetail struct {
+	kindInfo
+	Time       time.Time     `json:"time"`
+	AllScopes  []scopeInfo   `json:"allScopes"`
+	MoreScopes int           `json:"moreScopes,omitempty"`
+	Handlers   []handlerInfo `json:"handlerList"`
+	Indexes    []indexInfo   `json:"indexList"`
+	Pending    []pendingInfo `json:"pendingWrites"`
+}
+
+// scopeInfo is one informer.
+type scopeInfo struct {
+	Namespace string    `json:"namespace"` // empty is all
+	State     stateInfo `json:"state"`
+	figures
+}
+
+// pendingInfo is a write of the program that the watch has not shown.
+type pendingInfo struct {
+	Namespace       string  `json:"namespace"`
+	Name            string  `json:"name"`
+	Outcome         string  `json:"outcome"`
+	ResourceVersion uint64  `json:"resourceVersion,omitempty"`
+	AgeSeconds      float64 `json:"ageSeconds"`
+}
+
+// overview answers api/v1/overview.
+func (h *handler) overview(*http.Request) (overview, error) {
+	o := overview{Cache: h.cache.Name(), Started: h.cache.Started(), Time: time.Now(), Phases: map[informers.Phase]int{}, Kinds: []kindInfo{}}
+	for _, f := range h.byKind() {
+		info, scopes := h.describe(f)
+		for _, s := range scopes {
+			o.Phases[s.State.Phase]++
+		}
+		o.Informers += len(scopes)
+		o.Total.add(info.figures)
+		o.Kinds = append(o.Kinds, info)
+	}
+	o.MoreKinds = cut(&o.Kinds, maxKinds)
+	return o, nil
+}
+
+// kinds answers api/v1/kinds.
+func (h *handler) kinds(*http.Request) (kindList, error) {
+	list := kindList{Kinds: []kindRef{}}
+	for _, f := range h.byKind() {
+		list.Kinds = append(list.Kinds, f.ref())
+	}
+	list.More = cut(&list.Kinds, maxKinds)
+	return list, nil
+}
+
+// kind answers for one kind.
+func (h *handler) kind(r *http.Request) (kindDetail, error) {
+	f, err := h.find(r)
+	if err != nil {
+		return kindDetail{}, err
+	}
+	d := kindDetail{Time: time.Now(), Handlers: handlersOf(f.entries), Indexes: indexesOf(f.entries), Pending: []pendingInfo{}}
+	d.kindInfo, d.AllScopes = h.describe(f)
+	d.MoreScopes = cut(&d.AllScopes, maxScopes)
+	for _, entry := range f.entries {
+		for _, p := range entry.Reader.PendingWrites(maxPending - len(d.Pending)) {
+			d.Pending = append(d.Pending, pendingInfo{p.Key.Namespace, p.Key.Name, p.Outcome, p.Revision, time.Since(p.Noted).Seconds()})
+		}
+	}
+	return d, nil
+}
+
+// cut shortens a list and returns how many elements that has cost.
+func cut[T any](list *[]T, most int) (more int) {
+	if more = len(*list) - most; more <= 0 {
+		return 0
+	}
+	*list = (*list)[:most]
+	return more
+}
+
+// byKind returns the informers by kind and representation, in their order.
+func (h *handler) byKind() (all []found) {
+	for _, entry := range h.cache.Informers() {
+		if last := len(all) - 1; last >= 0 && all[last].key == entry.Key() {
+			all[last].entries = append(all[last].entries, entry)
+			continue
+		}
+		all = append(all, found{entry.Key(), []*informers.MapEntry{entry}})
+	}
+	return all
+}
+
+func (f found) ref() kindRef {
+	group := f.key.Group
+	if group == "" {
+		group = coreGroup
+	}
+	representation := f.key.Representation.String()
+	return kindRef{
+		Group: f.key.Group, Version: f.key.Version, Kind: f.key.Kind, Representation: representation,
+		Resource: f.entries[0].Resource().GroupResource().String(),
+		Path:     strings.Join([]string{"kinds", group, f.key.Version, f.key.Kind, representation}, "/"),
+	}
+}
+
+// describe returns a kind, and its informers from the worst to the best.
+func (h *handler) describe(f found) (kindInfo, []scopeInfo) {
+	info := kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
+	scopes := make([]scopeInfo, len(f.entries))
+	for i, entry := range f.entries {
+		scopes[i] = scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry)}
+		info.figures.add(scopes[i].figures)
+	}
+	slices.SortStableFunc(scopes, func(a, b scopeInfo) int { return rank(a.State.Phase) - rank(b.State.Phase) })
+	info.State = scopes[0].State
+	if len(scopes) == 1 {
+		info.Namespace = scopes[0].Namespace
+		info.ResourceVersion = scopes[0].ResourceVersion
+	}
+	return info, scopes
+}
+
+// rank orders phases from the worst to the best.
+func rank(p informers.Phase) int { return slices.Index(informers.Phases, p) }
+
+// stateOf returns where an informer is.
+func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
+	phase, err := entry.Phase()
+	if phase != informers.Parked && !h.cache.Started() {
+		return stateInfo{Phase: informers.Waiting, Policy: entry.Policy(), Namespace: entry.Namespace()}
+	}
+	s := stateInfo{Phase: phase, Policy: entry.Policy(), Namespace: entry.Namespace()}
+	if err == nil {
+		return s
+	}
+	s.Message = err.Error()
+	if reason := (*informers.NotSyncedError)(nil); errors.As(err, &reason) {
+		s.Cause, s.Attempts, s.Manifest = reason.Cause, reason.Attempts, reason.Manifest()
+		if reason.Object.Name != "" {
+			s.Object = reason.Object.String()
+		}
+		if !reason.Since.IsZero() {
+			s.Since = &reason.Since
+		}
+		if h.hides(entry.Key()) && mayQuote(reason.Cause) {
+			s.Message = "the text is not shown, because it may hold values of Secrets: the log has it"
+		}
+	}
+	if len(s.Message) > maxText {
+		s.Message = strings.ToValidUTF8(s.Message[:maxText], "") + " …"
+	}
+	return s
+}
+
+// mayQuote reports whether an error of that cause may hold parts of an object.
+func mayQuote(c informers.Cause) bool {
+	switch c {
+	case informers.Undecodable, informers.TransformFailed, informers.IndexFailed:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// ring holds the newest events within a bound in bytes, and how many there were of each type.
+type ring struct {
+	limit  int // bytes
+	bytes  int
+	newest uint64      // the number of the newest event; the first one has 1
+	events []eventInfo // in their order; what was cut off in front goes when the slice grows
+	counts map[watch.EventType]uint64
+}
+
+// eventInfo is an event for people who look at it.
+type eventInfo struct {
+	Number          uint64          `json:"number"`
+	Time            time.Time       `json:"time"`
+	Type            watch.EventType `json:"type"`
+	Namespace       string          `json:"namespace,omitempty"`
+	Name            string          `json:"name"`
+	ResourceVersion uint64          `json:"resourceVersion,omitempty"`
+	// Merged says that the event stands for all that happened between two states.
+	Merged bool `json:"merged,omitempty"`
+}
+
+// eventBytes is about what an event takes without its name and namespace.
+const eventBytes = 112
+
+func (e *eventInfo) size() int { return eventBytes + len(e.Namespace) + len(e.Name) }
+
+func newRing(limit int) ring { return ring{limit: limit, counts: map[watch.EventType]uint64{}} }
+
+// add adds an event, and drops the oldest ones if there is no room.
+func (r *ring) add(now time.Time, c informers.Change) {
+	r.newest++
+	r.counts[c.Type]++
+	e := eventInfo{
+		Number: r.newest, Time: now, Type: c.Type, Namespace: c.Key.Namespace, Name: c.Key.Name,
+		ResourceVersion: c.Revision, Merged: c.Merged,
+	}
+	r.events = append(r.events, e)
+	r.bytes += e.size()
+	for r.bytes > r.limit {
+		r.bytes -= r.events[0].size()
+		r.events[0] = eventInfo{}
+		r.events = r.events[1:]
+	}
+}
+
+// after returns the events that are newer than the one with a number.
+func (r *ring) after(number uint64) []eventInfo {
+	first := len(r.events)
+	for first > 0 && r.events[first-1].Number > number {
+		first--
+	}
+	return append([]eventInfo{}, r.events[first:]...)
+}

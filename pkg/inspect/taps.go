@@ -1,0 +1,158 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+const (
+	// lookFor is how long events are followed after a look.
+	lookFor = time.Minute
+	// ringBytes bounds the events that are kept of one kind.
+	ringBytes = 64 << 10
+	// maxTaps is the number of kinds that are followed at the same time, and maxFollowed that of the
+	// informers of each.
+	maxTaps     = 16
+	maxFollowed = 32
+)
+
+// follower is an informer whose events can be followed.
+type follower interface {
+	Follow(ctx context.Context, see func(informers.Change)) error
+}
+
+// taps follow the events of kinds at which somebody looks. There is nothing here if nobody does.
+type taps struct {
+	start func(func(context.Context)) // runs a function in a goroutine of the cache
+
+	mu   sync.Mutex // guards open; it comes before that of a tap
+	open map[informers.Key]*tap
+}
+
+func newTaps(start func(func(context.Context))) *taps {
+	return &taps{start: start, open: map[informers.Key]*tap{}}
+}
+
+// tap follows the informers of one kind.
+type tap struct {
+	ctx    context.Context // ends with the tap
+	end    context.CancelFunc
+	timer  *time.Timer // calls end
+	looked time.Time   // last; guarded by the lock of the taps
+	since  time.Time
+
+	mu       sync.Mutex // guards what follows
+	followed map[follower]struct{}
+	ring     ring
+}
+
+// recent is what a tap has seen.
+type recent struct {
+	// Since is when the first look began: nothing is known of what was before.
+	Since time.Time `json:"since"`
+	Time  time.Time `json:"time"`
+	// Counts are those of all events since then, Newest is the number of the last one.
+	Counts map[watch.EventType]uint64 `json:"counts"`
+	Newest uint64                     `json:"newest"`
+	// Events are the newest of those that were asked for, in their order.
+	Events []eventInfo `json:"events"`
+	// NotFollowed is the number of namespaces whose events are not shown.
+	NotFollowed int `json:"notFollowed,omitempty"`
+}
+
+// look returns the events of a kind behind the one with a number, and follows them for a minute.
+func (t *taps) look(key informers.Key, informers []follower, after uint64) recent {
+	one := t.tap(key)
+	one.follow(informers, t.start)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	counts := map[watch.EventType]uint64{watch.Added: 0, watch.Modified: 0, watch.Deleted: 0}
+	for of, n := range one.ring.counts {
+		counts[of] = n
+	}
+	return recent{
+		Since: one.since, Time: time.Now(), Counts: counts, Newest: one.ring.newest, Events: one.ring.after(after),
+		NotFollowed: max(0, len(informers)-maxFollowed),
+	}
+}
+
+// tap returns the tap of a kind, which goes on for a minute.
+func (t *taps) tap(key informers.Key) *tap {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if one, ok := t.open[key]; ok && one.timer.Reset(lookFor) {
+		one.looked = now
+		return one
+	} // the timer of one that is there, and cannot be reset, is about to remove it
+	if len(t.open) >= maxTaps {
+		t.closeLocked(t.leastWantedLocked())
+	}
+	one := &tap{since: now, looked: now, followed: map[follower]struct{}{}, ring: newRing(ringBytes)}
+	one.ctx, one.end = context.WithCancel(context.Background())
+	one.timer = time.AfterFunc(lookFor, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.open[key] == one {
+			delete(t.open, key)
+		}
+		one.end()
+	})
+	t.open[key] = one
+	return one
+}
+
+// leastWantedLocked returns the kind at which nobody has looked for the longest time.
+func (t *taps) leastWantedLocked() (key informers.Key) {
+	var oldest *tap
+	for k, one := range t.open {
+		if oldest == nil || one.looked.Before(oldest.looked) {
+			key, oldest = k, one
+		}
+	}
+	return key
+}
+
+func (t *taps) closeLocked(key informers.Key) {
+	one := t.open[key]
+	one.timer.Stop()
+	one.end()
+	delete(t.open, key)
+}
+
+// follow follows those informers that are not followed yet.
+func (t *tap) follow(informers []follower, start func(func(context.Context))) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, one := range informers[:min(len(informers), maxFollowed)] {
+		if _, already := t.followed[one]; already || len(t.followed) >= maxFollowed {
+			continue
+		}
+		t.followed[one] = struct{}{}
+		start(func(ctx context.Context) { t.run(ctx, one) })
+	}
+}
+
+// run follows one informer until the tap, the informer or the cache ends.
+func (t *tap) run(ctx context.Context, one follower) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(t.ctx, cancel)
+	defer stop()
+	_ = one.Follow(ctx, func(c informers.Change) { // it always ends with an error, which says why
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.ring.add(time.Now(), c)
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.followed, one)
+}

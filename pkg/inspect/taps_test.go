@@ -1,0 +1,196 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// source is an informer whose events a test makes.
+type source struct {
+	mu  sync.Mutex
+	see map[*func(informers.Change)]struct{} // of those that follow
+}
+
+func (s *source) Follow(ctx context.Context, see func(informers.Change)) error {
+	s.mu.Lock()
+	if s.see == nil {
+		s.see = map[*func(informers.Change)]struct{}{}
+	}
+	s.see[&see] = struct{}{}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.see, &see)
+	return context.Cause(ctx)
+}
+
+// send makes an event, and returns how many follow.
+func (s *source) send(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for see := range s.see {
+		(*see)(informers.Change{Type: watch.Added, Key: client.ObjectKey{Namespace: "n", Name: name}, Revision: 7})
+	}
+	return len(s.see)
+}
+
+// cacheOf returns what runs functions as a cache does, and what ends it and waits for them.
+func cacheOf(t *testing.T) (start func(func(context.Context)), end func()) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	running := sync.WaitGroup{}
+	return func(f func(context.Context)) { running.Go(func() { f(ctx) }) }, func() {
+		cancel(errors.New("the cache has ended"))
+		running.Wait()
+	}
+}
+
+func keyOf(n int) (k informers.Key) {
+	k.Kind = fmt.Sprint(n)
+	return k
+}
+
+func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, end := cacheOf(t)
+		taps, s := newTaps(start), &source{}
+		if n := s.send("before"); n != 0 {
+			t.Fatal("somebody follows, and nobody has looked")
+		}
+		first := taps.look(keyOf(1), []follower{s}, 0)
+		for range 5 {
+			time.Sleep(lookFor - time.Second)
+			synctest.Wait()
+			if n := s.send("event"); n != 1 {
+				t.Fatalf("%d follow while somebody looks", n)
+			}
+			taps.look(keyOf(1), []follower{s}, 0)
+		}
+		seen := taps.look(keyOf(1), []follower{s}, 3)
+		if len(seen.Events) != 2 || seen.Newest != 5 || seen.Counts[watch.Added] != 5 || seen.Since != first.Since {
+			t.Errorf("seen: %+v", seen)
+		}
+		time.Sleep(lookFor + time.Second)
+		synctest.Wait()
+		if n := s.send("late"); n != 0 || len(taps.open) != 0 {
+			t.Errorf("%d follow, and %d taps are open, a minute after the last look", n, len(taps.open))
+		}
+		if again := taps.look(keyOf(1), []follower{s}, 0); again.Newest != 0 || !again.Since.After(first.Since) {
+			t.Errorf("a new look begins with %+v", again)
+		}
+		end() // waits for all goroutines
+	})
+}
+
+func TestTheCacheEndsWhatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, end := cacheOf(t)
+		taps, s := newTaps(start), &source{}
+		taps.look(keyOf(1), []follower{s}, 0)
+		synctest.Wait()
+		end()
+		if n := s.send("late"); n != 0 {
+			t.Errorf("%d follow after the end of the cache", n)
+		}
+		time.Sleep(2 * lookFor)
+	})
+}
+
+func TestWhatIsFollowedIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, end := cacheOf(t)
+		taps := newTaps(start)
+		kinds := make([]source, maxTaps+1)
+		for n := range kinds {
+			taps.look(keyOf(n), []follower{&kinds[n]}, 0)
+			time.Sleep(time.Second)
+			taps.look(keyOf(0), []follower{&kinds[0]}, 0) // so the second is the one that goes
+			synctest.Wait()
+		}
+		for n := range kinds {
+			want := 1
+			if n == 1 {
+				want = 0
+			}
+			if got := kinds[n].send("x"); got != want {
+				t.Errorf("kind %d is followed by %d, want %d", n, got, want)
+			}
+		}
+		scopes := make([]source, maxFollowed+5)
+		var followed []follower
+		for n := range scopes {
+			followed = append(followed, &scopes[n])
+		}
+		seen := taps.look(keyOf(0), followed, 0)
+		synctest.Wait()
+		number := 0
+		for n := range scopes {
+			number += scopes[n].send("x")
+		}
+		if number != maxFollowed-1 || seen.NotFollowed != 5 { // and the one of before
+			t.Errorf("%d of %d namespaces are followed, %d are not", number, len(scopes), seen.NotFollowed)
+		}
+		end()
+		time.Sleep(2 * lookFor)
+	})
+}
+
+// TestARingHasTheNewestEventsWithinItsBytes adds random events.
+func TestARingHasTheNewestEventsWithinItsBytes(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	r := newRing(4 << 10)
+	for n := range uint64(2000) {
+		name := strings.Repeat("x", random.IntN(254))
+		r.add(time.Time{}, informers.Change{Type: watch.Modified, Key: client.ObjectKey{Name: name}})
+		bytes := 0
+		for i, e := range r.events {
+			bytes += e.size()
+			if e.Number != n+2-uint64(len(r.events)-i) {
+				t.Fatalf("seed %d: after %d events, number %d is at %d of %d", seed, n+1, e.Number, i, len(r.events))
+			}
+		}
+		if bytes != r.bytes || bytes > r.limit || bytes < r.limit/2 && n > 100 {
+			t.Fatalf("seed %d: after %d events the ring holds %d bytes and says %d", seed, n+1, bytes, r.bytes)
+		}
+		if cap(r.events) > 256 {
+			t.Fatalf("seed %d: the slice has room for %d events", seed, cap(r.events))
+		}
+		after := n + 1 - min(n+1, random.Uint64N(5))
+		if got := r.after(after); len(got) != int(min(n+1-after, uint64(len(r.events)))) {
+			t.Fatalf("seed %d: %d events after %d of %d", seed, len(got), after, n+1)
+		}
+	}
+}
+
+func TestALongTextIsCutBehindALine(t *testing.T) {
+	line := strings.Repeat("y", 99) + "\n"
+	short := []byte(strings.Repeat(line, 10))
+	if got := bound(short); !bytes.Equal(got, short) {
+		t.Error("a short text is changed")
+	}
+	got := string(bound([]byte(strings.Repeat(line, maxYAML/50))))
+	if len(got) > maxYAML || len(got) < maxYAML-200 {
+		t.Errorf("a long text has %d bytes", len(got))
+	}
+	text, note, _ := strings.Cut(got, "#")
+	if len(text)%100 != 0 || !strings.Contains(note, fmt.Sprint(maxYAML/50*100)) {
+		t.Errorf("it ends with %q", got[len(got)-150:])
+	}
+}
