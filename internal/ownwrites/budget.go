@@ -3,49 +3,87 @@
 
 package ownwrites
 
-import (
-	"sync/atomic"
-	"time"
+import "sync/atomic"
 
-	"github.com/tarn-dev/tarn/internal/watchcache"
+const (
+	// defaultBudget has room for some thousand objects of ten kilobytes that the watch has not shown,
+	// and for the keys of some ten thousand more.
+	defaultBudget = 64 << 20
+	// share is how many times as much as there is left one overlay may take. So the first one takes
+	// most of a budget, and there is always something left for the others.
+	share = 4
 )
 
-// defaultBudget has room for some thousand objects of ten kilobytes that the watch has not shown.
-const defaultBudget = 64 << 20
+// Budget is the number of bytes that the overlays of one cache take together. Three quarters are for
+// objects, and a quarter is for the keys of all entries: an entry whose object has no room is known to
+// have changed. In addition each overlay may hold one object, so that an answer can be read.
+type Budget struct{ objects, keys pool }
 
-// Budget is the number of bytes that the overlays of one cache take together.
-type Budget struct {
+// NewBudget returns a budget of so many bytes; zero stands for the default, 64 MiB. With a negative
+// number there is no room for objects, and for as many keys as by default.
+func NewBudget(bytes int64) *Budget {
+	b := &Budget{}
+	switch {
+	case bytes < 0:
+		b.keys.limit = defaultBudget / 4
+	case bytes == 0:
+		bytes = defaultBudget
+		fallthrough
+	default:
+		b.objects.limit, b.keys.limit = bytes-bytes/4, bytes/4
+	}
+	return b
+}
+
+// pool is a number of bytes that several overlays share.
+type pool struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewBudget returns a budget of so many bytes; zero stands for the default, 64 MiB.
-func NewBudget(bytes int64) *Budget {
-	if bytes == 0 {
-		bytes = defaultBudget
+// room returns how many bytes one overlay may take.
+func (p *pool) room() int { return int(share * (p.limit - p.used.Load())) }
+
+// size is what entries take.
+type size struct{ objects, keys int }
+
+func (s size) bytes() int { return s.objects + s.keys }
+
+// countLocked adds what an entry takes, n times.
+func (o *Overlay[V]) countLocked(e *Entry[V], n int) {
+	o.size.objects += n * e.size.objects
+	o.size.keys += n * e.size.keys
+	o.options.Budget.objects.used.Add(int64(n * e.size.objects))
+	o.options.Budget.keys.used.Add(int64(n * e.size.keys))
+	if e.open() {
+		o.open += n
 	}
-	return &Budget{limit: bytes}
 }
 
-// fitLocked drops the oldest entries until the others have room. Reads of all keys then wait until
-// the watch has passed what was dropped: that is one number, and the oldest entries are those that
-// the watch passes first. An object that the state does not hold, and that was not to be shown
-// either, is not waited for.
-func (o *Overlay[V]) fitLocked(state *watchcache.Snapshot[V]) {
-	for len(o.order) > 0 && o.options.Budget.used.Load() > o.options.Budget.limit {
-		e := o.order[0]
-		o.order[0] = nil
-		o.order = o.order[1:]
-		if current, ok := o.entries.Get(e); !ok || current != e {
-			continue
-		}
+// fitLocked makes room. The oldest objects go first, because the watch passes those first: of them
+// stays that they have changed. If there is no room for the keys either, all entries go, and reads of
+// all keys wait until the watch is as far as the server is then.
+func (o *Overlay[V]) fitLocked() {
+	for o.objects.Len() > 1 && o.size.objects > o.options.Budget.objects.room() {
+		e, _ := o.objects.Min()
 		o.removeLocked(e)
-		if o.passed(state, e) {
-			continue
-		}
-		if _, held := state.Get(e.Key); held || e.Outcome == Shown || e.Outcome == Changed {
-			o.floor, o.floored = max(o.floor, e.Revision), time.Now()
-		}
-		o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision(), Full: true})
+		mark := *e
+		mark.Outcome, mark.Value, mark.full = Changed, *new(V), true
+		o.addLocked(&mark)
+		o.tellLocked(e, NoRoom)
+	}
+	if o.size.keys > o.options.Budget.keys.room() {
+		e, _ := o.entries.Min()
+		o.clearLocked()
+		o.floor = o.newFloorLocked(0)
+		o.tellLocked(e, Forgotten)
+	}
+}
+
+// tellLocked tells that there is no room, once until the overlay is empty again.
+func (o *Overlay[V]) tellLocked(e *Entry[V], why Reason) {
+	if o.told < why {
+		o.told = why
+		o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: o.options.State().Revision(), Reason: why})
 	}
 }

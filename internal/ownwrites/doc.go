@@ -13,21 +13,42 @@
 // holds because of the order: an entry is removed only when the newest state has passed it, so a
 // read that does not find the entry takes a state that has.
 //
-// A state has passed an entry when it is complete up to the revision of the write. Where that
-// revision is not known, as that of a deletion, the state has passed it when the object with that
-// UID was there and is not there any more.
+// A state has passed an entry when it is complete up to the revision of the write, and does not
+// hold an older version of the object. Where that revision is not known, as that of a deletion, the
+// state has passed it when the object with that UID was there and is not there any more, or when
+// the state is as far as the server was after the deletion.
+//
+// Revisions are compared within one history of the source. When the source is restored from a
+// backup, Reset forgets what was noted; what is noted from then on has not been passed by a state of
+// before.
 //
 // An entry of which the content is not known makes reads of its key wait: for the watch first,
-// and if that is late, for one question to the server, whose answer becomes the entry.
+// and if that is late, for one question to the server, whose answer becomes the entry. If there are
+// many such entries, the server is asked for a list.
 //
-// An entry ends by its deadline if the watch does not pass it. The bytes of all entries are
-// bounded by a [Budget]. If there is no room, the oldest entries are dropped, and all reads of
-// that overlay wait until the watch has passed the newest of these.
+// What was written before there was an overlay, or is forgotten, makes reads of all keys wait, until
+// the state has reached a revision: see Listed and [Budget].
+//
+// # Memory
+//
+// An entry ends by its deadline if the watch does not pass it. The bytes of all entries are bounded
+// by a [Budget]. If there is no room, the oldest objects become entries of unknown content, which
+// are as small as their keys. If there is no room for the keys of so many entries, they all are
+// forgotten, and reads wait for the revision at which the server is then. No entry is forgotten
+// otherwise.
 //
 // # Concurrency
 //
 // All methods are safe for concurrent use. A read of an empty overlay loads one pointer and
 // nothing else. Writers hold the lock of the overlay, which comes before that of the engine.
-// There are no goroutines but those that ask the server, which end with their request, and the
-// timer that removes entries, which runs only while there are any.
+// There are no goroutines but those that ask the server, which end with their request and at the
+// latest after Close, and the timer that removes entries, which runs only while there are any.
+//
+// # Files
+//
+//   - write.go: what a client tells a cache
+//   - entry.go: what is known of one object, and when a state has passed it
+//   - overlay.go, budget.go, floor.go: what there is of one kind
+//   - set.go, read.go: what reads see, and for what they wait
+//   - sweep.go: how entries end
 package ownwrites

@@ -4,6 +4,7 @@
 package ownwrites
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -47,42 +48,64 @@ type Entry[V any] struct {
 	// Value is the object of an entry that is Shown.
 	Value V
 
-	bytes int
-	noted time.Time
+	size    size
+	number  uint64 // in the order in which entries were noted
+	noted   time.Time
+	history int    // how often the source had been restored when the entry was noted
+	proof   uint64 // of Gone without a Revision: one at which the object was gone; 0 if none is known
+	full    bool   // of Changed: there was no room for the object
 }
 
 // open reports whether the content is not known.
 func (e *Entry[V]) open() bool { return e.Outcome > Gone }
 
-// found is an object of a state, as entries see it.
+// found is what a state has under the key of an entry.
 type found struct {
-	there    bool
+	at       uint64 // the revision of the state; 0 if it is of a history before that of the entry
+	there    bool   // there is an object
 	uid      types.UID
 	revision uint64
 }
 
-// passed reports whether a state at revision with an object under the key of e holds the write of
-// e, or a newer one.
-func (e *Entry[V]) passed(revision uint64, now found) bool {
+// in returns what a state has under the key of e.
+func (e *Entry[V]) in(state *watchcache.Snapshot[V], uid func(V) types.UID) (watchcache.Item[V], found) {
+	item, there := state.Get(e.Key)
+	now := found{there: there}
+	if there {
+		now.uid, now.revision = uid(item.Value), item.Revision
+	}
+	if state.Restored() >= e.history {
+		now.at = state.Revision()
+	}
+	return item, now
+}
+
+// passed reports whether a state holds the write of e, or a newer one.
+func (e *Entry[V]) passed(now found) bool {
 	same := now.there && now.uid == e.UID
 	switch e.Outcome {
 	case Gone:
-		return e.Revision > 0 && revision >= e.Revision && !same
+		from := cmp.Or(e.Revision, e.proof)
+		return from > 0 && now.at >= from && !same
 	case Leaving:
-		return revision >= e.Revision && !(same && now.revision <= e.Revision)
+		return now.at >= e.Revision && !(same && now.revision <= e.Revision)
 	case Unknown:
 		return false
+	case Shown, Changed:
+		if same && e.UID != "" && now.revision > 0 && now.revision < e.Revision {
+			return false // whatever the state's revision is: it is of another history, or of another order
+		}
 	}
-	return revision >= e.Revision
+	return now.at > 0 && now.at >= e.Revision
 }
 
 // hides reports whether an entry that was not passed hides the object of the state.
-func (e *Entry[V]) hides(revision uint64, now found) bool {
+func (e *Entry[V]) hides(now found) bool {
 	switch e.Outcome {
 	case Hidden:
 		return true
 	case Gone: // of unknown revision it knows only its own object
-		return now.uid == e.UID || revision < e.Revision
+		return now.uid == e.UID || now.at < e.Revision
 	}
 	return false
 }
@@ -118,6 +141,6 @@ type Answer[V any] struct {
 	Found bool
 	// Item is the object if there is one.
 	Item watchcache.Item[V]
-	// Revision is that of the answer, if there is no object.
+	// Revision is that of the answer: the server has written nothing before it that is not in there.
 	Revision uint64
 }

@@ -5,6 +5,7 @@ package ownwrites
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,24 +24,30 @@ const (
 	// sweepEvery is how often entries are removed that the watch has passed. Reads do not need it,
 	// so it only has to be soon enough that they do not look at many entries in vain.
 	sweepEvery = 100 * time.Millisecond
+	// proveAfter is how long an entry of a deletion stays of which nothing says when it was, before the
+	// server is asked how far it is, and how often that is at most.
+	proveAfter = 10 * time.Second
 	// entryBytes is about what an entry takes without its key and its value.
-	entryBytes = 192
+	entryBytes = 240
 )
 
 // Options configure an [Overlay]. All must be set.
 type Options[V any] struct {
 	// State returns the newest state.
 	State func() *watchcache.Snapshot[V]
-	// Wait waits until the state has reached a revision, or ctx ends.
-	Wait func(ctx context.Context, revision uint64) error
-	// Ask asks the server for one object.
+	// Wait waits until the state has reached a revision, and its source has been restored so often, or
+	// ctx ends.
+	Wait func(ctx context.Context, revision uint64, restored int) error
+	// Ask asks the server for one object, or for its revision alone if the key is empty.
 	Ask func(ctx context.Context, key string) (Answer[V], error)
+	// List asks the server for all objects with prefix, and returns the revision of the answer.
+	List func(ctx context.Context, prefix string, each func(watchcache.Item[V])) (revision uint64, err error)
 	// UID and Size describe a value.
 	UID  func(V) types.UID
 	Size func(V) int
 	// Budget bounds the memory, with that of other overlays.
 	Budget *Budget
-	// Ended is called for an entry that ends before the watch has passed it.
+	// Ended is called for an entry that ends, or loses its object, before the watch has passed it.
 	Ended func(Ending)
 }
 
@@ -50,32 +57,62 @@ type Ending struct {
 	Outcome  Outcome
 	Revision uint64 // of the write
 	Reached  uint64 // of the watch
-	// Full says that there was no room for the entry; otherwise its deadline has passed.
-	Full bool
+	Reason   Reason
 }
+
+// Reason says why an entry has ended.
+type Reason int
+
+const (
+	// Late says that the watch has not passed the entry until its deadline.
+	Late Reason = iota
+	// NoRoom says that there was no room for the object. It is told once, of the first entry, until the
+	// overlay is empty again.
+	NoRoom
+	// Forgotten says that there was no room for the keys of so many entries, and that they all have
+	// ended: reads of all keys wait. It is told once, too.
+	Forgotten
+)
 
 // Overlay is what lies over the state of one engine. Make one with New.
 type Overlay[V any] struct {
 	options Options[V]
 	asking  singleflight.Group
+	life    context.Context // of the questions to the server; ended by Close, with mu held
+	end     context.CancelFunc
 
 	set atomic.Pointer[Set[V]] // nil if it is empty; written with mu held
 
-	mu      sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows
+	kept[V]
+	timer  *time.Timer // that sweeps; nil if there is nothing to sweep
+	told   Reason      // of those that are told once
+	proved time.Time   // when the server was last asked how far it is
+}
+
+// kept is what an overlay holds.
+type kept[V any] struct {
 	entries *btree.BTreeG[*Entry[V]]
-	order   []*Entry[V] // in which they were noted, with some that were replaced
-	unknown int
-	floor   uint64
-	floored time.Time // when floor was raised
-	bytes   int
-	timer   *time.Timer // that sweeps; nil if there is nothing to sweep
-	closed  bool
+	objects *btree.BTreeG[*Entry[V]] // those with a Value, the oldest first
+	size    size
+	open    int    // how many entries are
+	noted   uint64 // how many entries there have been
+	floor   *floor // nil for none
+	history int    // how often the source has been restored, as far as those know who write
+}
+
+func newTree[V any](less func(a, b *Entry[V]) bool) *btree.BTreeG[*Entry[V]] {
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
 }
 
 // New returns an empty overlay.
 func New[V any](o Options[V]) *Overlay[V] {
-	less := func(a, b *Entry[V]) bool { return a.Key < b.Key }
-	return &Overlay[V]{options: o, entries: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})}
+	made := &Overlay[V]{options: o, kept: kept[V]{
+		entries: newTree(func(a, b *Entry[V]) bool { return a.Key < b.Key }),
+		objects: newTree(func(a, b *Entry[V]) bool { return a.number < b.number }),
+	}}
+	made.life, made.end = context.WithCancel(context.Background())
+	return made
 }
 
 // Load returns the entries, nil if there are none. A read that calls it must do so before it takes
@@ -100,24 +137,26 @@ func (o *Overlay[V]) Size() (entries, bytes int) {
 func (o *Overlay[V]) Note(e Entry[V]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
+	if o.life.Err() != nil {
 		return // no state will pass it
 	}
-	next := o.complete(&e)
+	next := o.completeLocked(&e)
 	if last, ok := o.entries.Get(next); ok {
 		if next = after(last, next); next == nil {
 			return
 		}
 	}
 	o.putLocked(next)
+	o.publishLocked()
 }
 
-// complete returns a deletion with what the state knows of the deleted object.
-func (o *Overlay[V]) complete(e *Entry[V]) *Entry[V] {
-	if e.Outcome != Gone {
+// completeLocked returns a deletion with what the state knows of the deleted object.
+func (o *Overlay[V]) completeLocked(e *Entry[V]) *Entry[V] {
+	state := o.options.State()
+	if e.Outcome != Gone || state.Restored() < o.history {
 		return e
 	}
-	item, there := o.options.State().Get(e.Key)
+	item, there := state.Get(e.Key)
 	switch {
 	case !there:
 	case o.options.UID(item.Value) == e.UID:
@@ -128,6 +167,34 @@ func (o *Overlay[V]) complete(e *Entry[V]) *Entry[V] {
 		}
 	}
 	return e
+}
+
+// Doubt notes that a write may have changed any of the objects with prefix.
+func (o *Overlay[V]) Doubt(prefix string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.life.Err() != nil {
+		return
+	}
+	var keys []string
+	state := o.options.State()
+	if !state.Complete() { // the first list may come from before the write
+		o.floor = o.newFloorLocked(0)
+	}
+	for item := range state.Items(prefix, "") {
+		keys = append(keys, item.Key)
+	}
+	o.entries.Ascend(&Entry[V]{Key: prefix}, func(e *Entry[V]) bool {
+		if !strings.HasPrefix(e.Key, prefix) {
+			return false
+		}
+		keys = append(keys, e.Key)
+		return true
+	})
+	for _, key := range keys {
+		o.putLocked(&Entry[V]{Key: key, Outcome: Unknown})
+	}
+	o.publishLocked()
 }
 
 // answered puts the answer of the server in the place of the entry for which it was asked.
@@ -142,128 +209,93 @@ func (o *Overlay[V]) answered(asked *Entry[V], a Answer[V]) {
 		next = &Entry[V]{Key: asked.Key, Outcome: Shown, Revision: a.Item.Revision, Value: a.Item.Value, UID: o.options.UID(a.Item.Value)}
 	}
 	o.putLocked(next)
+	o.publishLocked()
 }
 
 // putLocked puts e in the place of the entry for its key, unless the state has passed it already.
 func (o *Overlay[V]) putLocked(e *Entry[V]) {
-	e.noted = time.Now()
-	e.bytes = entryBytes + len(e.Key)
-	if e.Outcome == Shown {
-		e.bytes += o.options.Size(e.Value)
-	}
-	state := o.options.State()
-	if o.passed(state, e) {
-		o.removeLocked(e)
-	} else {
-		o.removeLocked(e)
+	o.noted++
+	e.number, e.noted, e.history = o.noted, time.Now(), o.history
+	o.removeLocked(e)
+	if !o.passed(o.options.State(), e) {
 		o.addLocked(e)
+		o.fitLocked()
 	}
-	o.fitLocked(state)
-	o.publishLocked()
 }
 
 func (o *Overlay[V]) passed(state *watchcache.Snapshot[V], e *Entry[V]) bool {
 	if state.Revision() < e.Revision {
 		return false // without a look at the state, as for most entries
 	}
-	item, there := state.Get(e.Key)
-	now := found{there: there}
-	if there {
-		now.uid, now.revision = o.options.UID(item.Value), item.Revision
-	}
-	return e.passed(state.Revision(), now)
+	_, now := e.in(state, o.options.UID)
+	return e.passed(now)
 }
 
 func (o *Overlay[V]) addLocked(e *Entry[V]) {
-	o.entries.Set(e)
-	o.order = append(o.order, e)
-	o.bytes += e.bytes
-	o.options.Budget.used.Add(int64(e.bytes))
-	if e.open() {
-		o.unknown++
+	e.size = size{keys: entryBytes + len(e.Key)}
+	if e.Outcome == Shown {
+		e.size.objects = o.options.Size(e.Value)
+		o.objects.Set(e)
 	}
+	o.entries.Set(e)
+	o.countLocked(e, 1)
 }
 
 // removeLocked removes the entry with the key of e.
 func (o *Overlay[V]) removeLocked(e *Entry[V]) {
-	e, ok := o.entries.Delete(e)
-	if !ok {
-		return
+	if e, ok := o.entries.Delete(e); ok {
+		o.objects.Delete(e)
+		o.countLocked(e, -1)
 	}
-	o.bytes -= e.bytes
-	o.options.Budget.used.Add(int64(-e.bytes))
-	if e.open() {
-		o.unknown--
-	}
+}
+
+func (o *Overlay[V]) clearLocked() {
+	o.options.Budget.objects.used.Add(int64(-o.size.objects))
+	o.options.Budget.keys.used.Add(int64(-o.size.keys))
+	o.entries.Clear()
+	o.objects.Clear()
+	o.size, o.open, o.floor = size{}, 0, nil
 }
 
 // publishLocked shows the entries to readers, and has them swept.
 func (o *Overlay[V]) publishLocked() {
-	if o.entries.Len() == 0 && o.floor == 0 {
-		o.order = nil
+	if o.entries.Len() == 0 && o.floor == nil {
+		o.told = 0
 		o.set.Store(nil)
 		return
 	}
-	o.set.Store(&Set[V]{entries: o.entries.Copy(), uid: o.options.UID, unknown: o.unknown, floor: o.floor, bytes: o.bytes})
-	if o.timer == nil {
+	o.set.Store(&Set[V]{entries: o.entries.Copy(), uid: o.options.UID, open: o.open, floor: o.floor, bytes: o.size.bytes()})
+	if o.timer == nil && o.life.Err() == nil {
 		o.timer = time.AfterFunc(sweepEvery, o.sweep)
 	}
 }
 
-// sweep removes the entries that the state has passed, and those whose deadline has passed.
-func (o *Overlay[V]) sweep() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.timer == nil {
-		return // closed
-	}
-	state, now := o.options.State(), time.Now()
-	kept := o.order[:0]
-	for _, e := range o.order {
-		switch current, ok := o.entries.Get(e); {
-		case !ok || current != e:
-		case o.passed(state, e):
-			o.removeLocked(e)
-		case now.Sub(e.noted) >= deadline:
-			o.removeLocked(e)
-			if _, held := state.Get(e.Key); held || e.Outcome != Gone && e.Outcome != Hidden { // else reads show the same
-				o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})
-			}
-		default:
-			kept = append(kept, e)
-		}
-	}
-	clear(o.order[len(kept):])
-	o.order = kept
-	if state.Revision() >= o.floor || now.Sub(o.floored) >= deadline {
-		o.floor = 0
-	}
-	o.timer = nil
-	o.publishLocked()
-}
-
 // Close drops all entries, and takes no more.
 func (o *Overlay[V]) Close() {
-	if o != nil {
-		o.drop(true)
+	if o == nil {
+		return
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.end()
+	o.dropLocked()
 }
 
 // Reset drops all entries: the resource versions of the server have gone back, so those of the entries
-// say nothing any more.
+// say nothing any more. What is noted from now on is compared with the state only when that was
+// restored.
 func (o *Overlay[V]) Reset() {
-	if o != nil {
-		o.drop(false)
+	if o == nil {
+		return
 	}
-}
-
-func (o *Overlay[V]) drop(forEver bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = o.closed || forEver
-	o.options.Budget.used.Add(int64(-o.bytes))
-	o.entries.Clear()
-	o.bytes, o.unknown, o.floor = 0, 0, 0
+	o.history = o.options.State().Restored() + 1
+	o.dropLocked()
+}
+
+func (o *Overlay[V]) dropLocked() {
+	o.clearLocked()
 	if o.timer != nil {
 		o.timer.Stop()
 		o.timer = nil

@@ -6,6 +6,8 @@ package ownwrites_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -40,6 +42,7 @@ type fixture struct {
 	server map[string]item
 	at     uint64 // the revision of the server
 	asked  int
+	listed int
 	fails  error
 	ended  []ownwrites.Ending
 }
@@ -50,7 +53,7 @@ func newFixture(t *testing.T, budget int64) *fixture {
 		engine: watchcache.New[thing, struct{}](watchcache.Options[thing]{}),
 	}
 	f.overlay = ownwrites.New(ownwrites.Options[thing]{
-		State: f.engine.Snapshot, Wait: f.engine.WaitUntilFresh, Ask: f.ask, Budget: f.budget,
+		State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Ask: f.ask, List: f.list, Budget: f.budget,
 		UID:  func(t thing) types.UID { return t.uid },
 		Size: func(t thing) int { return t.size },
 		Ended: func(e ownwrites.Ending) {
@@ -70,6 +73,20 @@ func (f *fixture) ask(_ context.Context, key string) (ownwrites.Answer[thing], e
 	f.asked++
 	found, ok := f.server[key]
 	return ownwrites.Answer[thing]{Found: ok, Item: found, Revision: f.at}, f.fails
+}
+
+func (f *fixture) list(_ context.Context, prefix string, each func(item)) (uint64, error) {
+	time.Sleep(time.Second) // of a bubble
+	f.mu.Lock()
+	found, at, err := maps.Clone(f.server), f.at, f.fails
+	f.listed++
+	f.mu.Unlock()
+	for key, item := range found {
+		if strings.HasPrefix(key, prefix) {
+			each(item)
+		}
+	}
+	return at, err
 }
 
 // watch brings an object, or its deletion if the UID is empty.
@@ -95,7 +112,7 @@ func (f *fixture) ctx() context.Context { return context.Background() }
 
 func (f *fixture) shows(key string, uid types.UID, revision uint64) {
 	gotUID, got := f.read(key)
-	f.ExpectWithOffset(1, gotUID).To(Equal(uid))
+	f.ExpectWithOffset(1, gotUID).To(Equal(uid), key)
 	f.ExpectWithOffset(1, got).To(Equal(revision))
 }
 
@@ -125,8 +142,9 @@ func TestAWriteIsShownUntilTheWatchHasPassedIt(t *testing.T) {
 		f.shows("a", "1", 5)
 		f.watch("b", 4, "2")
 		f.shows("a", "1", 5)
-		f.engine.Bookmark(5)
-		f.shows("a", "1", 3) // the watch says so
+		f.watch("a", 5, "1")
+		f.watch("a", 6, "1")
+		f.shows("a", "1", 6)
 		time.Sleep(time.Second)
 		f.Expect(f.overlay.Load()).To(BeNil())
 	})
@@ -261,32 +279,6 @@ func TestAnEntryEndsByItsDeadline(t *testing.T) {
 	})
 }
 
-func TestWithoutRoomReadsWaitForWhatWasDropped(t *testing.T) {
-	inBubble(t, 1000, func(f *fixture) {
-		for n, key := range []string{"a", "b", "c", "d"} {
-			f.overlay.Note(f.shown(key, uint64(5+n), "1"))
-			_, bytes := f.overlay.Size()
-			f.Expect(bytes).To(BeNumerically("<=", 1000))
-		}
-		f.Expect(f.ended).To(HaveLen(1))
-		go func() {
-			time.Sleep(time.Second)
-			f.watch("a", 5, "1")
-		}()
-		began := time.Now()
-		f.shows("d", "1", 8)
-		f.Expect(time.Since(began)).To(Equal(time.Second))
-		f.shows("a", "1", 5)
-
-		f.overlay.Note(f.shown("e", 9, "1"))
-		_, _, err := f.overlay.Read(f.ctx(), "", "")
-		behind := (*ownwrites.BehindError)(nil)
-		f.Expect(errors.As(err, &behind)).To(BeTrue())
-		f.Expect(behind.Wanted).To(BeEquivalentTo(6))
-		f.Expect(behind.Reached).To(BeEquivalentTo(5))
-	})
-}
-
 // The server answers a question with what it had when it was asked. What is written meanwhile is newer.
 func TestAWriteBesideAQuestionIsAskedForAgain(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
@@ -333,5 +325,98 @@ func TestAResetForgetsWhatWasBefore(t *testing.T) {
 		f.shows("a", "", 0)
 		f.overlay.Note(f.shown("a", 5, "2"))
 		f.shows("a", "2", 5)
+	})
+}
+
+// A deletion of an object that the watch has not shown yet, by its name alone, ends with the next thing
+// that proves it.
+func TestADeletionOfUnknownRevisionEndsByAProof(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(f.gone("a", 0, "1"))
+		f.overlay.Note(f.gone("b", 0, "2"))
+		f.watch("a", 5, "1") // it is late
+		f.shows("a", "", 0)
+		time.Sleep(time.Second)
+		f.watch("a", 6, "")
+		time.Sleep(time.Second)
+		entries, _ := f.overlay.Size()
+		f.Expect(entries).To(Equal(1), "the watch has shown the object, and that it is gone")
+
+		f.at = 9
+		time.Sleep(time.Minute)
+		f.Expect(f.asked).To(Equal(1))
+		f.watch("b", 8, "2") // late again
+		f.shows("b", "", 0)
+		f.watch("b", 9, "")
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+
+		f.overlay.Note(f.gone("c", 0, "3"))
+		f.at = 11
+		time.Sleep(time.Minute)
+		f.watch("c", 10, "4") // another one of the same name
+		f.shows("c", "4", 10)
+		f.engine.Bookmark(11)
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+		f.Expect(f.asked).To(Equal(2))
+	})
+}
+
+// Between the sign that the source was restored and the list that follows, the state is of another
+// history: its revision says nothing.
+func TestAStateOfAnotherHistoryHasPassedNothing(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 900, "1")
+		f.watch("b", 1000, "2")
+		f.overlay.Reset()
+		f.overlay.Note(f.shown("a", 500, "1"))
+		f.overlay.Note(f.shown("new", 501, "3"))
+		f.overlay.Note(f.gone("b", 400, "2"))
+		f.shows("a", "1", 500)
+		f.shows("new", "3", 501)
+		f.shows("b", "", 0)
+		time.Sleep(time.Second)
+		f.shows("new", "3", 501)
+		f.engine.Restore([]item{{Key: "a", Revision: 502, Value: thing{uid: "1"}}}, 502)
+		f.overlay.Listed(0)
+		f.shows("a", "1", 502)
+		f.shows("new", "", 0) // it was deleted since
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+// Before there is a sign, the state has the object as it was.
+func TestAStateWithAnOlderVersionHasNotPassedAWrite(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 400, "1")
+		f.watch("b", 1000, "2")
+		f.overlay.Note(f.shown("a", 500, "1"))
+		f.shows("a", "1", 500)
+	})
+}
+
+// The list of an informer may be older than what was written before the informer was there.
+func TestReadsWaitForWhatWasWrittenBefore(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.at = 20
+		f.overlay.Listed(15)
+		go func() {
+			time.Sleep(2 * time.Second)
+			f.watch("a", 15, "1")
+		}()
+		began := time.Now()
+		f.shows("a", "1", 15)
+		f.Expect(time.Since(began)).To(Equal(2 * time.Second))
+		f.overlay.Listed(15)
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+
+		// The source was restored while there was no informer.
+		f.at = 16
+		f.overlay.Listed(1000)
+		f.shows("a", "1", 15)
+		f.Expect(f.overlay.Load()).To(BeNil())
 	})
 }

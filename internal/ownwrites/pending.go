@@ -26,8 +26,8 @@ func (o *Overlay[V]) Pending(limit int) (all []Pending) {
 		if len(all) == limit {
 			return false
 		}
-		if _, now := set.found(state, e.Key); !e.passed(state.Revision(), now) {
-			all = append(all, Pending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Noted: e.noted, Bytes: e.bytes})
+		if _, now := e.in(state, set.uid); !e.passed(now) {
+			all = append(all, Pending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Noted: e.noted, Bytes: e.size.bytes()})
 		}
 		return true
 	})

@@ -40,8 +40,8 @@ func (e *BehindError) Unwrap() error { return e.Cause }
 var errLate = fmt.Errorf("it did not come within %v", waitFor)
 
 // Read returns the newest state, and the entries that change what it shows, nil if there are none.
-// It waits until the content of key, or of all keys with prefix if key is empty, is known. The
-// error says for what it waited in vain.
+// It waits until the content of key, or of all keys with prefix if key is empty, is known. The key has
+// the prefix too. The error says for what it waited in vain.
 func (o *Overlay[V]) Read(ctx context.Context, prefix, key string) (*Set[V], *watchcache.Snapshot[V], error) {
 	for {
 		set := o.Load() // before the state, see the package comment
@@ -49,20 +49,18 @@ func (o *Overlay[V]) Read(ctx context.Context, prefix, key string) (*Set[V], *wa
 		if set == nil {
 			return nil, state, nil
 		}
-		if set.floor > state.Revision() {
-			if err := WaitFor(ctx, o.options.State, o.options.Wait, set.floor); err != nil {
-				return nil, nil, err
-			}
-			continue
-		}
-		e := set.waiting(state, prefix, key)
-		if e == nil {
+		var err error
+		if !floorPassed(set.floor, state) {
+			err = o.reach(ctx, set.floor)
+		} else if e := set.waiting(state, prefix, key); e != nil {
+			err = o.settle(ctx, e, set, prefix, key == "")
+		} else {
 			if !set.applies(state) {
 				set = nil
 			}
 			return set, state, nil
 		}
-		if err := o.settle(ctx, e); err != nil {
+		if err != nil {
 			return nil, nil, err
 		}
 	}
@@ -79,8 +77,18 @@ func WaitFor[V any](ctx context.Context, state func() *watchcache.Snapshot[V], w
 	return nil
 }
 
-// settle waits until the watch has passed e, or the server was asked.
-func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V]) error {
+func (o *Overlay[V]) waitFor(ctx context.Context, revision uint64, history int) error {
+	wait := func(ctx context.Context, revision uint64) error { return o.options.Wait(ctx, revision, history) }
+	return WaitFor(ctx, o.options.State, wait, revision)
+}
+
+// settle waits until the watch has passed e, or the server was asked. A list waits for the watch alone
+// if there was no room for the object: there may be many of these, and an answer would not have room
+// either.
+func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V], set *Set[V], prefix string, list bool) error {
+	if list && e.full && o.options.State().Revision() < e.Revision {
+		return o.waitFor(ctx, e.Revision, e.history)
+	}
 	late, cancel := context.WithDeadline(ctx, e.noted.Add(patience))
 	defer cancel()
 	for e.Outcome != Unknown {
@@ -88,26 +96,70 @@ func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V]) error {
 		if o.passed(state, e) {
 			return nil
 		}
-		if err := o.options.Wait(late, state.Revision()+1); err != nil {
+		if err := o.options.Wait(late, state.Revision()+1, 0); err != nil {
 			break
 		}
 	}
 	if ctx.Err() != nil {
 		return &BehindError{Wanted: e.Revision, Reached: o.options.State().Revision(), Cause: context.Cause(ctx)}
 	}
+	if set.many(o.options.State(), prefix) {
+		return o.askAll(ctx, prefix)
+	}
 	return o.ask(ctx, e)
 }
 
 // ask asks the server for the object of e, once for all that wait.
 func (o *Overlay[V]) ask(ctx context.Context, e *Entry[V]) error {
-	done := o.asking.DoChan(e.Key, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askFor) // others wait for it too
-		defer cancel()
+	return o.once(ctx, e.Key, func(ctx context.Context) error {
 		answer, err := o.options.Ask(ctx, e.Key)
 		if err == nil {
 			o.answered(e, answer)
 		}
-		return nil, err
+		return err
+	})
+}
+
+// askAll asks the server for the objects of all entries with prefix whose content is not known.
+func (o *Overlay[V]) askAll(ctx context.Context, prefix string) error {
+	return o.once(ctx, listFlight+prefix, func(ctx context.Context) error {
+		asked := map[string]*Entry[V]{}
+		for e := range o.Load().unknown(o.options.State(), prefix) {
+			asked[e.Key] = e
+		}
+		if len(asked) == 0 {
+			return nil // another read has asked, or the watch has passed them
+		}
+		revision, err := o.options.List(ctx, prefix, func(item watchcache.Item[V]) {
+			if e, ok := asked[item.Key]; ok {
+				delete(asked, item.Key)
+				o.answered(e, Answer[V]{Found: true, Item: item})
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range asked {
+			o.answered(e, Answer[V]{Revision: revision})
+		}
+		return nil
+	})
+}
+
+// The names of the flights that are not for one key. No key begins so.
+const (
+	listFlight  = "\x00"
+	floorFlight = "\x00\x00"
+)
+
+// once does f, once for all that wait for it under a name, and returns when that is done or ctx ends.
+func (o *Overlay[V]) once(ctx context.Context, name string, f func(context.Context) error) error {
+	done := o.asking.DoChan(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askFor) // others wait for it too
+		defer cancel()
+		stop := context.AfterFunc(o.life, cancel)
+		defer stop()
+		return nil, f(ctx)
 	})
 	select {
 	case result := <-done:

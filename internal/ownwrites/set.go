@@ -17,8 +17,8 @@ import (
 type Set[V any] struct {
 	entries *btree.BTreeG[*Entry[V]] // in the order of their keys
 	uid     func(V) types.UID
-	unknown int    // how many entries are open
-	floor   uint64 // what reads of all keys must have reached
+	open    int    // how many entries are
+	floor   *floor // that reads of all keys must have reached, nil for none
 	bytes   int
 }
 
@@ -28,27 +28,21 @@ func (s *Set[V]) Bytes() int { return s.bytes }
 // Has reports whether there is an entry for a key, or anything that holds for all keys.
 func (s *Set[V]) Has(key string) bool {
 	_, ok := s.entries.Get(&Entry[V]{Key: key})
-	return ok || s.floor > 0
-}
-
-func (s *Set[V]) found(state *watchcache.Snapshot[V], key string) (watchcache.Item[V], found) {
-	item, there := state.Get(key)
-	if !there {
-		return item, found{}
-	}
-	return item, found{there: true, uid: s.uid(item.Value), revision: item.Revision}
+	return ok || s.floor != nil
 }
 
 // Get returns the object under a key, of the state or of an entry that the state has not passed.
 func (s *Set[V]) Get(state *watchcache.Snapshot[V], key string) (watchcache.Item[V], bool) {
-	item, now := s.found(state, key)
 	e, ok := s.entries.Get(&Entry[V]{Key: key})
+	if !ok {
+		return state.Get(key)
+	}
+	item, now := e.in(state, s.uid)
 	switch {
-	case !ok || e.passed(state.Revision(), now):
-		return item, now.there
+	case e.passed(now):
 	case e.Outcome == Shown:
 		return e.item(), true
-	case e.hides(state.Revision(), now):
+	case e.hides(now):
 		return watchcache.Item[V]{}, false
 	}
 	return item, now.there
@@ -67,12 +61,12 @@ func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.S
 			if !strings.HasPrefix(e.Key, prefix) {
 				return false
 			}
-			_, now := s.found(state, e.Key)
+			_, now := e.in(state, s.uid)
 			switch {
-			case e.passed(state.Revision(), now):
+			case e.passed(now):
 			case e.Outcome == Shown:
 				return yield(e.item(), true)
-			case now.there && e.hides(state.Revision(), now):
+			case now.there && e.hides(now):
 				return yield(watchcache.Item[V]{Key: e.Key}, false)
 			}
 			return true
@@ -105,20 +99,62 @@ func (s *Set[V]) applies(state *watchcache.Snapshot[V]) bool {
 
 // waiting returns an entry of a read of key, or of keys with prefix if key is empty, of which the
 // content is not known and that the state has not passed.
-func (s *Set[V]) waiting(state *watchcache.Snapshot[V], prefix, key string) (open *Entry[V]) {
-	if s.unknown == 0 {
+func (s *Set[V]) waiting(state *watchcache.Snapshot[V], prefix, key string) *Entry[V] {
+	if key == "" {
+		for e := range s.waitingWith(state, prefix) {
+			return e
+		}
 		return nil
 	}
-	s.entries.Ascend(&Entry[V]{Key: max(prefix, key)}, func(e *Entry[V]) bool {
-		if !strings.HasPrefix(e.Key, prefix) || key != "" && e.Key != key {
-			return false
+	if e, ok := s.entries.Get(&Entry[V]{Key: key}); ok && s.waits(state, e) {
+		return e
+	}
+	return nil
+}
+
+func (s *Set[V]) waits(state *watchcache.Snapshot[V], e *Entry[V]) bool {
+	if !e.open() {
+		return false
+	}
+	_, now := e.in(state, s.uid)
+	return !e.passed(now)
+}
+
+// waitingWith walks the entries with prefix of which the content is not known and that the state has
+// not passed.
+func (s *Set[V]) waitingWith(state *watchcache.Snapshot[V], prefix string) iter.Seq[*Entry[V]] {
+	return func(yield func(*Entry[V]) bool) {
+		if s == nil || s.open == 0 {
+			return
 		}
-		if e.open() {
-			if _, now := s.found(state, e.Key); !e.passed(state.Revision(), now) {
-				open = e
+		s.entries.Ascend(&Entry[V]{Key: prefix}, func(e *Entry[V]) bool {
+			return strings.HasPrefix(e.Key, prefix) && (!s.waits(state, e) || yield(e))
+		})
+	}
+}
+
+// unknown is waitingWith without those entries for whose objects there was no room.
+func (s *Set[V]) unknown(state *watchcache.Snapshot[V], prefix string) iter.Seq[*Entry[V]] {
+	return func(yield func(*Entry[V]) bool) {
+		for e := range s.waitingWith(state, prefix) {
+			if !e.full && !yield(e) {
+				return
 			}
 		}
-		return open == nil
-	})
-	return open
+	}
+}
+
+// askEach is for how many objects the server is asked one by one. More are listed: then a read makes one
+// request, whatever a program has written before.
+const askEach = 8
+
+// many reports whether the objects with prefix are to be listed.
+func (s *Set[V]) many(state *watchcache.Snapshot[V], prefix string) bool {
+	count := 0
+	for range s.unknown(state, prefix) {
+		if count++; count > askEach {
+			return true
+		}
+	}
+	return false
 }

@@ -29,7 +29,7 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 		items := numbered(random.IntN(400))
 		f, applied := newFixture(t, items...), newFixture(t, items...)
 		overlay := ownwrites.New(ownwrites.Options[thing]{
-			State: f.engine.Snapshot, Wait: f.engine.WaitUntilFresh, Budget: ownwrites.NewBudget(0),
+			State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Budget: ownwrites.NewBudget(0),
 			UID:   func(thing) types.UID { return "" },
 			Size:  func(thing) int { return 0 },
 			Ended: func(ownwrites.Ending) {},

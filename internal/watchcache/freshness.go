@@ -29,7 +29,12 @@ func (e *Engine[V, A]) Bookmark(revision uint64) {
 // WaitUntilFresh waits until the state is complete up to revision. The error is
 // the cause for which ctx ended.
 func (e *Engine[V, A]) WaitUntilFresh(ctx context.Context, revision uint64) error {
-	return e.wait(ctx, func() bool { return e.revision >= revision })
+	return e.WaitUntilFreshAfter(ctx, revision, 0)
+}
+
+// WaitUntilFreshAfter is WaitUntilFresh for a revision of the time after so many calls of Restore.
+func (e *Engine[V, A]) WaitUntilFreshAfter(ctx context.Context, revision uint64, restored int) error {
+	return e.wait(ctx, func() bool { return e.revision >= revision && e.restored >= restored })
 }
 
 // wait waits until done, which is called with the lock held.

@@ -91,6 +91,10 @@ func (s *Snapshot[V]) Position() uint64 { return s.position }
 // once.
 func (s *Snapshot[V]) Complete() bool { return s.complete }
 
+// Restored returns how often Restore was called: revisions of states between two calls can be
+// compared.
+func (s *Snapshot[V]) Restored() int { return s.restored }
+
 // Len returns the number of objects.
 func (s *Snapshot[V]) Len() int { return s.items.Len() }
 

@@ -48,8 +48,10 @@ type Tuning struct {
 
 	// OwnWritesBudget is the number of bytes that the whole cache may take for objects that the
 	// program has written through a client of pkg/client, and that the watch has not shown yet. Zero
-	// stands for the default, 64 MiB. When it is used up, the oldest of these objects are dropped,
-	// and reads of their kinds wait until the watch has shown them. A negative number drops them all.
+	// stands for the default, 64 MiB. A quarter of it is for the keys of these objects. When the rest
+	// is used up, the oldest objects go, of which the cache knows then that they have changed: a Get
+	// of one asks the API server, and a list waits until the watch has shown it. A negative number
+	// leaves room for as many keys as by default, and for no objects.
 	OwnWritesBudget int64
 
 	// Registerer receives the metrics of the cache's informers, unless it is nil:

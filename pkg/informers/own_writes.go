@@ -4,17 +4,11 @@
 package informers
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
@@ -56,7 +50,7 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 			return newSource(&scoped, o.HTTPClient, e.key, e.mappingOr(mapping))
 		},
 	}
-	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, Budget: budget, Ended: w.ended})
+	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, List: w.list, Budget: budget, Ended: w.ended})
 	return w
 }
 
@@ -73,14 +67,19 @@ func (w *ownWrites) close() {
 	}
 }
 
-// ended logs a write that the watch has not shown.
+// ended logs a write that the watch has not shown, or for which there is no room.
 func (w *ownWrites) ended(e ownwrites.Ending) {
-	reason := "the watch has not shown it in five minutes"
-	if e.Full {
-		reason = "there was no room for it: reads of the kind wait until the watch has shown it; see Tuning.OwnWritesBudget"
+	text, reason := "A write of this program is no longer shown by reads", "the watch has not shown it in five minutes"
+	switch e.Reason {
+	case ownwrites.NoRoom:
+		text = "There is no room for more objects that this program has written and the watch has not shown"
+		reason = "reads of the others wait for the watch, or ask the API server; see Tuning.OwnWritesBudget"
+	case ownwrites.Forgotten:
+		text = "This program has written too many objects that the watch has not shown"
+		reason = "reads of the kind wait until the watch has shown them; see Tuning.OwnWritesBudget"
 	}
 	namespace, name := object.SplitKey(e.Key)
-	w.logger.Info("A write of this program is no longer shown by reads", "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
+	w.logger.Info(text, "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
 		"outcome", e.Outcome.String(), "resourceVersion", e.Revision, "reached", e.Reached)
 }
 
@@ -124,10 +123,16 @@ func (w *ownWrites) kept(write ownwrites.Write) (ownwrites.Outcome, object.Objec
 	return ownwrites.Shown, item.Value
 }
 
+// excludes reports whether the metadata of an object says that it is not in the scope of the informer.
+func (w *ownWrites) excludes(m client.Object) bool {
+	s := w.selector
+	return s.Label != nil && !s.Label.Matches(labels.Set(m.GetLabels())) || s.Excludes(client.ObjectKeyFromObject(m))
+}
+
 // holds reports whether obj is in the scope of the informer. It is not known if the scope selects by
 // a field that is neither one that all objects have nor declared.
 func (w *ownWrites) holds(obj client.Object) (held, known bool) {
-	if s := w.selector.Label; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
+	if w.excludes(obj) {
 		return false, true
 	}
 	selection, err := w.fields.Select(w.selector.Field)
@@ -146,41 +151,4 @@ type withFields struct {
 // HasFieldValue implements index.Object.
 func (o withFields) HasFieldValue(field, value string) bool {
 	return slices.Contains(o.fields.Values(o.Object, field), value)
-}
-
-// ask asks the server for the object under a key, as the informer lists it. It is a list, because a
-// list has a resource version also if there is no object.
-func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answer[object.Object], err error) {
-	namespace, name := object.SplitKey(key)
-	source, err := w.source(namespace)
-	if err != nil {
-		return answer, err
-	}
-	opts := metav1.ListOptions{}
-	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
-	if w.selector.Field != nil {
-		only = fields.AndSelectors(w.selector.Field, only)
-	}
-	opts.FieldSelector = only.String()
-	if w.selector.Label != nil {
-		opts.LabelSelector = w.selector.Label.String()
-	}
-	list, err := source.List(ctx, opts)
-	if err != nil {
-		return answer, err
-	}
-	m, err := meta.ListAccessor(list)
-	if err != nil {
-		return answer, err
-	}
-	if answer.Revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil {
-		return answer, fmt.Errorf("the resource version of the list: %w", err)
-	}
-	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		if item, failed := w.informer.Keep(obj); failed == nil && item.Key == key {
-			answer.Found, answer.Item = true, item
-		} // one that cannot be kept is missing in the cache, whose informer says so
-		return nil
-	})
-	return answer, err
 }

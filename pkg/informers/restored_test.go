@@ -24,24 +24,44 @@ import (
 type restorable struct {
 	mu    sync.Mutex
 	list  string
+	first string         // the answer to the first list, whatever is asked for; empty for list
+	old   string         // the answer to a list of any version, as from a cache; empty for list
 	watch *io.PipeWriter // the newest watch
 	lists int
+	hold  chan struct{} // lists wait until it is closed; nil if they do not
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *restorable) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
+	hold := s.hold
+	s.mu.Unlock()
+	if hold != nil && r.URL.Query().Get("watch") == "" {
+		<-hold
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
 	if r.URL.Query().Get("watch") == "" {
 		s.lists++
-		response.Body = io.NopCloser(strings.NewReader(s.list))
+		response.Body = io.NopCloser(strings.NewReader(s.answer(r)))
 		return response, nil
 	}
 	body, w := io.Pipe()
 	s.watch = w
 	response.Body = body
 	return response, nil
+}
+
+// answer returns the answer to a list. It is called with the lock.
+func (s *restorable) answer(r *http.Request) string {
+	switch {
+	case s.lists == 1 && s.first != "":
+		return s.first
+	case r.URL.Query().Get("resourceVersion") == "0" && s.old != "":
+		return s.old
+	}
+	return s.list
 }
 
 func (s *restorable) send(event string) {
@@ -55,7 +75,11 @@ func (s *restorable) send(event string) {
 func (s *restorable) setList(version int, pods ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list = fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, version, strings.Join(pods, ","))
+	s.list = podList(version, pods...)
+}
+
+func podList(version int, pods ...string) string {
+	return fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, version, strings.Join(pods, ","))
 }
 
 // pod is one in JSON. Its node says what it is like.

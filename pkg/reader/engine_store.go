@@ -25,6 +25,7 @@ type Source interface {
 	Len() int
 	Snapshot() *watchcache.Snapshot[object.Object]
 	WaitUntilFresh(ctx context.Context, revision uint64) error
+	WaitUntilFreshAfter(ctx context.Context, revision uint64, restored int) error
 	Observe(watchcache.Observer[object.Object])
 }
 
@@ -73,11 +74,13 @@ func (s *EngineStore) Share(sharing Sharing) { s.objects.Share(sharing) }
 
 // OwnWrites says how a store shows what the program has written.
 type OwnWrites struct {
-	// Ask asks the server for the object under a key.
+	// Ask asks the server for the object under a key, or for its revision alone if the key is empty.
 	Ask func(ctx context.Context, key string) (ownwrites.Answer[object.Object], error)
+	// List asks the server for the objects with a prefix, and returns the revision of the answer.
+	List func(ctx context.Context, prefix string, each func(watchcache.Item[object.Object])) (uint64, error)
 	// Budget bounds the memory.
 	Budget *ownwrites.Budget
-	// Ended is called for a write that the watch has not shown in time.
+	// Ended is called for a write that the watch has not shown in time, or for which there is no room.
 	Ended func(ownwrites.Ending)
 }
 
@@ -85,7 +88,7 @@ type OwnWrites struct {
 // It is called before the first read.
 func (s *EngineStore) ShowOwnWrites(o OwnWrites) *ownwrites.Overlay[object.Object] {
 	s.own = ownwrites.New(ownwrites.Options[object.Object]{
-		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFresh, Ask: o.Ask,
+		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask, List: o.List,
 		UID: object.Object.UID, Size: object.Object.Bytes, Budget: o.Budget, Ended: o.Ended,
 	})
 	return s.own
@@ -108,7 +111,7 @@ func (s *EngineStore) form() *object.Form { return s.objects }
 func (s *EngineStore) get(ctx context.Context, key client.ObjectKey, at freshness) (object.Object, bool, error) {
 	k := object.Key(key.Namespace, key.Name)
 	if own := s.own.Load(); own != nil && !at.watched && own.Has(k) || at.revision > 0 {
-		return s.getOver(ctx, k, at)
+		return s.getOver(ctx, key, k, at)
 	}
 	item, ok := s.engine.Get(k)
 	return item.Value, ok, nil

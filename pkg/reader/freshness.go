@@ -113,13 +113,13 @@ func (s *EngineStore) reach(ctx context.Context, at freshness) error {
 
 // getOver is get for a key that was written, or with a resource version to wait for. An object that
 // is new enough itself needs no wait for the watch.
-func (s *EngineStore) getOver(ctx context.Context, key string, at freshness) (object.Object, bool, error) {
+func (s *EngineStore) getOver(ctx context.Context, named client.ObjectKey, key string, at freshness) (object.Object, bool, error) {
 	for {
 		written := s.own.Load() != nil && !at.watched // before the state, see package ownwrites
 		snapshot := s.engine.Snapshot()
 		item, ok := snapshot.Get(key)
 		if written {
-			own, over, err := s.own.Read(ctx, key, key)
+			own, over, err := s.own.Read(ctx, object.KeyPrefix(named.Namespace), key)
 			if err != nil {
 				return object.Object{}, false, err
 			}

@@ -1,0 +1,121 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+	"github.com/tarn-dev/tarn/pkg/client"
+)
+
+// What a program writes while its watch is late has bounds: of memory, and of requests.
+var _ = Describe("the bounds of own writes", func() {
+	var namespace string
+	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) })
+
+	Context("of memory", func() {
+		var p *program
+		const objects = 12 // of 20,000 bytes, in a budget that has room for half of them
+
+		BeforeEach(func(ctx SpecContext) {
+			small := maker{cache: cache.With(cache.Tuning{OwnWritesBudget: 200_000}), client: client.New}
+			p = small.run(ctx, cache.Options{}, crclient.CacheOptions{})
+			for _, name := range []string{"deleted", "held"} {
+				Expect(api.Create(ctx, configMap(namespace, name, nil))).To(Succeed())
+			}
+			p.watch(ctx, &corev1.ConfigMap{}, &corev1.Secret{})
+			Expect(p.Delete(ctx, configMap(namespace, "deleted", nil))).To(Succeed())
+			for n := range objects {
+				large := configMap(namespace, fmt.Sprintf("large-%02d", n), nil)
+				large.Data = map[string]string{"key": strings.Repeat(fmt.Sprintf("%08d", n), 2500)}
+				Expect(p.Create(ctx, large)).To(Succeed())
+			}
+		})
+
+		get := func(ctx SpecContext, name string) (*corev1.ConfigMap, error) {
+			found := &corev1.ConfigMap{}
+			return found, p.Get(within(ctx), crclient.ObjectKey{Namespace: namespace, Name: name}, found)
+		}
+
+		It("loses no deletion", func(ctx SpecContext) {
+			_, err := get(ctx, "deleted")
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+			_, err = get(ctx, "held")
+			Expect(err).NotTo(HaveOccurred())
+			_, err = get(ctx, fmt.Sprintf("large-%02d", objects-1))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(p.watches.reads.Load()).To(BeZero())
+		}, SpecTimeout(patience))
+
+		It("asks the server once for an object that had no room", func(ctx SpecContext) {
+			for range 3 {
+				found := &corev1.ConfigMap{}
+				Expect(p.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: "large-00"}, found)).To(Succeed())
+				Expect(found.Data["key"]).To(HavePrefix("00000000"))
+			}
+			Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
+		}, SpecTimeout(patience))
+
+		It("lists when the watch has shown what had no room", func(ctx SpecContext) {
+			listed := make(chan error, 1)
+			list := &corev1.ConfigMapList{}
+			go func() { listed <- p.List(ctx, list, crclient.InNamespace(namespace)) }()
+			Consistently(listed, soon).ShouldNot(Receive())
+			p.watches.pass()
+			Eventually(listed).Should(Receive(BeNil()))
+			Expect(list.Items).To(HaveLen(objects + 1))
+			Expect(p.watches.reads.Load()).To(BeZero())
+			p.watches.hold()
+		}, SpecTimeout(patience))
+
+		It("leaves room for other kinds", func(ctx SpecContext) {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "secret"}, Data: map[string][]byte{"key": make([]byte, 15_000)}}
+			Expect(p.Create(ctx, secret)).To(Succeed())
+			other := secret.DeepCopy()
+			other.Name, other.ResourceVersion = "other", ""
+			Expect(p.Create(ctx, other)).To(Succeed())
+			list := &corev1.SecretList{}
+			Expect(p.List(within(ctx), list, crclient.InNamespace(namespace))).To(Succeed())
+			Expect(list.Items).To(HaveLen(2))
+			Expect(p.watches.reads.Load()).To(BeZero())
+		}, SpecTimeout(patience))
+	})
+
+	Context("of requests", func() {
+		const objects = 30
+
+		It("lists the objects once that a deletion of a collection leaves", func(ctx SpecContext) {
+			for n := range objects {
+				held := configMap(namespace, fmt.Sprintf("held-%02d", n), nil)
+				held.Finalizers = []string{"tarn.dev/test"}
+				Expect(api.Create(ctx, held)).To(Succeed())
+			}
+			DeferCleanup(func(ctx SpecContext) {
+				for n := range objects {
+					freed := crclient.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+					Expect(crclient.IgnoreNotFound(api.Patch(ctx, configMap(namespace, fmt.Sprintf("held-%02d", n), nil), freed))).To(Succeed())
+				}
+			})
+			p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+			p.watch(ctx, &corev1.ConfigMap{})
+			Expect(p.DeleteAllOf(ctx, &corev1.ConfigMap{}, crclient.InNamespace(namespace))).To(Succeed())
+			list := &corev1.ConfigMapList{}
+			Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+			Expect(list.Items).To(HaveLen(objects))
+			for _, item := range list.Items {
+				Expect(item.DeletionTimestamp).NotTo(BeNil(), item.Name)
+			}
+			Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
+		}, SpecTimeout(2*patience))
+	})
+})

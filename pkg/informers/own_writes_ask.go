@@ -1,0 +1,99 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+type item = watchcache.Item[object.Object]
+
+// ask asks the server for the object under a key, as the informer lists it. It is a list, because a
+// list has a resource version also if there is no object. If the key is empty, ask asks for the resource
+// version alone.
+func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answer[object.Object], err error) {
+	namespace, name := object.SplitKey(key)
+	opts := w.options()
+	if key == "" {
+		opts.LabelSelector, opts.Limit = "", 1 // so that the server need not look for an object that matches
+	} else {
+		only := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
+		if w.selector.Field != nil {
+			only = fields.AndSelectors(w.selector.Field, only)
+		}
+		opts.FieldSelector = only.String()
+	}
+	answer.Revision, _, err = w.request(ctx, namespace, opts, func(found item) {
+		if found.Key == key {
+			answer.Found, answer.Item = true, found
+		}
+	})
+	return answer, err
+}
+
+// askPage is how many objects a page has, so that an answer takes little memory.
+const askPage = 500
+
+// list asks the server for the objects with a prefix, as the informer lists them.
+func (w *ownWrites) list(ctx context.Context, prefix string, each func(item)) (revision uint64, err error) {
+	namespace, _ := object.SplitKey(prefix)
+	opts := w.options()
+	opts.Limit = askPage
+	for {
+		revision, opts.Continue, err = w.request(ctx, namespace, opts, each)
+		if err != nil || opts.Continue == "" {
+			return revision, err // the pages of a list have one version
+		}
+	}
+}
+
+// options returns the options with which the informer lists.
+func (w *ownWrites) options() (opts metav1.ListOptions) {
+	if w.selector.Label != nil {
+		opts.LabelSelector = w.selector.Label.String()
+	}
+	if w.selector.Field != nil {
+		opts.FieldSelector = w.selector.Field.String()
+	}
+	return opts
+}
+
+// request lists objects of a namespace, and returns the version of the list and the token of the next
+// page. An object that the informer cannot keep is left out: it is missing in the cache, whose informer
+// says so.
+func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.ListOptions, each func(item)) (revision uint64, next string, err error) {
+	source, err := w.source(namespace)
+	if err != nil {
+		return 0, "", err
+	}
+	list, err := source.List(ctx, opts)
+	if err != nil {
+		return 0, "", err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return 0, "", err
+	}
+	if revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil {
+		return 0, "", fmt.Errorf("the resource version of the list: %w", err)
+	}
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		if kept, failed := w.informer.Keep(obj); failed == nil {
+			each(kept)
+		}
+		return nil
+	})
+	return revision, m.GetContinue(), err
+}

@@ -1,0 +1,105 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+)
+
+// wrote is a write of a Pod in the namespace ns, whose response is not the Pod.
+func wrote(name string, revision uint64) ownwrites.Write {
+	return ownwrites.Write{
+		Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: name}, Outcome: ownwrites.Changed, Revision: revision,
+	}
+}
+
+func ownWritesMap(t *testing.T, server *restorable) (m *Map, stop func()) {
+	o := testOptions()
+	o.Name, o.HTTPClient = "own-writes-test", &http.Client{Transport: server}
+	m = NewMap(o)
+	return m, running(t, m)
+}
+
+func readPod(t *testing.T, entry *MapEntry, name string) (*corev1.Pod, error) {
+	found := &corev1.Pod{}
+	return found, entry.Reader.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, found)
+}
+
+// TestAnOwnWriteIsShownBeforeTheListAfterARestore: the versions of the API server have gone back, and the
+// list that follows takes a while.
+func TestAnOwnWriteIsShownBeforeTheListAfterARestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &restorable{}
+		server.setList(100, pod("changed", 90, "before"))
+		m, stop := ownWritesMap(t, server)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+
+		server.mu.Lock()
+		server.hold = make(chan struct{})
+		server.mu.Unlock()
+		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"41"}}}`)
+		write := wrote("written", 42)
+		write.Outcome, write.UID = ownwrites.Shown, "written"
+		write.Object = func(runtime.Object) (client.Object, error) {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "written", UID: "written", ResourceVersion: "42"}}, nil
+		}
+		m.NoteWrite(write)
+		_, err = readPod(t, entry, "written")
+		g.Expect(err).NotTo(HaveOccurred())
+		time.Sleep(time.Second)
+		_, err = readPod(t, entry, "written")
+		g.Expect(err).NotTo(HaveOccurred())
+
+		server.setList(43) // it was deleted
+		close(server.hold)
+		time.Sleep(time.Minute)
+		_, err = readPod(t, entry, "written")
+		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		g.Expect(err).To(HaveOccurred())
+		stop()
+	})
+}
+
+// TestADeletionByNameEndsWithABookmark, though the watch has never shown the object.
+func TestADeletionByNameEndsWithABookmark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &restorable{}
+		server.setList(100)
+		m, stop := ownWritesMap(t, server)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		for _, name := range []string{"a", "b", "c"} {
+			write := wrote(name, 0)
+			write.Outcome, write.UID = ownwrites.Gone, "deleted"
+			m.NoteWrite(write)
+		}
+		before := server.lists
+		server.setList(103)
+		time.Sleep(20 * time.Second)
+		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"103"}}}`)
+		time.Sleep(time.Second)
+		entries, _ := entry.own.overlay.Size()
+		g.Expect(entries).To(BeZero())
+		g.Expect(server.lists-before).To(Equal(1), "the server was asked once for all")
+		stop()
+	})
+}
