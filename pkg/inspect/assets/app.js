@@ -16,7 +16,7 @@ function fillIn(node, attributes, children) {
     if (typeof value === 'function') node.addEventListener(name, value);
     else node.setAttribute(name, value === true ? '' : value);
   }
-  node.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false));
   return node;
 }
 const el = (tag, attributes, ...children) => fillIn(document.createElement(tag), attributes, children);
@@ -30,7 +30,7 @@ function show(place, ...nodes) {
   const focus = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   const open = [...place.querySelectorAll('details[open]')].map((node) => node.dataset.key);
   const moved = [...place.querySelectorAll('.scroll')].map((node) => node.scrollLeft);
-  place.replaceChildren(...nodes.flat().filter(Boolean));
+  place.replaceChildren(...nodes.flat(Infinity).filter(Boolean));
   for (const node of place.querySelectorAll('details')) node.open = open.includes(node.dataset.key);
   place.querySelectorAll('.scroll').forEach((node, i) => { node.scrollLeft = moved[i] || 0; });
   if (focus !== undefined) {
@@ -86,6 +86,8 @@ const scopeOf = (kind) => (kind.scopes > 1 ? plural(kind.scopes, 'namespace') : 
 
 // ---- plots
 
+const narrow = matchMedia('(max-width: 760px)');
+
 function plot(title, samples, format) {
   const values = samples.filter((value) => value !== undefined);
   const most = Math.max(...values, 0), top = most || 1;
@@ -102,15 +104,15 @@ function plot(title, samples, format) {
 
 // timeline draws the events of the last minute, one lane for each type.
 function timeline(recent) {
-  const end = new Date(recent.time).getTime(), lanes = ['ADDED', 'MODIFIED', 'DELETED'];
-  const image = svg('svg', { viewBox: '0 0 900 66', role: 'img', 'aria-label': `Events of the last minute: ${lanes.map((type) => `${recent.counts[type] || 0} ${type.toLowerCase()} in all`).join(', ')}` });
+  const end = new Date(recent.time).getTime(), lanes = ['ADDED', 'MODIFIED', 'DELETED'], width = narrow.matches ? 360 : 1100;
+  const image = svg('svg', { viewBox: `0 0 ${width} 66`, role: 'img', 'aria-label': `Events of the last minute: ${lanes.map((type) => `${recent.counts[type] || 0} ${type.toLowerCase()} in all`).join(', ')}` });
   lanes.forEach((type, lane) => {
     const y = 22 * lane;
-    image.append(svg('line', { class: 'axis', x1: 0, y1: y + 20, x2: 900, y2: y + 20 }), svg('text', { class: 'lane', x: 2, y: y + 14 }, type.toLowerCase()));
+    image.append(svg('line', { class: 'axis', x1: 0, y1: y + 20, x2: width, y2: y + 20 }), svg('text', { class: 'lane', x: 2, y: y + 14 }, type.toLowerCase()));
   });
   for (const e of recent.events) {
-    const x = 900 - (end - new Date(e.time).getTime()) / 60000 * 820;
-    if (x < 80) continue;
+    const x = width - 2 - (end - new Date(e.time).getTime()) / 60000 * (width - 72);
+    if (x < 70) continue;
     const y = 22 * lanes.indexOf(e.type);
     image.append(svg('line', { class: 'tick tick-' + e.type.toLowerCase(), x1: x.toFixed(1), x2: x.toFixed(1), y1: y + 5, y2: y + 19 }));
   }
@@ -118,8 +120,6 @@ function timeline(recent) {
 }
 
 // ---- the pipeline
-
-const narrow = matchMedia('(max-width: 760px)');
 
 // stations returns what each station shows: its name, its look, and lines of text.
 function stations(view, rates) {
@@ -173,7 +173,7 @@ function note(state, title, key) {
   return el('li', { class: look },
     el('div', {}, title, ' ', phase(state), state.cause ? el('span', { class: 'quiet' }, ' · ' + state.cause) : null,
       state.attempts ? el('span', { class: 'quiet' }, ' · ' + plural(state.attempts, 'attempt') + (state.since ? ' since ' + clock(state.since) : '')) : null),
-    el('p', { class: 'small' }, state.message),
+    el('p', { class: 'small' }, state.manifest ? state.message.split('; grant {')[0] : state.message),
     state.manifest ? el('details', { 'data-key': 'manifest ' + key }, el('summary', { 'data-key': 'open ' + key }, 'The role that is missing'), el('pre', { tabindex: 0, 'data-key': 'role ' + key }, state.manifest)) : null);
 }
 
@@ -214,13 +214,12 @@ function overviewPage(main) {
     el('section', { 'aria-labelledby': 'informers' }, el('h2', { id: 'informers' }, 'Informers'), list));
   const grow = rates(), perKind = new Map();
   const columns = [
-    ['Kind', (k) => [el('a', { href: '#/' + k.path, 'data-key': k.path }, k.kind), el('span', { class: 'sub' }, groupVersion(k))]],
-    ['As', (k) => k.representation],
-    ['Scope', scopeOf],
+    ['Kind', (k) => [el('a', { href: '#/' + k.path, 'data-key': k.path }, k.kind), el('span', { class: 'sub' }, `${groupVersion(k)}, ${k.representation}`)]],
     ['Phase', (k) => [phase(k.state), k.state.cause ? el('span', { class: 'sub' }, k.state.cause) : null]],
+    ['Scope', scopeOf],
     ['Objects', (k) => number(k.objects), 'number'],
     ['Bytes', (k) => bytes(k.bytes), 'number'],
-    ['Version', (k) => k.resourceVersion || '–', 'number'],
+    ['Resource version', (k) => k.resourceVersion || '–', 'number'],
     ['Last told', (k) => (k.ageSeconds === undefined ? '–' : duration(k.ageSeconds) + ' ago'), 'number'],
     ['Events', (k) => [number(sum(k.events)), el('span', { class: 'sub' }, rate((perKind.get(k.path) || {}).rate))], 'number'],
     ['Handlers', (k) => [number(k.handlers), k.handlerLag ? el('span', { class: 'sub warn' }, number(k.handlerLag) + ' behind') : null], 'number'],
@@ -261,7 +260,7 @@ function kindPage(main, path) {
   main.replaceChildren(title, about, state, figures,
     el('section', { 'aria-labelledby': 'samples' }, el('h2', { id: 'samples' }, 'Since this page is open'), plots),
     el('section', { 'aria-labelledby': 'recent' }, el('h2', { id: 'recent' }, 'Recent events'), line, events),
-    objectsPart(path), parts);
+    parts, objectsPart(path));
   const grow = rates(), samples = { events: [], reads: [], objects: [], bytes: [], lag: [] };
   const add = (name, value) => { samples[name].push(value); if (samples[name].length > kept) samples[name].shift(); };
   let seen = { since: '', events: [], newest: 0 };
@@ -279,7 +278,7 @@ function kindPage(main, path) {
       add('events', grown.events); add('reads', grown.reads); add('objects', kind.objects); add('bytes', kind.bytes); add('lag', kind.handlerLag || 0);
       show(figures, figuresPart(kind));
       show(plots, el('div', { class: 'plots' }, plot('Events', samples.events, rate), plot('Reads', samples.reads, rate),
-        plot('Objects', samples.objects, number), plot('Bytes', samples.bytes, bytes), plot('Events that handlers are behind', samples.lag, number)));
+        plot('Objects', samples.objects, number), plot('Bytes', samples.bytes, bytes), plot('Handlers behind', samples.lag, number)));
       if (recent.error) {
         show(line, el('p', { class: 'quiet' }, recent.error.message));
       } else {
@@ -353,7 +352,7 @@ function objectsPart(path) {
   const input = (name, label, rest) => [name, el('label', rest && rest.short ? { class: 'short' } : {}, label, el('input', { name, autocomplete: 'off', spellcheck: 'false', ...(rest || {}), short: undefined }))];
   const fields = Object.fromEntries([
     input('namespace', 'Namespace', { placeholder: 'all' }), input('labelSelector', 'Label selector', { placeholder: 'app=web,tier!=db' }),
-    input('fieldSelector', 'Field selector', { placeholder: 'metadata.name=web-1' }), input('limit', 'Limit', { type: 'number', min: 1, max: 500, value: 50, short: true }),
+    input('fieldSelector', 'Field selector', { placeholder: 'metadata.name=web-1' }), input('limit', 'Limit', { type: 'number', min: 1, max: 500, value: 20, short: true }),
   ]);
   const [answer, one] = [el('div', { 'aria-live': 'polite' }), el('div')];
   const value = (name) => fields[name].querySelector('input').value.trim();
