@@ -6,11 +6,14 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -134,6 +137,31 @@ var _ = Describe("A manager with a kind that is forbidden", func() {
 		reason := reasonOf(err)
 		Expect(reason.Cause).To(Equal(cache.Forbidden))
 		Expect(reason.Resource).To(Equal(nodes))
+	})
+
+	It("ends a cache that fails fast while another kind has not answered yet", func(ctx SpecContext) {
+		_, its := newUser()
+		transport, err := rest.TransportFor(its)
+		Expect(err).NotTo(HaveOccurred())
+		asked := make(chan struct{}, 1)
+		c, err := failing(its, cache.Options{HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/configmaps") {
+				asked <- struct{}{}
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return transport.RoundTrip(r)
+		})}})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = c.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
+		Expect(err).NotTo(HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(ctx) }()
+		Eventually(asked).Should(Receive())
+		_, err = c.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ended).Should(Receive(&err))
+		Expect(reasonOf(err).Cause).To(Equal(cache.Forbidden))
 	})
 
 	for name, newCache := range map[string]cache.NewCacheFunc{"controller-runtime's": crcache.New, "ours": cache.New} {

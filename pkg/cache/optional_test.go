@@ -191,6 +191,28 @@ var _ = Describe("An optional kind", func() {
 		g.leave(ctx)
 	})
 
+	It("neither ends a cache that fails fast nor keeps it from being ready, while it is not served", func(ctx SpecContext) {
+		g := newGuest()
+		c, err := cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Optional: ptr.To(true), OnFailure: cache.FailFast}})(cfg, cache.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = c.GetInformer(ctx, g.object("", ""), cache.BlockUntilSynced(false))
+		Expect(err).NotTo(HaveOccurred())
+		short, stop := context.WithCancel(ctx)
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(short) }()
+		Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
+		Expect(cache.Ready(c)(nil)).To(Succeed())
+		g.come(ctx, apiextensionsv1.NamespaceScoped)
+		Eventually(func() error { return c.List(ctx, untypedList(g)) }).Should(Succeed())
+		g.leave(ctx)
+		Eventually(func() bool { return meta.IsNoMatchError(c.List(ctx, untypedList(g))) }).Should(BeTrue())
+		Expect(cache.Ready(c)(nil)).To(Succeed())
+		Expect(ended).NotTo(Receive())
+		stop()
+		Eventually(ended).Should(Receive(Succeed()))
+	})
+
 	It("may be in ByObject, with DefaultNamespaces, and be cached where CRDs may not be watched", func(ctx SpecContext) {
 		namespace, g := newNamespace(ctx), newGuest()
 		name, its := newUser()
