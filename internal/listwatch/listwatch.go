@@ -36,7 +36,13 @@ type Options struct {
 	// must be set then, is told of each watch that is ended.
 	Silence time.Duration
 	Cut     func(silent time.Duration)
+	// Recent, if it is set, reports whether lists must be the most recent ones: a list that may come from
+	// the cache of the API server, however old that is, is asked for without a resource version then.
+	Recent func() bool
 }
+
+// anyVersion is the resource version with which a Reflector asks for its first list.
+const anyVersion = "0"
 
 type listWatch struct {
 	*toolscache.ListWatch
@@ -59,6 +65,9 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 	return &listWatch{bookmarks: o.Bookmarks, ListWatch: &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			o.Selector.applyTo(&opts)
+			if opts.ResourceVersion == anyVersion && o.Recent != nil && o.Recent() {
+				opts.ResourceVersion = ""
+			}
 			return s.List(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {

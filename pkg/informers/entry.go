@@ -127,10 +127,12 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 			Lagged: func() { e.lagged() },
 			Listed: func() {
 				e.failures.Listed()
-				e.optional().listed()
+				e.own.listed()
+				e.optional().listed() // reads begin
 			},
 			Lost: e.failures.Wake,
 			WentBack: func(from, to uint64) {
+				o.written.wentBack(e.key.GroupKind())
 				e.own.reset()
 				o.Logger.Info("The resourceVersion of a kind went back, as after a restore of etcd: it is listed again, and handlers are told of every object",
 					"kind", e.String(), "from", from, "to", to)
@@ -161,6 +163,7 @@ func (e *MapEntry) listing(o *Options) listwatch.Options {
 	return listwatch.Options{
 		Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks,
 		Silence: e.waiting.silence,
+		Recent:  func() bool { return o.written.has(e.key.GroupKind()) },
 		Cut: func(silent time.Duration) {
 			o.Logger.Info("A watch has brought nothing for longer than bookmarks allow: it is begun anew", "kind", e.String(), "silent", silent.Round(time.Millisecond).String())
 		},

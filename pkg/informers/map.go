@@ -39,6 +39,7 @@ type Map struct {
 
 // NewMap returns a map without informers.
 func NewMap(o Options) *Map {
+	o.written = &written{}
 	return &Map{
 		options: o, entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{},
 		started: make(chan struct{}),

@@ -108,6 +108,7 @@ func (o *optional) served(mapping *meta.RESTMapping, logger logr.Logger) (change
 	o.entry.Reader.SetScope(mapping.Scope.Name())
 	o.state.Store(int32(arriving))
 	own.Park() // if it was not: the kind is another one now
+	o.entry.own.begin()
 	own.Unpark()
 	logger.Info("A kind is served: it is cached from now on", "kind", o.entry.String(), "resource", mapping.Resource.String())
 	o.entry.failures.Wake()

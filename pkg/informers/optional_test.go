@@ -26,6 +26,7 @@ type hosting struct {
 	serves atomic.Bool
 	lists  atomic.Int64
 	end    chan struct{} // ends a watch
+	old    string        // the answer to a list of any version, as from a cache; empty for one that is not old
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -44,10 +45,27 @@ func (s *hosting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(http.StatusOK, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"pods","kind":"Pod","namespaced":true}]}`)
 	case r.URL.Query().Get("watch") == "":
 		s.lists.Add(1)
+		if s.old != "" && r.URL.Query().Get("resourceVersion") == "0" {
+			return answer(http.StatusOK, s.old)
+		}
 		return answer(http.StatusOK, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[`+pod("a", 4, "n")+`]}`)
 	}
 	response.Body = silence{s.end, r.Context().Done()}
 	return response, nil
+}
+
+// newOptionalMap returns a map of optional kinds.
+func newOptionalMap(g *WithT, server *hosting) *Map {
+	o := testOptions()
+	o.Name, o.HTTPClient, o.Config = "optional-test", &http.Client{Transport: server}, &rest.Config{}
+	o.Mapper = meta.NewDefaultRESTMapper(nil)
+	o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{Optional: ptr.To(true)} }
+	var err error
+	o.Served, err = NewServed(o.Config, o.HTTPClient, o.Logger)
+	g.Expect(err).NotTo(HaveOccurred())
+	m := NewMap(o)
+	m.Go(o.Served.Run)
+	return m
 }
 
 // TestAKindThatComesAndGoesLeavesNothing: a hundred times, with a handler, where CRDs may not be
@@ -56,15 +74,7 @@ func TestAKindThatComesAndGoesLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		server := &hosting{end: make(chan struct{})}
-		o := testOptions()
-		o.Name, o.HTTPClient, o.Config = "optional-test", &http.Client{Transport: server}, &rest.Config{}
-		o.Mapper = meta.NewDefaultRESTMapper(nil)
-		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{Optional: ptr.To(true)} }
-		var err error
-		o.Served, err = NewServed(o.Config, o.HTTPClient, o.Logger)
-		g.Expect(err).NotTo(HaveOccurred())
-		m := NewMap(o)
-		m.Go(o.Served.Run)
+		m := newOptionalMap(g, server)
 		stop := running(t, m)
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -97,6 +107,37 @@ func TestAKindThatComesAndGoesLeavesNothing(t *testing.T) {
 		g.Expect(runtime.NumGoroutine()).To(Equal(goroutines))
 		g.Expect(heap()).To(BeNumerically("<", memory+4<<20))
 		g.Expect([]int64{added.Load(), deleted.Load(), server.lists.Load()}).To(HaveEach(int64(100)))
+		stop()
+	})
+}
+
+// TestAKindThatComesBackIsNotOlderThanOwnWrites: the API server that lists it is another one, whose
+// cache is late.
+func TestAKindThatComesBackIsNotOlderThanOwnWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &hosting{end: make(chan struct{}), old: podList(3)}
+		m := newOptionalMap(g, server)
+		stop := running(t, m)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		serve := func(serves bool) {
+			server.serves.Store(serves)
+			if !serves {
+				server.end <- struct{}{}
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+		}
+		serve(true)
+		m.NoteWrite(wrote("a", 4))
+		time.Sleep(10 * time.Minute) // it is long forgotten
+		serve(false)
+		serve(true)
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		_, err = readPod(t, entry, "a")
+		g.Expect(err).NotTo(HaveOccurred())
+		serve(false)
 		stop()
 	})
 }

@@ -67,6 +67,8 @@ type Options struct {
 	Metrics *Metrics
 	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.
 	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+
+	written *written // of the map
 }
 
 // KindTuning has the settings of the informers of one kind, for all representations. The zero value

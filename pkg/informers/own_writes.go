@@ -5,6 +5,7 @@ package informers
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,6 +30,8 @@ type ownWrites struct {
 	logger   logr.Logger
 	// source returns what lists the objects of a namespace.
 	source func(namespace string) (listwatch.Source, error)
+	newest func() uint64 // revision at which the program has written the kind, as far as is known
+	before atomic.Uint64 // that revision when the informer began to list; 0 when it has
 }
 
 // newOwnWrites returns what shows writes in the reads of store.
@@ -49,8 +52,10 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 			}
 			return newSource(&scoped, o.HTTPClient, e.key, e.mappingOr(mapping))
 		},
+		newest: func() uint64 { return o.written.newest(e.key.GroupKind()) },
 	}
 	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, List: w.list, Budget: budget, Ended: w.ended})
+	w.begin()
 	return w
 }
 
@@ -58,6 +63,21 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 func (w *ownWrites) reset() {
 	if w != nil {
 		w.overlay.Reset()
+	}
+}
+
+// begin says that the informer lists from nothing from now on. What was written before need not be noted
+// here, and the list may be older.
+func (w *ownWrites) begin() {
+	if w != nil {
+		w.before.Store(w.newest())
+	}
+}
+
+// listed says that a list is in the engine. Those after the first one are not older than the state was.
+func (w *ownWrites) listed() {
+	if w != nil {
+		w.overlay.Listed(w.before.Swap(0))
 	}
 }
 

@@ -37,6 +37,39 @@ func readPod(t *testing.T, entry *MapEntry, name string) (*corev1.Pod, error) {
 	return found, entry.Reader.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, found)
 }
 
+// TestTheFirstListIsNotOlderThanOwnWrites: the program writes, and reads the kind for the first time
+// after that.
+func TestTheFirstListIsNotOlderThanOwnWrites(t *testing.T) {
+	for name, late := range map[string]bool{"a list of any version is old": false, "the first list is old whatever is asked for": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				server := &restorable{old: podList(100)}
+				if late {
+					server.first = server.old
+				}
+				server.setList(120, pod("written", 120, "n"))
+				m, stop := ownWritesMap(t, server)
+				m.NoteWrite(wrote("written", 120))
+				entry, err := m.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+				synctest.Wait()
+				if late {
+					go func() {
+						time.Sleep(3 * time.Second)
+						server.send(`{"type":"ADDED","object":` + pod("written", 120, "n") + `}`)
+					}()
+				}
+				found, err := readPod(t, entry, "written")
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(found.ResourceVersion).To(Equal("120"))
+				stop()
+			})
+		})
+	}
+}
+
 // TestAnOwnWriteIsShownBeforeTheListAfterARestore: the versions of the API server have gone back, and the
 // list that follows takes a while.
 func TestAnOwnWriteIsShownBeforeTheListAfterARestore(t *testing.T) {

@@ -156,8 +156,10 @@ func exampleOf(o *Options, key Key) (client.Object, error) {
 	return example, nil
 }
 
-// NoteWrite notes a write in the informers of its kind, if there are any.
+// NoteWrite notes a write in the informers of its kind, if there are any. If there are none, the first
+// list of one that comes later is not older than the write.
 func (m *Map) NoteWrite(w ownwrites.Write) {
+	m.options.written.note(w.Kind.GroupKind(), w.Revision) // before the look at the informers
 	for _, entry := range m.informersOf(w.Kind) {
 		entry.NoteWrite(w)
 	}
