@@ -4,6 +4,7 @@
 package ownwrites
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,9 @@ type Write struct {
 	Outcome  Outcome
 	Revision uint64
 	UID      types.UID
+	// Metadata is that of the response, which must not be changed; nil if the response has no metadata of
+	// the object, or not all of it.
+	Metadata *metav1.PartialObjectMetadata
 	// Object returns the object of the response, in the Go type of example, as a watch would bring
 	// it. It is an object of its own. The error says that the response does not hold as much. It is
 	// nil unless the outcome is Shown.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -79,7 +80,7 @@ var _ = Describe("the bounds of own writes", func() {
 		}, SpecTimeout(patience))
 
 		It("leaves room for other kinds", func(ctx SpecContext) {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "secret"}, Data: map[string][]byte{"key": make([]byte, 15_000)}}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "secret"}, Data: map[string][]byte{"key": []byte(strings.Repeat("01234567", 2000))}}
 			Expect(p.Create(ctx, secret)).To(Succeed())
 			other := secret.DeepCopy()
 			other.Name, other.ResourceVersion = "other", ""
@@ -117,5 +118,22 @@ var _ = Describe("the bounds of own writes", func() {
 			}
 			Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
 		}, SpecTimeout(2*patience))
+
+		It("asks nothing about what the cache never holds", func(ctx SpecContext) {
+			outside := configMap(namespace, "outside", map[string]string{"app": "y"})
+			Expect(api.Create(ctx, outside)).To(Succeed())
+			only := labels.SelectorFromSet(labels.Set{"app": "x"})
+			p := ours.run(ctx, cache.Options{DefaultLabelSelector: only}, crclient.CacheOptions{})
+			p.watch(ctx, &corev1.ConfigMap{})
+			metadata := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "outside"}}
+			metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+			patch := crclient.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"a":"b"}}}`))
+			Expect(p.Patch(ctx, metadata, patch)).To(Succeed())
+			Expect(metadata.Annotations).To(HaveKey("a"))
+			err := p.Get(ctx, crclient.ObjectKeyFromObject(outside), &corev1.ConfigMap{})
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+			Expect(p.List(ctx, &corev1.ConfigMapList{}, crclient.InNamespace(namespace))).To(Succeed())
+			Expect(p.watches.reads.Load()).To(BeZero())
+		}, SpecTimeout(patience))
 	})
 })

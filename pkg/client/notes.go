@@ -123,7 +123,7 @@ func (n *notes) stored(to target, r *response) {
 			n.gone(target{to.gvk, client.ObjectKeyFromObject(m)}, m.UID, m.ResourceVersion)
 			return
 		}
-		w.Key, w.Outcome = client.ObjectKeyFromObject(m), ownwrites.Shown
+		w.Key, w.Outcome, w.Metadata = client.ObjectKeyFromObject(m), ownwrites.Shown, m
 		w.Object = func(example runtime.Object) (client.Object, error) { return r.object(to.gvk, example, n.decoder) }
 	}
 	n.noter.NoteWrite(w)

@@ -124,6 +124,9 @@ func (e *MapEntry) NoteWrite(write ownwrites.Write) {
 
 // kept returns what the informer will keep of an object that was written.
 func (w *ownWrites) kept(write ownwrites.Write) (ownwrites.Outcome, object.Object) {
+	if write.Metadata != nil && w.excludes(write.Metadata) {
+		return ownwrites.Hidden, object.Object{} // whatever else is in it, and if the response says it
+	}
 	obj, err := write.Object(w.informer.Example())
 	if err != nil {
 		w.logger.V(1).Info("The response to a write cannot be shown: reads wait for the watch", "object", write.Key, "reason", err.Error())
