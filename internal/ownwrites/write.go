@@ -14,7 +14,9 @@ import (
 // Write is what a client knows of an object after a request that writes.
 type Write struct {
 	Kind schema.GroupVersionKind
-	Key  client.ObjectKey
+	// Key without a Name, with the outcome Unknown, stands for all objects of a namespace, or of all
+	// namespaces.
+	Key client.ObjectKey
 	// Outcome, Revision and UID are as those of an [Entry]. Shown stands for an object that is there
 	// now, whether the cache is to hold it or not.
 	Outcome  Outcome

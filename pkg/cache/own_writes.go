@@ -4,6 +4,8 @@
 package cache
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/tarn-dev/tarn/internal/ownwrites"
 )
 
@@ -15,6 +17,12 @@ func (c *informerCache) NoteWrite(w ownwrites.Write) {
 	c.misses.live.Forget(w.Kind, w.Key)
 	s, err := c.scopesOf(w.Kind)
 	if err != nil {
+		return
+	}
+	if w.Key == (client.ObjectKey{}) { // it is of all namespaces
+		for _, m := range s.maps {
+			m.NoteWrite(w)
+		}
 		return
 	}
 	m, err := s.serving(w.Key.Namespace)

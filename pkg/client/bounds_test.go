@@ -119,6 +119,21 @@ var _ = Describe("the bounds of own writes", func() {
 			Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
 		}, SpecTimeout(2*patience))
 
+		It("lists them once if the answer was lost", func(ctx SpecContext) {
+			for n := range objects {
+				Expect(api.Create(ctx, configMap(namespace, fmt.Sprintf("lost-%02d", n), nil))).To(Succeed())
+			}
+			p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+			p.watch(ctx, &corev1.ConfigMap{})
+			p.writes.lose.Store(true)
+			Expect(p.DeleteAllOf(ctx, &corev1.ConfigMap{}, crclient.InNamespace(namespace))).NotTo(Succeed())
+			p.writes.lose.Store(false)
+			list := &corev1.ConfigMapList{}
+			Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+			Expect(list.Items).To(BeEmpty())
+			Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
+		}, SpecTimeout(2*patience))
+
 		It("asks nothing about what the cache never holds", func(ctx SpecContext) {
 			outside := configMap(namespace, "outside", map[string]string{"app": "y"})
 			Expect(api.Create(ctx, outside)).To(Succeed())

@@ -105,11 +105,10 @@ func (c *ownClient) Delete(ctx context.Context, obj client.Object, opts ...clien
 // DeleteAllOf implements client.Writer.
 func (c *ownClient) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
 	o := client.DeleteAllOfOptions{}
-	asked := o.ApplyOptions(opts).AsDeleteOptions()
-	if len(asked.DryRun) > 0 {
+	if len(o.ApplyOptions(opts).AsDeleteOptions().DryRun) > 0 {
 		return c.Client.DeleteAllOf(ctx, obj, opts...)
 	}
-	return c.notes.deleteAllOf(ctx, obj, asked, func(ctx context.Context) error { return c.Client.DeleteAllOf(ctx, obj, opts...) })
+	return c.notes.deleteAllOf(ctx, obj, &o, func(ctx context.Context) error { return c.Client.DeleteAllOf(ctx, obj, opts...) })
 }
 
 // Status implements client.StatusClient.

@@ -205,24 +205,22 @@ func (n *notes) gone(to target, uid types.UID, was string) {
 }
 
 // deleteAllOf does a request that deletes a collection, and notes the objects of the response: they
-// are as they were before.
-func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, asked *metav1.DeleteOptions, do func(context.Context) error) error {
+// are as they were before. If there is no such response, any object of the namespace may be gone.
+func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.DeleteAllOfOptions, do func(context.Context) error) error {
 	x := &exchange{}
 	err := do(x.in(ctx))
 	gvk, unknown := n.client.GroupVersionKindFor(obj)
-	if unknown != nil || !x.answered() {
+	if unknown != nil || !x.answered() && !x.ambiguous() {
 		return err
 	}
-	r, unknown := readResponse(x.body.Bytes())
-	if unknown != nil || r.gvk.Kind == "Status" {
+	deleted, known := deletedOf(x)
+	if !known {
+		n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: client.ObjectKey{Namespace: o.Namespace}, Outcome: ownwrites.Unknown})
 		return err
 	}
-	list := metav1.PartialObjectMetadataList{}
-	if r.into(&list) != nil {
-		return err
-	}
-	for i := range list.Items {
-		m := &list.Items[i]
+	asked := o.AsDeleteOptions()
+	for i := range deleted {
+		m := &deleted[i]
 		to := target{gvk, client.ObjectKeyFromObject(m)}
 		revision, unknown := strconv.ParseUint(m.ResourceVersion, 10, 64)
 		switch {
@@ -234,6 +232,20 @@ func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, asked *metav
 		}
 	}
 	return err
+}
+
+// deletedOf returns the objects that the response to the deletion of a collection has, if it has them.
+func deletedOf(x *exchange) (deleted []metav1.PartialObjectMetadata, known bool) {
+	if !x.answered() {
+		return nil, false
+	}
+	r, err := readResponse(x.body.Bytes())
+	if err != nil || r.gvk.Kind == "Status" {
+		return nil, false
+	}
+	list := metav1.PartialObjectMetadataList{}
+	err = r.into(&list)
+	return list.Items, err == nil
 }
 
 // mayWait reports whether an object may still be there when it was deleted with these options.

@@ -113,6 +113,10 @@ func (e *MapEntry) NoteWrite(write ownwrites.Write) {
 	if e.Reader.ClusterScoped() {
 		write.Key.Namespace = ""
 	}
+	if write.Key.Name == "" {
+		w.overlay.Doubt(object.KeyPrefix(write.Key.Namespace))
+		return
+	}
 	noted := ownwrites.Entry[object.Object]{
 		Key: object.Key(write.Key.Namespace, write.Key.Name), Outcome: write.Outcome, Revision: write.Revision, UID: write.UID,
 	}
