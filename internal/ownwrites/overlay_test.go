@@ -108,6 +108,20 @@ func (f *fixture) read(key string) (types.UID, uint64) {
 	return found.Value.uid, found.Revision
 }
 
+// serverAt sets the revision of the server.
+func (f *fixture) serverAt(revision uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at = revision
+}
+
+// requests returns how many lists and questions for one key there were.
+func (f *fixture) requests() (lists, asked int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.listed, f.asked
+}
+
 func (f *fixture) ctx() context.Context { return context.Background() }
 
 func (f *fixture) shows(key string, uid types.UID, revision uint64) {
@@ -342,9 +356,10 @@ func TestADeletionOfUnknownRevisionEndsByAProof(t *testing.T) {
 		entries, _ := f.overlay.Size()
 		f.Expect(entries).To(Equal(1), "the watch has shown the object, and that it is gone")
 
-		f.at = 9
+		f.serverAt(9)
 		time.Sleep(time.Minute)
-		f.Expect(f.asked).To(Equal(1))
+		_, asked := f.requests()
+		f.Expect(asked).To(Equal(1))
 		f.watch("b", 8, "2") // late again
 		f.shows("b", "", 0)
 		f.watch("b", 9, "")
@@ -352,14 +367,15 @@ func TestADeletionOfUnknownRevisionEndsByAProof(t *testing.T) {
 		f.Expect(f.overlay.Load()).To(BeNil())
 
 		f.overlay.Note(f.gone("c", 0, "3"))
-		f.at = 11
+		f.serverAt(11)
 		time.Sleep(time.Minute)
 		f.watch("c", 10, "4") // another one of the same name
 		f.shows("c", "4", 10)
 		f.engine.Bookmark(11)
 		time.Sleep(time.Second)
 		f.Expect(f.overlay.Load()).To(BeNil())
-		f.Expect(f.asked).To(Equal(2))
+		_, asked = f.requests()
+		f.Expect(asked).To(Equal(2))
 	})
 }
 
@@ -400,7 +416,7 @@ func TestAStateWithAnOlderVersionHasNotPassedAWrite(t *testing.T) {
 // The list of an informer may be older than what was written before the informer was there.
 func TestReadsWaitForWhatWasWrittenBefore(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
-		f.at = 20
+		f.serverAt(20)
 		f.overlay.Listed(15)
 		go func() {
 			time.Sleep(2 * time.Second)
@@ -414,7 +430,7 @@ func TestReadsWaitForWhatWasWrittenBefore(t *testing.T) {
 		f.Expect(f.overlay.Load()).To(BeNil())
 
 		// The source was restored while there was no informer.
-		f.at = 16
+		f.serverAt(16)
 		f.overlay.Listed(1000)
 		f.shows("a", "1", 15)
 		f.Expect(f.overlay.Load()).To(BeNil())
