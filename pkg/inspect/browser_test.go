@@ -178,7 +178,7 @@ func scene(ctx context.Context) (page *httptest.Server, namespace string) {
 	c := started(cache.With(cache.Tuning{
 		Name: name, TuningByObject: cache.TuningByObject{OnFailure: cache.Isolate},
 		ByObject: map[client.Object]cache.TuningByObject{absent: {Optional: ptr.To(true)}},
-	}), its, cache.Options{Mapper: mapper()})
+	}), its, cache.Options{Mapper: mapper(), DefaultNamespaces: map[string]cache.Config{namespace: {}}})
 	watched(ctx, c, &corev1.ConfigMap{}, &corev1.Secret{}, absent)
 	_, err := c.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	Expect(err).NotTo(HaveOccurred())
