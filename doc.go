@@ -40,6 +40,7 @@
 //     selector is answered from them.
 //   - internal/object is what the cache keeps of an object: flat, or decoded.
 //   - internal/flat keeps an object as bytes that are cheap to copy out.
+//   - internal/stats has the counters and histograms that the parts count with.
 //   - envtest runs an API server with its etcd in the test process.
 //   - envtest/kubebuilder lets a suite of controller-runtime's envtest run on it.
 //   - envtest/cmd/apiserver runs such a server as a process of its own.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -57,6 +58,7 @@ func TestWhenSomethingIsWrong(t *testing.T) {
 		"does not fit later":   doesNotFitLater,
 		"transform":            transformFails,
 		"transform in list":    transformFailsInList,
+		"index function":       indexFunctionFails,
 		"gone":                 gone,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,6 +264,20 @@ func transformFailsInList(t *testing.T, seen *lineLog) string {
 	})
 	err := c.Get(ctx, client.ObjectKey{Name: "kube-public"}, &corev1.Namespace{})
 	return fmt.Sprintf("error: %v\nlog: %s", err, seen)
+}
+
+func indexFunctionFails(t *testing.T, _ *lineLog) string {
+	utilruntime.ReallyCrash = false
+	t.Cleanup(func() { utilruntime.ReallyCrash = true }) // after the cleanups of what follows
+	c := started(t, envtest.Start(t).Config(), cache.Options{})
+	must(t, c.IndexField(t.Context(), &corev1.Namespace{}, "spec.team", func(obj client.Object) []string {
+		if obj.GetName() != "kube-public" {
+			return nil
+		}
+		return []string{strings.Fields(obj.GetAnnotations()["teams"])[0]}
+	}))
+	must(t, c.List(t.Context(), &corev1.NamespaceList{}))
+	return fmt.Sprintf("error: %v", cache.NotSynced(c)[0])
 }
 
 func gone(t *testing.T, _ *lineLog) string {

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tarn-dev/tarn/examples/internal/cluster"
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -47,7 +46,7 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) (err error) {
 		ByObject: map[client.Object]cache.TuningByObject{
 			&corev1.Node{}: {Decoded: ptr.To(true)}, // a kind with few objects that are read often
 		},
-		Registerer: metrics.Registry, // counts the handlers that fell further behind
+		MetricsByNamespace: true, // each namespace has series of its own
 	})
 	local, err := newCache(cfg, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
 	if err != nil {

@@ -15,12 +15,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// The causes with which the context of a list or a watch ends, apart from the end of the informer.
+var (
+	// ErrParked says that the informer was parked.
+	ErrParked = errors.New("the informer is parked")
+	// ErrWentBack says that the source is at an older version than the state.
+	ErrWentBack = errors.New("the versions of the source have gone back")
+)
+
 // parking says whether an informer lists and watches, or waits. Safe for concurrent use.
 type parking struct {
 	mu      sync.Mutex // guards what follows
 	parked  bool
-	leave   context.CancelFunc // ends the list or watch of now; nil if there is none
-	changed chan struct{}      // closed and set to nil when parked changes; nil if nobody waits
+	leave   context.CancelCauseFunc // ends the list or watch of now; nil if there is none
+	changed chan struct{}           // closed and set to nil when parked changes; nil if nobody waits
 }
 
 func (p *parking) set(parked bool) {
@@ -31,7 +39,7 @@ func (p *parking) set(parked bool) {
 	}
 	p.parked = parked
 	if p.leave != nil {
-		p.leave()
+		p.leave(ErrParked)
 		p.leave = nil
 	}
 	if p.changed != nil {
@@ -46,7 +54,7 @@ func (p *parking) enter(ctx context.Context) (context.Context, <-chan struct{}) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.parked {
-		ctx, p.leave = context.WithCancel(ctx)
+		ctx, p.leave = context.WithCancelCause(ctx)
 		return ctx, nil
 	}
 	if p.changed == nil {
@@ -88,8 +96,8 @@ func (i *Informer) reflect(ctx context.Context) {
 	i.mu.Unlock()
 	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
 	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		attempt, abort := context.WithCancel(ctx)
-		defer abort()
+		attempt, abort := context.WithCancelCause(ctx)
+		defer abort(nil)
 		i.intake.losses.refused, i.intake.progress.abort = nil, abort
 		if err := reflector.ListAndWatchWithContext(attempt); err != nil && attempt.Err() == nil {
 			handle(ctx, reflector, because(err, i.intake.losses.refused))
@@ -114,6 +122,7 @@ func (in *intake) clear() {
 	version := strconv.FormatUint(in.engine.Revision(), 10)
 	in.replace(nil, version, false)
 	in.losses.replace()
+	in.losses.unindexed.replaced(nil)
 	in.progress.newest, in.progress.left = 0, 0
 	in.complete.Store(false)
 	in.progress.synced()

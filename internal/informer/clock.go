@@ -11,6 +11,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// ClockUntil returns the real clock for a Reflector, with waits that end with ctx. Running has their
+// goroutines.
+func ClockUntil(ctx context.Context, running *sync.WaitGroup) clock.WithTicker {
+	return runClock{clock.RealClock{}, ctx, running}
+}
+
 // runClock is the clock of a Reflector, whose waits end with ctx. A Reflector that is refused a
 // streaming list waits for up to a minute before it tries again, and does not look at its context
 // meanwhile. With another clock an informer would take as long to end.

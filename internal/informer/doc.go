@@ -34,8 +34,10 @@
 //     they have come; indexers.go its indexes, clock.go the clock of its Reflector.
 //   - arrival.go makes what is kept of an object where a watch is decoded, and intake.go
 //     is the store that the Reflector writes into; losses.go has the objects that a transform has
-//     failed for. values.go tells the engine what to index.
+//     failed for, and unindexed.go those that a function of an index has. values.go tells the engine
+//     what to index.
 //   - handler.go tells an event handler, with the shared objects of delivery.go; walks.go shares
 //     those of a whole state, and resync.go says when it is told again.
 //   - view.go is the engine as client-go's Indexer.
+//   - stats.go has the figures of an informer.
 package informer

@@ -30,8 +30,7 @@ type registration struct {
 	view     *object.View  // nil if the handler gets the objects as they are kept
 	resync   time.Duration // zero is never
 	removed  atomic.Bool
-	lagged   uint64        // how often that was counted; of run
-	crashed  bool          // the handler panicked at the event before; of run
+	calls    *calls
 	synced   latch         // closed when the handler has returned from the initial state, or was released
 	ended    chan struct{} // closed when no more events come
 }
@@ -55,7 +54,7 @@ type listened struct {
 	clock       clock.WithTicker
 	resyncs     *resyncs
 	walks       *walks
-	lagged      func() // counts a handler that fell out of the window
+	counts      *counts
 }
 
 // AddEventHandler implements SharedInformer.
@@ -90,6 +89,7 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 		view:     view,
 		logger:   klog.Background(),
 		cursor:   i.engine.CatchUpCursor(nil),
+		calls:    &calls{},
 		synced:   newLatch(),
 		ended:    make(chan struct{}),
 	}
@@ -127,6 +127,7 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 		return nil
 	}
 	delete(i.handlers, r)
+	i.counts.retire(r)
 	i.intake.handled.Store(len(i.handlers) > 0)
 	r.removed.Store(true)
 	r.cursor.Close()
@@ -207,9 +208,6 @@ func (r *registration) run(ctx context.Context) {
 
 // catchUp passes on the changes that lead from the state that the handler has seen to another.
 func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
-	for lagged := r.cursor.Lagged(); r.lagged < lagged; r.lagged++ {
-		r.informer.lagged()
-	}
 	r.informer.walks.depart(r.walker)
 	defer r.informer.walks.arriveAt(r.walker, diff.To.Revision())
 	for event := range diff.Events() {
@@ -258,7 +256,7 @@ const afterCrash = time.Second
 // ends, as utilruntime.ReallyCrash says, the event does not come again, and the next one comes
 // after a second.
 func (r *registration) tell(ctx context.Context, key string, f func() error) (more bool) {
-	if r.crashed {
+	if r.calls.crashed {
 		select {
 		case <-r.informer.clock.After(afterCrash):
 		case <-ctx.Done():
@@ -267,10 +265,10 @@ func (r *registration) tell(ctx context.Context, key string, f func() error) (mo
 	if ctx.Err() != nil || r.removed.Load() {
 		return false
 	}
-	more, r.crashed = true, true
+	more, r.calls.crashed = true, true
 	defer utilruntime.HandleCrashWithLogger(r.logger)
 	err := f()
-	r.crashed = false
+	r.calls.crashed = false
 	if err != nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Cannot read an object out of the cache", "type", r.informer.description, "key", object.StoreKey(key))
 	}
@@ -289,7 +287,9 @@ func (r *registration) tryDeliver(event *event) error {
 		if err != nil {
 			return err
 		}
-		r.handler.OnAdd(current, !r.HasSynced())
+		initial, begin := !r.HasSynced(), r.calls.begin()
+		r.handler.OnAdd(current, initial)
+		r.calls.end(begin)
 	case watchcache.Updated:
 		if event.Attached != nil && event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
 			return nil
@@ -302,17 +302,21 @@ func (r *registration) tryDeliver(event *event) error {
 		if err != nil {
 			return err
 		}
+		begin := r.calls.begin()
 		r.handler.OnUpdate(previous, current)
+		r.calls.end(begin)
 	case watchcache.Deleted:
-		if last, _ := shared.after(event); last != nil {
-			r.handler.OnDelete(last)
-			return nil
+		last, _ := shared.after(event)
+		if last == nil {
+			previous, err := shared.before(event)
+			if err != nil {
+				return err
+			}
+			last = toolscache.DeletedFinalStateUnknown{Key: object.StoreKey(event.Item.Key), Obj: previous}
 		}
-		previous, err := shared.before(event)
-		if err != nil {
-			return err
-		}
-		r.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: object.StoreKey(event.Item.Key), Obj: previous})
+		begin := r.calls.begin()
+		r.handler.OnDelete(last)
+		r.calls.end(begin)
 	}
 	return nil
 }
@@ -326,7 +330,9 @@ func (r *registration) resyncTo(ctx context.Context, state *snapshot) {
 		tell := func() error {
 			obj, err := r.informer.walks.deliver(r.walker, &again).as(r.view).after(&again)
 			if err == nil {
+				begin := r.calls.begin()
 				r.handler.OnUpdate(obj, obj)
+				r.calls.end(begin)
 			}
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/stats"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -125,11 +126,10 @@ type Options struct {
 // Observer has functions that an informer calls. Those that are nil are not called. They must not
 // block.
 type Observer struct {
-	// Lagged is called each time that a handler has fallen out of the window.
-	Lagged func()
 	// Listed is called each time that a list is in the engine.
 	Listed func()
-	// Lost is called each time that an object was lost because its transform failed.
+	// Lost is called each time that an object was lost because its transform failed, or that an index
+	// lacks one because its function failed.
 	Lost func()
 	// WentBack is called when the source is at an older version than the state: a new list
 	// follows, or has come.
@@ -137,9 +137,6 @@ type Observer struct {
 }
 
 func (o Observer) complete() Observer {
-	if o.Lagged == nil {
-		o.Lagged = func() {}
-	}
 	if o.Listed == nil {
 		o.Listed = func() {}
 	}
@@ -154,17 +151,21 @@ func (o Observer) complete() Observer {
 
 // New returns an informer of what source lists and watches.
 func New(source Source, o Options) (*Informer, error) {
-	form := object.NewForm(object.Options{Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify})
+	var i *Informer
+	form := object.NewForm(object.Options{
+		Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify,
+		FieldFailed: func(obj client.Object, reason any) { i.intake.losses.unindexed.add(obj, reason) },
+	})
 	o.Observer = o.Observer.complete()
 	if o.Description == "" {
 		o.Description = fmt.Sprintf("%T", o.Example)
 	}
-	i := &Informer{
+	i = &Informer{
 		listened: &listened{
 			form: form, description: o.Description, clock: clock.RealClock{},
-			resyncs: newResyncs(o.ResyncPeriod), walks: newWalks(form), lagged: o.Lagged,
+			resyncs: newResyncs(o.ResyncPeriod), walks: newWalks(form), counts: &counts{},
 		},
-		engine:       watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{Window: o.Window, Values: Values(form)}),
+		engine:       watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{Window: o.Window, Values: Values(form), Now: stats.Now}),
 		synced:       make(chan struct{}),
 		example:      o.Example,
 		onWatchError: toolscache.DefaultWatchErrorHandler,
@@ -172,10 +173,11 @@ func New(source Source, o Options) (*Informer, error) {
 	}
 	synced := sync.OnceFunc(func() { close(i.synced) })
 	i.intake = newIntake(i.engine, form, &o, i.walks.expect, func() {
+		i.counts.listed(i.clock.Now())
 		o.Listed()
 		synced()
 	})
-	i.intake.progress.synced = synced
+	i.intake.progress.synced, i.intake.progress.counts = synced, i.counts
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
 	i.lw = source(Receiver{Each: i.intake.arrive, Message: i.intake.arriveMessage})
 	return i, i.AddIndexers(o.Indexers)
@@ -230,6 +232,7 @@ func (i *Informer) start(ctx context.Context) bool {
 	}
 	i.run.phase, i.run.ctx = started, ctx
 	i.resyncs.start(i.clock.Now())
+	i.counts.begun.Store(i.clock.Now().UnixNano())
 	for r := range i.handlers {
 		i.running.Go(func() { r.run(ctx) })
 	}

@@ -52,7 +52,7 @@ var (
 // time that it is about to write a list, and listed when it has written it.
 func newIntake(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *intake {
 	return &intake{
-		engine: e, form: form, description: o.Description, progress: progress{listing: listing, listed: listed, wentBack: o.WentBack, orderly: true}, losses: losses{changed: o.Lost},
+		engine: e, form: form, description: o.Description, progress: progress{listing: listing, listed: listed, wentBack: o.WentBack, orderly: true}, losses: losses{changed: o.Lost, unindexed: unindexed{changed: o.Lost}},
 		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
 	}
 }
@@ -151,10 +151,19 @@ func revision(resourceVersion string) uint64 {
 }
 
 // Add implements ReflectorStore.
-func (in *intake) Add(obj any) error { return in.Update(obj) }
+func (in *intake) Add(obj any) error {
+	in.progress.counts.events.Added.Add(1)
+	return in.put(obj)
+}
 
 // Update implements ReflectorStore.
 func (in *intake) Update(obj any) error {
+	in.progress.counts.events.Updated.Add(1)
+	return in.put(obj)
+}
+
+// put writes what was added or updated.
+func (in *intake) put(obj any) error {
 	c := change{}
 	version := ""
 	if a, ok := obj.(*arrival); ok {
@@ -173,6 +182,7 @@ func (in *intake) Update(obj any) error {
 		return nil
 	}
 	in.write(c)
+	in.losses.unindexed.written(c.Item.Key, c.Item.Revision)
 	in.published.Bookmark(version)
 	return nil
 }
@@ -180,6 +190,7 @@ func (in *intake) Update(obj any) error {
 // Delete implements ReflectorStore. If the transform fails for the last state of an object, handlers
 // get the state before in a DeletedFinalStateUnknown: the object is gone all the same.
 func (in *intake) Delete(received any) error {
+	in.progress.counts.events.Deleted.Add(1)
 	obj, m, err := in.receive(received)
 	if err != nil {
 		var unknown error
@@ -192,12 +203,11 @@ func (in *intake) Delete(received any) error {
 		return nil
 	}
 	in.losses.found(receivedKey(received))
-	in.write(change{
-		Item: watchcache.Item[object.Object]{
-			Key: object.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
-		},
-		Deleted: true, Attached: newDelivery(in.form, obj),
-	})
+	gone := watchcache.Item[object.Object]{
+		Key: object.Key(m.GetNamespace(), m.GetName()), Revision: revision(m.GetResourceVersion()),
+	}
+	in.write(change{Item: gone, Deleted: true, Attached: newDelivery(in.form, obj)})
+	in.losses.unindexed.written(gone.Key, gone.Revision)
 	in.published.Bookmark(m.GetResourceVersion())
 	return err
 }
@@ -259,6 +269,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 	in.replace(items, resourceVersion, in.progress.replaced(resourceVersion))
 	in.losses.received(items)
 	in.losses.replace()
+	in.losses.unindexed.replaced(items)
 	in.published.Bookmark(resourceVersion)
 	in.complete.Store(true)
 	in.progress.listed()
@@ -284,6 +295,7 @@ func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersio
 
 // Bookmark implements ReflectorBookmarkStore.
 func (in *intake) Bookmark(resourceVersion string) error {
+	in.progress.counts.events.Bookmarks.Add(1)
 	if !in.progress.advance(resourceVersion) {
 		return nil
 	}

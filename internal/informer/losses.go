@@ -34,9 +34,10 @@ const maxLost = 1000
 // with a new list. Beyond maxLost only the number is known, until a new list. Safe for concurrent
 // use.
 type losses struct {
-	changed func()       // called after each loss, without mu
-	number  atomic.Int64 // of lost and more
-	refused error        // why the last list was refused, or nil; of the goroutine of the Reflector
+	changed   func()       // called after each loss, without mu
+	number    atomic.Int64 // of lost and more
+	refused   error        // why the last list was refused, or nil; of the goroutine of the Reflector
+	unindexed unindexed
 
 	mu      sync.Mutex // guards what follows
 	lost    map[types.NamespacedName]*TransformError

@@ -12,11 +12,12 @@ import (
 // progress is how far the state of an informer is, and since when. All but sign is of the goroutine
 // of the Reflector.
 type progress struct {
+	counts   *counts
 	synced   func()                // called each time that the state is complete
 	listing  func(revision uint64) // called each time that a list is about to be in the engine
 	listed   func()                // called each time that a list is in the engine
 	wentBack func(from, to uint64) // called when the source is at an older version than the state
-	abort    func()                // ends the list or watch of now
+	abort    func(error)           // ends the list or watch of now, for a cause
 	sign     atomic.Int64          // when the source last told anything, in nanoseconds since 1970; zero is never
 	newest   uint64                // the version of the state; zero if it is unknown
 	left     uint64                // the version at which a watch was ended because it went back; zero if none was
@@ -49,7 +50,7 @@ func (p *progress) advance(version string) bool {
 	}
 	p.wentBack(p.newest, n)
 	p.left, p.before = p.newest, p.newest
-	p.abort()
+	p.abort(ErrWentBack)
 	return false
 }
 

@@ -37,6 +37,8 @@ type Failure struct {
 // after a connection was closed or timed out; neither calls the handler. So Failures also watches
 // the requests. The zero value is ready to use. It is safe for concurrent use.
 type Failures struct {
+	traffic Traffic // has its own locks
+
 	mu      sync.Mutex    // guards what follows
 	last    *Failure      // nil after a success
 	begun   time.Time     // the newest request began; zero if there was none
@@ -56,6 +58,9 @@ func (f *Failures) Last() *Failure {
 	last := *f.last
 	return &last
 }
+
+// Traffic returns what counts the lists and watches whose failures these are.
+func (f *Failures) Traffic() *Traffic { return &f.traffic }
 
 // Changed returns a channel that is closed when Last has changed, and by Wake.
 func (f *Failures) Changed() <-chan struct{} {

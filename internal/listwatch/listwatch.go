@@ -39,6 +39,8 @@ type Options struct {
 	// Recent, if it is set, reports whether lists must be the most recent ones: a list that may come from
 	// the cache of the API server, however old that is, is asked for without a resource version then.
 	Recent func() bool
+	// Traffic, if it is set, counts the lists and watches.
+	Traffic *Traffic
 }
 
 // anyVersion is the resource version with which a Reflector asks for its first list.
@@ -61,27 +63,35 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 	if o.Message != nil {
 		each = withMessages(o.Message, each)
 	}
-	heard := &silence{limit: o.Silence, cut: o.Cut}
+	each = o.Traffic.each(each)
+	heard := &silence{limit: o.Silence, cut: func(silent time.Duration) {
+		o.Traffic.cut()
+		o.Cut(silent)
+	}}
+	open := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+		if o.Bookmarks && o.Silence > 0 {
+			return heard.watch(ctx, opts, each, func(ctx context.Context) (watch.Interface, error) { return s.Watch(ctx, opts) })
+		}
+		watcher, err := s.Watch(ctx, opts)
+		if err != nil {
+			return nil, err
+		}
+		return inOrder(watcher, each), nil
+	}
 	return &listWatch{bookmarks: o.Bookmarks, ListWatch: &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			o.Selector.applyTo(&opts)
 			if opts.ResourceVersion == anyVersion && o.Recent != nil && o.Recent() {
 				opts.ResourceVersion = ""
 			}
+			o.Traffic.listing(opts)
 			return s.List(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			opts.Watch = true
 			opts.AllowWatchBookmarks = o.Bookmarks
 			o.Selector.applyTo(&opts)
-			if o.Bookmarks && o.Silence > 0 {
-				return heard.watch(ctx, opts, each, func(ctx context.Context) (watch.Interface, error) { return s.Watch(ctx, opts) })
-			}
-			watcher, err := s.Watch(ctx, opts)
-			if err != nil {
-				return nil, err
-			}
-			return inOrder(watcher, each), nil
+			return o.Traffic.watch(ctx, opts, open)
 		},
 	}}
 }

@@ -41,7 +41,7 @@ func (s *silence) watch(ctx context.Context, opts metav1.ListOptions, each func(
 	streaming := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if cuts := s.cuts.Load(); !streaming && cuts >= maxCuts {
 		s.cuts.Store(0)
-		return nil, fmt.Errorf("%d watches in a row have brought nothing, not even a bookmark: listing again", cuts)
+		return nil, nothingBrought(cuts)
 	}
 	l := &listener{of: s, streaming: streaming, longest: longestWatch + grace}
 	if opts.TimeoutSeconds != nil {
@@ -63,6 +63,14 @@ func (s *silence) watch(ctx context.Context, opts metav1.ListOptions, each func(
 	})
 	l.interrupt(func() { ordered.(*orderedWatch).close() })
 	return &heardWatch{Interface: ordered, listener: l, cancel: cancel}, nil
+}
+
+// nothingBrought is the error in place of a watch after so many silent ones: a list follows.
+type nothingBrought int32
+
+// Error implements error.
+func (n nothingBrought) Error() string {
+	return fmt.Sprintf("%d watches in a row have brought nothing, not even a bookmark: listing again", int32(n))
 }
 
 // heardWatch is a watch with a listener.

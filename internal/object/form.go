@@ -26,6 +26,10 @@ type Options struct {
 	// Verify compares each flat object with its source, and panics if they differ. It is for tests.
 	// See also VerifyAll.
 	Verify bool
+	// FieldFailed, if it is set, is called when the function of a declared field panics for an object,
+	// with what it panicked with, before the panic is reported. It may be called for several objects
+	// at once.
+	FieldFailed func(obj client.Object, reason any)
 }
 
 // verifyAll is set by VerifyAll.
@@ -44,12 +48,13 @@ type Form struct {
 	verify bool
 	dict   atomic.Pointer[flat.Dictionary]
 	fields atomic.Pointer[[]declared] // in the order in which they were declared
+	failed func(client.Object, any)   // Options.FieldFailed
 	shared shared
 }
 
 // NewForm returns the form for one store.
 func NewForm(o Options) *Form {
-	f := &Form{typ: o.Type, verify: o.Verify || verifyAll.Load()}
+	f := &Form{typ: o.Type, verify: o.Verify || verifyAll.Load(), failed: o.FieldFailed}
 	f.fields.Store(&[]declared{})
 	f.shared.report(Sharing{})
 	if o.Decoded {
@@ -257,6 +262,15 @@ func (f *Form) MetadataInto(o Object, into *metav1.ObjectMeta) error {
 	}
 	meta.AsPartialObjectMetadata(m).ObjectMeta.DeepCopyInto(into)
 	return nil
+}
+
+// DictionaryBytes returns about how many bytes the dictionary takes that objects are kept with now.
+func (f *Form) DictionaryBytes() int {
+	dict := f.dict.Load()
+	if dict == nil {
+		return 0
+	}
+	return dict.Stats().Heap
 }
 
 // Stale reports that the store should call Renew, because most of the dictionary is probably used

@@ -60,7 +60,7 @@ func (f *Form) tell(o Object, source any) Object {
 	}
 	var written []byte
 	for _, field := range fields {
-		values := field.valuesOf(obj)
+		values := f.valuesOf(field, obj)
 		written = binary.AppendUvarint(written, uint64(len(values)))
 		for _, value := range values {
 			written = binary.AppendUvarint(written, uint64(len(value)))
@@ -74,9 +74,17 @@ func (f *Form) tell(o Object, source any) Object {
 // valuesOf returns the values that the user's function extracts. A panic of that function is
 // reported as client-go reports panics. If utilruntime.ReallyCrash says that the process goes on,
 // the object has no values.
-func (d *declared) valuesOf(obj client.Object) []string {
+func (f *Form) valuesOf(field declared, obj client.Object) []string {
 	defer utilruntime.HandleCrash()
-	return d.extract(obj)
+	defer func() {
+		if r := recover(); r != nil {
+			if f.failed != nil {
+				f.failed(obj, r)
+			}
+			panic(r)
+		}
+	}()
+	return field.extract(obj)
 }
 
 var noTerms = unique.Make("")

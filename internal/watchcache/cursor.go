@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 )
 
 var (
@@ -38,8 +39,8 @@ const maxBatch = 16
 //   - A cursor of [Engine.ExpireCursor] expires. The engine does not know it: it costs nothing
 //     between two calls, needs no Close, and reads what a [History] keeps anyway.
 //
-// A cursor belongs to one goroutine. Only Close and Lagged may be called by others. The lock of
-// the engine guards position, seen, begun and lagged of a cursor that catches up, because
+// A cursor belongs to one goroutine. Only Close, Lagged and Lag may be called by others. The lock
+// of the engine guards position, seen, begun, lagged and lag of a cursor that catches up, because
 // writers look at them. The other fields, and all fields of a cursor that expires, belong to
 // the goroutine of the cursor.
 type Cursor[V, A any] struct {
@@ -52,6 +53,7 @@ type Cursor[V, A any] struct {
 	seen     *Snapshot[V] // the state that a lagging cursor has seen; nil if it is active
 	begun    bool         // something was given
 	lagged   uint64
+	lag      lag
 
 	revision uint64        // of the newest batch
 	events   []Event[V, A] // of the newest batch
@@ -68,8 +70,10 @@ func (e *Engine[V, A]) CatchUpCursor(from *Snapshot[V]) *Cursor[V, A] {
 		seen: from, begun: from != nil,
 	}
 	if from == nil {
-		c.seen = &Snapshot[V]{items: newTree[V]()}
+		c.seen = &Snapshot[V]{items: newTree[V](), position: e.window.next}
 	}
+	c.position = c.seen.position
+	c.lag = lag{consumed: c.position, missed: e.now()}
 	e.cursors[c] = struct{}{}
 	return c
 }
@@ -182,10 +186,14 @@ func (c *Cursor[V, A]) readLocked() (Batch[V, A], error) {
 	case c.seen != nil:
 		to := c.engine.snapshotLocked()
 		diff := &Diff[V, A]{From: c.seen, To: to, initial: !c.begun}
+		c.lag.give(c.position, c.lag.missed)
 		c.seen, c.begun, c.position = nil, true, to.position
 		return Batch[V, A]{Diff: diff, Position: to.position, Revision: to.revision}, nil
 	}
-	from := c.position
+	from, written := c.position, time.Duration(0)
+	if from < w.next {
+		written = w.at(from).written
+	}
 	c.events = slices.Grow(c.events[:0], int(min(w.next-from, uint64(c.batch))))
 	for ; c.position < w.next && len(c.events) < c.batch; c.position++ {
 		if next := w.at(c.position); !next.silent {
@@ -193,6 +201,10 @@ func (c *Cursor[V, A]) readLocked() (Batch[V, A], error) {
 		}
 	}
 	if c.overrun == catchUp {
+		c.lag.consume(c.position)
+		if len(c.events) > 0 {
+			c.lag.give(from, written)
+		}
 		w.read(from, c.position)
 	}
 	return Batch[V, A]{Events: c.events, Position: c.position, Revision: c.engine.reachedLocked(c.position)}, nil
@@ -253,6 +265,10 @@ func (e *Engine[V, A]) outrunLocked(first uint64) {
 func (e *Engine[V, A]) lagLocked(c *Cursor[V, A]) {
 	if c.seen != nil {
 		return
+	}
+	c.lag.missed = e.now()
+	if c.position < e.window.next {
+		c.lag.missed = e.window.at(c.position).written
 	}
 	c.seen = e.seenLocked(c)
 	e.window.read(c.position, e.window.next)

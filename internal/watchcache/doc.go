@@ -81,6 +81,7 @@
 //   - engine.go: Engine, and the two ways to write: Apply and Replace
 //   - window.go, history.go: which events are kept, and for how long
 //   - cursor.go, diff.go: how events are read
+//   - lag.go: how far behind a cursor is, and what the window holds for cursors
 //   - snapshot.go, past.go: the state of now, and older ones
 //   - freshness.go: revisions, and how to wait for one
 //   - indexes.go, rewrite.go, offlock.go: indexes, a new form of all values, and how both are

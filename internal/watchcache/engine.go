@@ -34,6 +34,9 @@ type Options[V any] struct {
 	// always give the same for the same value, and may be called by several goroutines
 	// at once. An engine without indexes needs none.
 	Values func(value V, index string, yield func(string))
+	// Now tells the time, from any moment on, for [Cursor.Lag]. If it is nil, that is the clock of
+	// the History, and without a History time stands still.
+	Now func() time.Duration
 }
 
 // DefaultWindow is long enough for the bursts that a cursor meets while its reader
@@ -45,7 +48,7 @@ const DefaultWindow = 1024
 type Engine[V, A any] struct {
 	values  func(V, string, func(string))
 	history History[V]
-	begin   time.Time // of the engine's time; zero if it has no history
+	clock   func() time.Duration // the engine's time; nil if it stands still
 
 	// snapshot is of the state; nil after a change. It is written with mu held, and read
 	// without it.
@@ -77,6 +80,7 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 	}
 	e := &Engine[V, A]{
 		values:  o.Values,
+		clock:   o.Now,
 		state:   state[V]{items: newTree[V](), indexes: map[string]*index.Postings{}},
 		noting:  map[*notes]struct{}{},
 		window:  window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
@@ -85,7 +89,8 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 	}
 	if o.History != nil {
 		e.history = o.History.complete()
-		e.begin = e.history.Clock.Now()
+		begin := e.history.Clock.Now()
+		e.clock = func() time.Duration { return e.history.Clock.Since(begin) }
 		e.window.limits = e.history.limits(o.Window)
 	}
 	return e

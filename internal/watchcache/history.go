@@ -60,12 +60,12 @@ func (h *History[V]) size(value V) int {
 	return h.Size(value)
 }
 
-// now returns the time since the engine's beginning; it stands still without a history.
+// now returns the engine's time, which may stand still.
 func (e *Engine[V, A]) now() time.Duration {
-	if e.begin.IsZero() {
+	if e.clock == nil {
 		return 0
 	}
-	return e.history.Clock.Since(e.begin)
+	return e.clock()
 }
 
 // Oldest returns the revision that the history reaches back to: all events after it

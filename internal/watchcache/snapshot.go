@@ -5,6 +5,7 @@ package watchcache
 
 import (
 	"iter"
+	"maps"
 	"sort"
 	"strings"
 	"unsafe"
@@ -174,3 +175,6 @@ func (s *Snapshot[V]) Trees() (objects, indexes int) {
 
 // Index returns an index as of the snapshot; nil if there was none.
 func (s *Snapshot[V]) Index(name string) *index.Postings { return s.indexes[name] }
+
+// Indexes walks the indexes of the snapshot with their names, in no order.
+func (s *Snapshot[V]) Indexes() iter.Seq2[string, *index.Postings] { return maps.All(s.indexes) }

@@ -58,7 +58,7 @@ type slot[V, A any] struct {
 	silent   bool          // it is there for those who undo it, and not to be read
 	readers  int32         // active cursors that have not read it, of those that catch up
 	revision uint64        // of the engine after the event
-	written  time.Duration // when, from the engine's beginning
+	written  time.Duration // when, in the engine's time
 	bytes    int           // that it holds
 }
 

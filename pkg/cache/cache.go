@@ -5,6 +5,7 @@ package cache
 
 import (
 	"fmt"
+	"sync"
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -106,26 +107,29 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	if err := setDefaults(cfg, &opts); err != nil {
 		return nil, err
 	}
-	base, err := baseOptions(cfg, &opts, &tuning)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newInformerCache(opts, &base, mapMaker(base))
-	if err != nil {
-		return nil, err
-	}
-	counted := base.Metrics.Reads(base.Name)
-	c.misses = newMisses(func() (client.Reader, error) {
-		return client.New(cfg, client.Options{HTTPClient: opts.HTTPClient, Scheme: opts.Scheme, Mapper: opts.Mapper})
-	}, counted)
 	release, err := claim(tuning.Name)
 	if err != nil {
 		return nil, err
 	}
-	c.release = func() { // without c, which is garbage by then
+	base, err := baseOptions(cfg, &opts, &tuning)
+	if err != nil {
 		release()
-		counted.Forget()
+		return nil, err
 	}
+	// The function must not refer to the cache, which is garbage by the time of the call.
+	end := sync.OnceFunc(func() {
+		base.Metrics.Unregister()
+		release()
+	})
+	c, err := newInformerCache(opts, &base, mapMaker(base))
+	if err != nil {
+		end()
+		return nil, err
+	}
+	c.misses = newMisses(func() (client.Reader, error) {
+		return client.New(cfg, client.Options{HTTPClient: opts.HTTPClient, Scheme: opts.Scheme, Mapper: opts.Mapper})
+	}, base.Metrics.Reads())
+	c.release = end
 	c.abandonWithCache()
 	return c, nil
 }

@@ -6,6 +6,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,7 +89,10 @@ func (s misses) answer(ctx context.Context, in *informers.Map, id informers.Key,
 	if in != nil {
 		what.Transform = in.Transform
 	}
-	return s.live.Get(ctx, what, obj)
+	begin := time.Now()
+	err = s.live.Get(ctx, what, obj)
+	s.metrics.Live(id, time.Since(begin))
+	return err
 }
 
 // missOf returns why a Get has failed with err, and the error that says so. The reason is empty if

@@ -38,23 +38,6 @@ var _ = Describe("A read of what the cache does not have", func() {
 		Expect(errors.As(err, &e)).To(BeTrue(), "%T: %v", err, err)
 		return e
 	}
-	// counted sums the samples of a counter whose label has a value.
-	counted := func(r *prometheus.Registry, name, label, value string) (sum float64) {
-		GinkgoHelper()
-		families, err := r.Gather()
-		Expect(err).NotTo(HaveOccurred())
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				for _, l := range m.GetLabel() {
-					if f.GetName() == name && l.GetName() == label && l.GetValue() == value {
-						sum += m.GetCounter().GetValue()
-					}
-				}
-			}
-		}
-		return sum
-	}
-
 	It("says whether it is not found, outside, or not cached", func(ctx SpecContext) {
 		registry := prometheus.NewRegistry()
 		c := started(ctx, cache.With(cache.Tuning{Registerer: registry}), cache.Options{

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -54,14 +55,16 @@ type Tuning struct {
 	// leaves room for as many keys as by default, and for no objects.
 	OwnWritesBudget int64
 
-	// Registerer receives the metrics of the cache's informers, unless it is nil:
-	// tarn_informer_objects, tarn_informer_decoded_objects, tarn_informer_decoded_bytes,
-	// tarn_informer_handler_lagged_total, tarn_informer_label_indexes,
-	// tarn_informer_label_index_bytes, tarn_informer_own_writes and
-	// tarn_informer_own_write_bytes; and those of reads: tarn_cache_read_misses_total,
-	// tarn_cache_read_through_total and tarn_cache_read_through_requests_total. Several caches may
-	// share it.
+	// Registerer receives the metrics of the cache, which docs/metrics.md lists. Nil stands for
+	// controller-runtime's registry (package pkg/metrics of controller-runtime), which a manager serves.
+	// Several caches may share it. The metrics are unregistered when the cache ends.
 	Registerer prometheus.Registerer
+	// NoMetrics has the metrics registered nowhere.
+	NoMetrics bool
+	// MetricsByNamespace has series of its own for each namespace to which a kind is restricted. By
+	// default the namespaces of a kind share one, so that a cache of a thousand namespaces has no more
+	// series than one of a single namespace.
+	MetricsByNamespace bool
 }
 
 // TuningByObject are the settings of one kind, or of all kinds.
@@ -133,9 +136,6 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 	if o.NewInformer != nil && t.sharesWatches() {
 		return errors.New("cache tuning: OneWatch cannot be set with the option NewInformer: only informers of Tarn's own show their objects in several representations")
 	}
-	if o.Metrics, err = informers.NewMetrics(t.Registerer); err != nil {
-		return fmt.Errorf("cache tuning: Registerer: %w", err)
-	}
 	if t.anyOptional() {
 		if o.Served, err = informers.NewServed(o.Config, o.HTTPClient, o.Logger); err != nil {
 			return fmt.Errorf("cache tuning: Optional: %w", err)
@@ -144,7 +144,24 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 	o.VerifyFlat = t.VerifyFlat
 	o.DecodedBudget = reader.NewBudget(t.DecodedBudget)
 	o.OwnWrites = ownwrites.NewBudget(t.OwnWritesBudget)
+	if o.Metrics, err = t.metrics(o.Name); err != nil { // the last, because it is registered
+		return fmt.Errorf("cache tuning: Registerer: %w", err)
+	}
 	return nil
+}
+
+// metrics returns the metrics of the cache with that name, nil for none.
+func (t *Tuning) metrics(cache string) (*informers.Metrics, error) {
+	o := informers.MetricsOptions{Cache: cache, Registerer: t.Registerer, ByNamespace: t.MetricsByNamespace}
+	switch {
+	case t.NoMetrics && t.Registerer != nil:
+		return nil, errors.New("NoMetrics is set as well: remove one of the two")
+	case t.NoMetrics:
+		return nil, nil
+	case t.Registerer == nil:
+		o.Registerer = crmetrics.Registry
+	}
+	return informers.NewMetrics(o)
 }
 
 // anyOptional reports whether a kind may be absent.

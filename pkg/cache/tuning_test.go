@@ -316,11 +316,11 @@ var _ = Describe("Tuning", func() {
 		}
 		Expect(total(registry, "tarn_informer_objects")).To(BeNumerically(">=", 132))
 		Expect(total(registry, "tarn_informer_label_indexes")).To(Equal(1.0))
-		Expect(total(registry, "tarn_informer_label_index_bytes")).To(BeNumerically(">", 132*8))
+		Expect(counted(registry, "tarn_informer_memory_bytes", "part", "label_indexes")).To(BeNumerically(">", 132*8))
 		Expect(total(registry, "tarn_informer_decoded_objects")).To(BeZero())
 		Expect(c.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)).To(Succeed())
 		Expect(total(registry, "tarn_informer_decoded_objects")).To(BeEquivalentTo(len(list.Items)))
-		Expect(total(registry, "tarn_informer_decoded_bytes")).To(BeNumerically(">", 132*100))
+		Expect(counted(registry, "tarn_informer_memory_bytes", "part", "shared")).To(BeNumerically(">", 132*100))
 		Expect(c.RemoveInformer(ctx, &corev1.ConfigMap{})).To(Succeed())
 		Expect(registry.Gather()).To(BeEmpty())
 	})

@@ -5,6 +5,7 @@ package index
 
 import (
 	"fmt"
+	"strings"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,7 +16,13 @@ import (
 const allNamespaces = "__all_namespaces"
 
 // Name returns the name of the index of a declared field.
-func Name(field string) string { return "field:" + field }
+func Name(field string) string { return fieldPrefix + field }
+
+const fieldPrefix = "field:"
+
+// FieldOf returns the name of the field of which the index with that name is. An index of client-go's
+// functions keeps its name.
+func FieldOf(name string) string { return strings.TrimPrefix(name, fieldPrefix) }
 
 // Key returns the key under which an index of client-go has the objects of a namespace with a
 // value. If namespace is empty, the key is that of cluster-scoped objects, and of queries across

@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -46,11 +47,21 @@ const (
 	Timeout Cause = "timeout"
 	// TransformFailed means that the transform of the kind failed for an object.
 	TransformFailed Cause = "transform failed"
-	// IndexFailed means that the function of an index panicked for an object.
+	// IndexFailed means that the function of an index panicked for an object, and that the process went
+	// on (utilruntime.ReallyCrash is false). The object is cached, and lists that use the index lack it.
 	IndexFailed Cause = "index function failed"
 	// Other is everything else. The error says more.
 	Other Cause = "other"
 )
+
+// causeLabels are the causes as labels of metrics have them, where the two differ.
+var causeLabels = map[Cause]string{
+	NotServed: "not_served", Undecodable: "undecodable", TooManyRequests: "too_many_requests", ConnectionRefused: "connection_refused",
+	TLS: "tls", TransformFailed: "transform_failed", IndexFailed: "index_failed",
+}
+
+// Label returns the cause as labels of metrics have it: one word in lower case.
+func (c Cause) Label() string { return cmp.Or(causeLabels[c], string(c)) }
 
 // Mends reports whether the cause goes away as a rule without anybody doing something about it.
 func (c Cause) Mends() bool {

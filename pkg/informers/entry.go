@@ -31,8 +31,7 @@ type MapEntry struct {
 	key     Key
 	scope   scope
 	fields  *index.Fields
-	release func() // makes the informer's name free again and ends its metrics, once
-	lagged  func() // counts a handler that lagged
+	release func() // makes the informer's name free again, once
 
 	// ctx ends when the informer is removed or its map is stopped.
 	ctx    context.Context
@@ -74,6 +73,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		e.release = func() { known.kinds.forget(e) }
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())
+	failed.Traffic().Own = stopped
 
 	var (
 		store reader.Store
@@ -124,7 +124,6 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		Verify:  o.VerifyFlat,
 		Window:  tuning.Window,
 		Observer: informer.Observer{
-			Lagged: func() { e.lagged() },
 			Listed: func() {
 				e.failures.Listed()
 				e.own.listed()
@@ -151,10 +150,6 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	store := reader.NewEngineStore(made.Engine(), made.Form())
 	store.Share(e.sharing(o))
 	e.own = newOwnWrites(o, e, mapping, made, store)
-	var end func()
-	e.lagged, end = o.Metrics.follow(o.Name, e, store)
-	release := e.release
-	e.release = sync.OnceFunc(func() { release(); end() })
 	return store, nil
 }
 
@@ -162,8 +157,8 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 func (e *MapEntry) listing(o *Options) listwatch.Options {
 	return listwatch.Options{
 		Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks,
-		Silence: e.waiting.silence,
-		Recent:  func() bool { return o.written.has(e.key.GroupKind()) },
+		Silence: e.waiting.silence, Traffic: e.failures.Traffic(),
+		Recent: func() bool { return o.written.has(e.key.GroupKind()) },
 		Cut: func(silent time.Duration) {
 			o.Logger.Info("A watch has brought nothing for longer than bookmarks allow: it is begun anew", "kind", e.String(), "silent", silent.Round(time.Millisecond).String())
 		},

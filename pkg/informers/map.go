@@ -40,10 +40,12 @@ type Map struct {
 // NewMap returns a map without informers.
 func NewMap(o Options) *Map {
 	o.written = &written{}
-	return &Map{
+	m := &Map{
 		options: o, entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{},
 		started: make(chan struct{}),
 	}
+	o.Metrics.follow(m)
+	return m
 }
 
 // Start runs the informers of the map, also those that are added later, until ctx ends. It returns
@@ -98,8 +100,7 @@ func (m *Map) start(ctx context.Context, end context.CancelCauseFunc) error {
 	return nil
 }
 
-// Abandon gives back what the informers of a map hold in the process: their names and their
-// metrics. It does nothing if the map was started: the informers give them back when they end.
+// Abandon gives back what the informers of a map hold in the process: their names. It does nothing if the map was started: the informers give them back when they end.
 // An abandoned map must not be started.
 func (m *Map) Abandon() {
 	m.mu.Lock()

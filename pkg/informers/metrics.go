@@ -4,143 +4,120 @@
 package informers
 
 import (
-	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// Metrics are the metrics of informers of package internal/informer. A nil *Metrics counts nothing.
+// MetricsOptions say what [NewMetrics] makes.
+type MetricsOptions struct {
+	// Cache is the name of the cache, and the value of the label "cache". It must be unique among the
+	// living caches of the process.
+	Cache string
+	// Registerer receives the metrics.
+	Registerer prometheus.Registerer
+	// ByNamespace has a series for each namespace to which an informer is restricted. Otherwise all
+	// informers of a kind and a representation share one, whose label "namespace" is empty.
+	ByNamespace bool
+}
+
+// Metrics are the metrics of one cache. They hold no figures but those of reads that the cache cannot
+// answer: the informers are asked for theirs when Prometheus collects. A nil *Metrics counts nothing.
+// Safe for concurrent use.
 type Metrics struct {
-	handlerLagged *prometheus.CounterVec
-	stores        *storeMetrics
-	reads         readCounters
+	options MetricsOptions
+	descs   [metrics]*prometheus.Desc
+	reads   *ReadMetrics
+
+	mu   sync.Mutex // guards maps
+	maps []*Map
 }
 
-// metricLabels are the labels by which metrics of informers differ.
-var metricLabels = []string{"cache", "group", "version", "kind", "representation", "namespace"}
-
-func labelValues(cache string, e *MapEntry) []string {
-	return []string{cache, e.key.Group, e.key.Version, e.key.Kind, e.key.Representation.String(), e.scope.namespace}
-}
-
-// NewMetrics returns metrics that are registered with to. If to is nil, it returns nil. Several
-// caches may share a registerer.
-func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
-	if to == nil {
+// NewMetrics returns metrics that are registered. If there is no Registerer, it returns nil. They keep
+// the maps of the cache in memory until [Metrics.Unregister].
+func NewMetrics(o MetricsOptions) (*Metrics, error) {
+	if o.Registerer == nil {
 		return nil, nil
 	}
-	lagged, err := register(to, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tarn_informer_handler_lagged_total",
-		Help: "How often an event handler fell out of the window of events, and was given one event for each changed object instead.",
-	}, metricLabels))
-	if err != nil {
-		return nil, err
+	m := &Metrics{options: o, reads: newReadMetrics(o.Cache)}
+	for n, d := range definitions {
+		m.descs[n] = prometheus.NewDesc(d.name, d.help, append(append([]string{}, kindLabels...), d.labels...), prometheus.Labels{"cache": o.Cache})
 	}
-	stores, err := register(to, newStoreMetrics())
-	if err != nil {
-		return nil, err
+	if err := o.Registerer.Register(m); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the cache %q: %w", o.Cache, err)
 	}
-	reads, err := newReadCounters(to)
-	if err != nil {
-		return nil, err
-	}
-	return &Metrics{handlerLagged: lagged, stores: stores, reads: reads}, nil
+	return m, nil
 }
 
-// register registers c and returns it. If such a collector is registered already, it returns that
-// one.
-func register[C prometheus.Collector](to prometheus.Registerer, c C) (C, error) {
-	err := to.Register(c)
-	if known := (prometheus.AlreadyRegisteredError{}); errors.As(err, &known) {
-		return known.ExistingCollector.(C), nil
+// Unregister removes the metrics from their Registerer: the cache has ended.
+func (m *Metrics) Unregister() {
+	if m != nil {
+		m.options.Registerer.Unregister(m)
 	}
-	return c, err
 }
 
-// follow begins to count for the informer of an entry. The caller calls lagged when a handler of
-// the informer has lagged, and end when the informer has ended.
-func (m *Metrics) follow(cache string, e *MapEntry, store *reader.EngineStore) (lagged, end func()) {
+// Reads returns the metrics of reads that the cache cannot answer.
+func (m *Metrics) Reads() *ReadMetrics {
 	if m == nil {
-		return func() {}, func() {}
+		return nil
 	}
-	labels := labelValues(cache, e)
-	m.stores.add(e, observedStore{labels: labels, store: store})
-	return m.handlerLagged.WithLabelValues(labels...).Inc, func() {
-		m.stores.remove(e)
-		m.handlerLagged.DeleteLabelValues(labels...)
+	return m.reads
+}
+
+// follow adds the informers of a map.
+func (m *Metrics) follow(added *Map) {
+	if m == nil {
+		return
 	}
-}
-
-// storeMetrics reads the stores when Prometheus collects.
-type storeMetrics struct {
-	objects, decoded, decodedBytes, indexes, indexBytes, ownWrites, ownBytes *prometheus.Desc
-
-	mu     sync.Mutex // guards stores
-	stores map[*MapEntry]observedStore
-}
-
-type observedStore struct {
-	labels []string
-	store  *reader.EngineStore
-}
-
-func newStoreMetrics() *storeMetrics {
-	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, metricLabels, nil) }
-	return &storeMetrics{
-		objects: desc("tarn_informer_objects", "How many objects are cached."),
-		decoded: desc("tarn_informer_decoded_objects", "How many objects that are kept flat are also kept decoded, because they are read without copies."),
-		decodedBytes: desc("tarn_informer_decoded_bytes",
-			"About how much memory these decoded objects take, including strings that they share with the flat objects."),
-		indexes:    desc("tarn_informer_label_indexes", "How many labels are indexed because lists ask for them."),
-		indexBytes: desc("tarn_informer_label_index_bytes", "An estimate of the memory that the indexes of labels take."),
-		ownWrites:  desc("tarn_informer_own_writes", "How many objects the program has written that the watch has not shown yet."),
-		ownBytes:   desc("tarn_informer_own_write_bytes", "About how much memory these objects take."),
-		stores:     map[*MapEntry]observedStore{},
-	}
-}
-
-func (m *storeMetrics) add(e *MapEntry, s observedStore) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stores[e] = s
-}
-
-func (m *storeMetrics) remove(e *MapEntry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.stores, e)
+	m.maps = append(m.maps, added)
 }
 
 // Describe implements prometheus.Collector.
-func (m *storeMetrics) Describe(to chan<- *prometheus.Desc) {
-	to <- m.objects
-	to <- m.decoded
-	to <- m.decodedBytes
-	to <- m.indexes
-	to <- m.indexBytes
-	to <- m.ownWrites
-	to <- m.ownBytes
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range m.descs {
+		to <- d
+	}
+	m.reads.describe(to)
 }
 
 // Collect implements prometheus.Collector.
-func (m *storeMetrics) Collect(to chan<- prometheus.Metric) {
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.stores {
-		gauge := func(desc *prometheus.Desc, value float64) {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, s.labels...)
+	maps := m.maps
+	m.mu.Unlock()
+	groups := map[group]*figures{}
+	for _, in := range maps {
+		for _, e := range in.Informers() {
+			g := m.groupOf(e)
+			if groups[g] == nil {
+				groups[g] = newFigures()
+			}
+			groups[g].add(e)
 		}
-		shared, indexes := s.store.Shared(), s.store.LabelIndexes()
-		gauge(m.objects, float64(s.store.Len()))
-		gauge(m.decoded, float64(shared.Objects))
-		gauge(m.decodedBytes, float64(shared.Bytes))
-		gauge(m.indexes, float64(indexes.Number))
-		gauge(m.indexBytes, float64(indexes.Bytes))
-		writes, bytes := s.store.OwnWrites()
-		gauge(m.ownWrites, float64(writes))
-		gauge(m.ownBytes, float64(bytes))
 	}
+	for g, f := range groups {
+		f.send(&sender{to: to, descs: &m.descs, labels: g.labels()})
+	}
+	m.reads.collect(to, &m.descs)
+}
+
+// group is what the informers have in common that share series.
+type group struct {
+	Key
+	namespace string
+}
+
+func (m *Metrics) groupOf(e *MapEntry) group {
+	g := group{Key: e.key}
+	if m.options.ByNamespace {
+		g.namespace = e.scope.namespace
+	}
+	return g
+}
+
+func (g group) labels() []string {
+	return []string{g.Group, g.Version, g.Kind, g.Representation.String(), g.namespace}
 }

@@ -47,6 +47,9 @@ type NotSyncedError struct {
 func (e *NotSyncedError) Error() string {
 	text := strings.Builder{}
 	switch {
+	case e.Objects > 0 && e.Cause == IndexFailed:
+		fmt.Fprintf(&text, "an index of the cache of %s lacks %s, because %s: %v", e.subject(), plural(e.Objects, "object"), e.Cause, e.Err)
+		return text.String()
 	case e.Objects > 0:
 		fmt.Fprintf(&text, "the cache of %s lacks %s, because %s: %v", e.subject(), plural(e.Objects, "object"), e.Cause, e.Err)
 		return text.String()

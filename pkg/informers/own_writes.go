@@ -32,6 +32,8 @@ type ownWrites struct {
 	source func(namespace string) (listwatch.Source, error)
 	newest func() uint64 // revision at which the program has written the kind, as far as is known
 	before atomic.Uint64 // that revision when the informer began to list; 0 when it has
+
+	unconfirmed, noRoom atomic.Uint64 // see Stats
 }
 
 // newOwnWrites returns what shows writes in the reads of store.
@@ -91,10 +93,14 @@ func (w *ownWrites) close() {
 func (w *ownWrites) ended(e ownwrites.Ending) {
 	text, reason := "A write of this program is no longer shown by reads", "the watch has not shown it in five minutes"
 	switch e.Reason {
+	case ownwrites.Late:
+		w.unconfirmed.Add(1)
 	case ownwrites.NoRoom:
+		w.noRoom.Add(1)
 		text = "There is no room for more objects that this program has written and the watch has not shown"
 		reason = "reads of the others wait for the watch, or ask the API server; see Tuning.OwnWritesBudget"
 	case ownwrites.Forgotten:
+		w.noRoom.Add(1)
 		text = "This program has written too many objects that the watch has not shown"
 		reason = "reads of the kind wait until the watch has shown them; see Tuning.OwnWritesBudget"
 	}

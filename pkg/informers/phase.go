@@ -5,6 +5,7 @@ package informers
 
 import (
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -33,6 +34,9 @@ const (
 	// Failing informers have not synced, or cannot follow until somebody does something.
 	Failing Phase = "not synced"
 )
+
+// Label returns the phase as labels of metrics have it: one word.
+func (p Phase) Label() string { return strings.ReplaceAll(string(p), " ", "_") }
 
 // Phases are all phases, from the worst to the best.
 var Phases = []Phase{Failing, Stalled, Incomplete, Interrupted, Silent, Parked, Lists, Waiting, Following}

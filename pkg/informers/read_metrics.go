@@ -4,10 +4,14 @@
 package informers
 
 import (
+	"sync"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarn-dev/tarn/internal/live"
+	"github.com/tarn-dev/tarn/internal/stats"
 )
 
 // Miss is the reason for which a cache does not have what a read asks for.
@@ -20,70 +24,77 @@ const (
 	MissNotCached Miss = "not_cached"    // the kind has no informer, and reads may not start one
 )
 
-// readCounters count reads that a cache cannot answer from what it holds.
-type readCounters struct{ missed, answers, requests *prometheus.CounterVec }
-
-func newReadCounters(to prometheus.Registerer) (c readCounters, err error) {
-	for _, counter := range []struct {
-		to         **prometheus.CounterVec
-		name, help string
-		label      []string
-	}{
-		{&c.missed, "tarn_cache_read_misses_total", "How many reads asked for what the cache does not have: an object that is not found, one outside the scope of the cache, or one of a kind that is not cached.", []string{"reason"}},
-		{&c.answers, "tarn_cache_read_through_total", "How many of these reads were passed on to the API server, by their result.", []string{"result"}},
-		{&c.requests, "tarn_cache_read_through_requests_total", "How many requests that took: reads of the same object share one.", nil},
-	} {
-		labels := append([]string{"cache", "group", "version", "kind"}, counter.label...)
-		made := prometheus.NewCounterVec(prometheus.CounterOpts{Name: counter.name, Help: counter.help}, labels)
-		*counter.to, err = register(to, made)
-		if err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-// ReadMetrics count the reads of one cache. A nil *ReadMetrics counts nothing.
+// ReadMetrics count the reads of one cache that it cannot answer from what it holds. A nil *ReadMetrics
+// counts nothing. Safe for concurrent use.
 type ReadMetrics struct {
-	readCounters
-	cache string
+	missed, answers, requests *prometheus.CounterVec
+
+	mu   sync.Mutex // guards live
+	live map[Key]*stats.Histogram
 }
 
-// Reads returns the metrics of the reads of a cache.
-func (m *Metrics) Reads(cache string) *ReadMetrics {
-	if m == nil {
-		return nil
+func newReadMetrics(cache string) *ReadMetrics {
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"cache": cache}},
+			append([]string{"group", "version", "kind"}, more...))
 	}
-	return &ReadMetrics{m.reads, cache}
+	return &ReadMetrics{
+		missed:   counter("tarn_cache_read_misses_total", "Reads that asked for what the cache does not have, by reason: an object that is not found, one outside the scope of the cache, or one of a kind that is not cached.", "reason"),
+		answers:  counter("tarn_cache_read_through_total", "Reads that missed and were passed on to the API server, by their result.", "result"),
+		requests: counter("tarn_cache_read_through_requests_total", "Requests that these reads took: reads of the same object share one."),
+		live:     map[Key]*stats.Histogram{},
+	}
 }
 
 // Missed counts a read that the cache could not answer from what it holds.
 func (m *ReadMetrics) Missed(key Key, reason Miss) {
 	if m != nil {
-		m.missed.WithLabelValues(m.cache, key.Group, key.Version, key.Kind, string(reason)).Inc()
+		m.missed.WithLabelValues(key.Group, key.Version, key.Kind, string(reason)).Inc()
 	}
 }
 
 // Answered counts a read that was passed on to the API server.
 func (m *ReadMetrics) Answered(gvk schema.GroupVersionKind, answer live.Answer) {
 	if m != nil {
-		m.answers.WithLabelValues(m.cache, gvk.Group, gvk.Version, gvk.Kind, string(answer)).Inc()
+		m.answers.WithLabelValues(gvk.Group, gvk.Version, gvk.Kind, string(answer)).Inc()
 	}
 }
 
 // Requested counts a request of such a read.
 func (m *ReadMetrics) Requested(gvk schema.GroupVersionKind) {
 	if m != nil {
-		m.requests.WithLabelValues(m.cache, gvk.Group, gvk.Version, gvk.Kind).Inc()
+		m.requests.WithLabelValues(gvk.Group, gvk.Version, gvk.Kind).Inc()
 	}
 }
 
-// Forget removes what was counted for a cache that has ended.
-func (m *ReadMetrics) Forget() {
+// Live measures a read that was passed on to the API server.
+func (m *ReadMetrics) Live(key Key, took time.Duration) {
 	if m == nil {
 		return
 	}
-	for _, counter := range []*prometheus.CounterVec{m.missed, m.answers, m.requests} {
-		counter.DeletePartialMatch(prometheus.Labels{"cache": m.cache})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.live[key] == nil {
+		m.live[key] = &stats.Histogram{}
+	}
+	m.live[key].Observe(took)
+}
+
+func (m *ReadMetrics) describe(to chan<- *prometheus.Desc) {
+	m.missed.Describe(to)
+	m.answers.Describe(to)
+	m.requests.Describe(to)
+}
+
+func (m *ReadMetrics) collect(to chan<- prometheus.Metric, descs *[metrics]*prometheus.Desc) {
+	m.missed.Collect(to)
+	m.answers.Collect(to)
+	m.requests.Collect(to)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, took := range m.live {
+		s, d := &sender{to: to, descs: descs, labels: group{Key: key}.labels()}, took.Read()
+		s.value(readsMetric, float64(d.Count), "live")
+		s.histogram(readDurationMetric, d, "live")
 	}
 }

@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
+	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
@@ -242,20 +244,7 @@ func (s *Served) watch(ctx context.Context, group, resource, kind string, needed
 		Config: s.config, HTTPClient: s.client, Kind: gv.WithKind(kind), Resource: gv.WithResource(resource),
 	})
 	if err == nil {
-		lw := listwatch.New(source, listwatch.Options{Bookmarks: true, Silence: defaultWatchSilence, Cut: func(time.Duration) {}})
-		reflector := toolscache.NewReflectorWithOptions(lw, nil, &servedStore{s}, toolscache.ReflectorOptions{TypeDescription: kind})
-		backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
-		delay := backoff.DelayFunc()
-		for ctx.Err() == nil {
-			err = reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
-			if cause, _ := causeOf(orNothing(err)); cause == Forbidden || cause == NotServed || cause == Unauthorized {
-				break
-			}
-			select {
-			case <-time.After(delay()):
-			case <-ctx.Done():
-			}
-		}
+		err = s.reflect(ctx, source, kind)
 	}
 	if !needed || ctx.Err() != nil {
 		return
@@ -265,6 +254,24 @@ func (s *Served) watch(ctx context.Context, group, resource, kind string, needed
 	s.polls = true
 	s.mu.Unlock()
 	s.look(schema.GroupVersion{})
+}
+
+// reflect lists and watches until ctx ends, or until that is not allowed or the kind is not served: then
+// it returns the error. The times between two attempts are client-go's.
+func (s *Served) reflect(ctx context.Context, source listwatch.Source, kind string) (err error) {
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	lw := listwatch.New(source, listwatch.Options{Bookmarks: true, Silence: defaultWatchSilence, Cut: func(time.Duration) {}})
+	reflector := toolscache.NewReflectorWithOptions(lw, nil, &servedStore{s}, toolscache.ReflectorOptions{
+		TypeDescription: kind, Clock: informer.ClockUntil(ctx, &waits),
+	})
+	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
+	_ = backoff.DelayWithReset(clock.RealClock{}, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		err = reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
+		cause, _ := causeOf(orNothing(err))
+		return cause == Forbidden || cause == NotServed || cause == Unauthorized, nil
+	})
+	return err
 }
 
 // servedStore is where a Reflector writes what says which kinds are served. It keeps nothing.

@@ -92,23 +92,26 @@ func (e *MapEntry) why() *NotSyncedError {
 	return reason
 }
 
-// incomplete returns which objects the informer lacks because their transform failed, or nil.
+// incomplete returns which objects the informer or an index lacks because a function of the user failed
+// for them, or nil.
 func (e *MapEntry) incomplete() *NotSyncedError {
 	own := e.ours()
 	if own == nil {
 		return nil
 	}
-	lost, err := own.Lost()
-	if lost == 0 {
-		return nil
+	if lost, err := own.Lost(); lost > 0 {
+		return e.lacks(lost, TransformFailed, err.Object, err)
 	}
-	return e.lacks(lost, err)
+	if unindexed, err := own.Unindexed(); unindexed > 0 {
+		return e.lacks(unindexed, IndexFailed, err.Object, err)
+	}
+	return nil
 }
 
-func (e *MapEntry) lacks(number int, err *informer.TransformError) *NotSyncedError {
+func (e *MapEntry) lacks(number int, because Cause, object client.ObjectKey, err error) *NotSyncedError {
 	return &NotSyncedError{
 		Key: e.key, Namespace: e.scope.requested, Resource: e.scope.resource,
-		Cause: TransformFailed, Object: err.Object, Objects: number, Err: err,
+		Cause: because, Object: object, Objects: number, Err: err,
 	}
 }
 
@@ -124,7 +127,7 @@ func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 		key.Namespace = ""
 	}
 	if lost := own.LostObject(key); lost != nil {
-		return e.lacks(1, lost)
+		return e.lacks(1, TransformFailed, lost.Object, lost)
 	}
 	return err
 }

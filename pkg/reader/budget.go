@@ -40,29 +40,64 @@ type size struct {
 	mu       sync.Mutex // guards what follows
 	position uint64     // of the state among the events
 	objects  int
-	bytes    int
+	bytes    storeBytes
 }
 
-// budget returns what pages may hold of the store of a state. That is measured anew when a
-// good part of it may have changed, so that lists seldom wait for it.
+// budget returns what pages may hold of the store of a state.
 func (m *size) budget(of *watchcache.Snapshot[object.Object]) budget {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.measureLocked(of)
+	return budgetOf(m.bytes.all())
+}
+
+// of returns about how many bytes the store of a state takes now.
+func (m *size) of(state *watchcache.Snapshot[object.Object]) storeBytes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.measureLocked(state)
+	now := m.bytes.scaled(state.Len(), m.objects)
+	now.tree, now.indexes = state.Trees()
+	return now
+}
+
+// measureLocked measures the store of a state anew when a good part of it may have changed, so that
+// lists seldom wait for it.
+func (m *size) measureLocked(of *watchcache.Snapshot[object.Object]) {
 	changes := int(max(of.Position(), m.position)-min(of.Position(), m.position)) + max(of.Len(), m.objects) - min(of.Len(), m.objects)
 	if changes*idleShare >= m.objects {
-		m.position, m.objects, m.bytes = of.Position(), of.Len(), bytesOf(of)
+		m.position, m.objects, m.bytes = of.Position(), of.Len(), measured(of)
 	}
-	return budgetOf(m.bytes)
+}
+
+// storeBytes is about how many bytes the parts of a store take: objects that are kept flat and
+// decoded ones, both with their keys, and the trees of objects and indexes.
+type storeBytes struct{ flat, decoded, tree, indexes int }
+
+func (b storeBytes) all() int { return b.flat + b.decoded + b.tree + b.indexes }
+
+// scaled returns b for now in place of then objects.
+func (b storeBytes) scaled(now, then int) storeBytes {
+	b.flat, b.decoded = b.flat*now/max(1, then), b.decoded*now/max(1, then)
+	return b
 }
 
 // bytesOf returns about how many bytes the objects of a state and its trees take.
-func bytesOf(state *watchcache.Snapshot[object.Object]) int {
-	objects, indexes := state.Trees()
-	bytes, looked, every := 0, 0, 1+state.Len()/maxLooked
+func bytesOf(state *watchcache.Snapshot[object.Object]) int { return measured(state).all() }
+
+// measured looks at some objects of a state.
+func measured(state *watchcache.Snapshot[object.Object]) (b storeBytes) {
+	looked, every := 0, 1+state.Len()/maxLooked
 	for n := 0; n < state.Len(); n += every {
 		it := state.Nth(n)
-		bytes += len(it.Key) + it.Value.Bytes()
+		if it.Value.IsFlat() {
+			b.flat += len(it.Key) + it.Value.Bytes()
+		} else {
+			b.decoded += len(it.Key) + it.Value.Bytes()
+		}
 		looked++
 	}
-	return objects + indexes + bytes*state.Len()/max(1, looked)
+	b = b.scaled(state.Len(), looked)
+	b.tree, b.indexes = state.Trees()
+	return b
 }

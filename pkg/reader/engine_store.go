@@ -160,11 +160,11 @@ func (s *EngineStore) find(ctx context.Context, r *request) (answer, error) {
 	}
 	snapshot := view.snapshot
 	if r.everything() && view.own == nil {
-		return answer{all: snapshot, revision: version(snapshot.Revision())}, nil
+		return answer{all: snapshot, revision: version(snapshot.Revision()), way: way{plan: ReadAll}}, nil
 	}
 	q.Own = view.own
 	found, err := query.Find(snapshot, q)
-	a := answer{items: found.Items, rest: int64(found.Rest), revision: version(snapshot.Revision())}
+	a := answer{items: found.Items, rest: int64(found.Rest), revision: version(snapshot.Revision()), way: r.way(found.Index, found.Looked)}
 	if found.More {
 		a.rest = max(a.rest, 1)
 	}

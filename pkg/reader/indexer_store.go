@@ -109,6 +109,7 @@ type indexerState struct {
 	store    *IndexerStore
 	revision string
 	items    []item
+	looked   int // at so many objects for them
 }
 
 func (read *indexerState) keep() uint64 { return read.store.kept.add(read, pin{}) }
@@ -121,7 +122,11 @@ func (s *IndexerStore) find(_ context.Context, q *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{revision: state.revision, state: state}
+	a := answer{revision: state.revision, state: state, way: q.way("", state.looked)}
+	for field := range q.fields.Equals() {
+		a.way = q.way(index.Name(field), state.looked)
+		break
+	}
 	begin, _ := slices.BinarySearchFunc(state.items, q.page.from, func(it item, key string) int { return strings.Compare(it.Key, key) })
 	for _, it := range state.items[begin:] {
 		if q.page.state != 0 && !s.matches(it, q) {
@@ -151,6 +156,7 @@ func (s *IndexerStore) state(q *request) (*indexerState, error) {
 	if err != nil {
 		return nil, err
 	}
+	state.looked = len(candidates)
 	for _, raw := range candidates {
 		obj, err := checked(raw)
 		if err != nil {

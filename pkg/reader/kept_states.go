@@ -206,6 +206,13 @@ func (p *keptStates[S]) clear() {
 	p.keeping.Store(false)
 }
 
+// size returns how many states are kept, and how many bytes they hold beside the state of now.
+func (p *keptStates[S]) size() (states, bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.states), p.pins.held
+}
+
 func (p *keptStates[S]) namedLocked(name uint64) *keptState[S] {
 	if i := slices.IndexFunc(p.states, func(s *keptState[S]) bool { return s.name == name }); i >= 0 {
 		return p.states[i]

@@ -43,10 +43,13 @@ type listed struct {
 // The resourceVersion of the list is one that every scope has reached: the list
 // holds every change up to it, and may hold later ones.
 func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {
+	counted := countsOf(readers)
+	begin := counted.begin()
 	selected, err := selectItems(ctx, opts, readers)
 	if err != nil {
 		return err
 	}
+	defer counted.listed(selected.plan, begin)
 	if err := fill(out, selected, opts.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
@@ -75,10 +78,11 @@ type selected struct {
 	all  *watchcache.Snapshot[object.Object]
 	only *CacheReader
 
-	rest    int64   // how many follow; without a count, more than none if any do
-	version string  // that all readers have reached
-	at      token   // with which the caller came
-	states  []state // what each reader has read
+	rest    int64    // how many follow; without a count, more than none if any do
+	version string   // that all readers have reached
+	at      token    // with which the caller came
+	states  []state  // what each reader has read
+	plan    ReadPlan // the dearest of all readers
 
 	// The arrays of at.States and states for a list of one reader, as most lists are.
 	name  [1]uint64
@@ -131,6 +135,7 @@ func selectItems(ctx context.Context, opts *client.ListOptions, readers []*Cache
 		}
 		s.rest += answer.rest
 		s.states[i] = answer.state
+		s.plan = max(s.plan, answer.way.plan)
 	}
 	if len(readers) > 1 {
 		slices.SortFunc(s.items, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
@@ -223,6 +228,7 @@ func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at pag
 		return answer{}, err
 	}
 	a, err := r.store.find(ctx, q)
+	r.reads.went(a.way)
 	return a, r.explain(err)
 }
 

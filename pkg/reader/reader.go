@@ -44,6 +44,7 @@ type CacheReader struct {
 	fields          *index.Fields
 	restriction     string
 	disableDeepCopy bool
+	reads           *reads // of all readers that As has made; nil counts nothing
 }
 
 var _ client.Reader = (*CacheReader)(nil)
@@ -68,6 +69,7 @@ func New(o Options) *CacheReader {
 		fields:          o.Fields,
 		restriction:     o.Restriction,
 		disableDeepCopy: o.DisableDeepCopy,
+		reads:           &reads{},
 	}
 	r.SetScope(o.Scope)
 	return r
@@ -88,6 +90,13 @@ func (r *CacheReader) As(view *object.View, fields *index.Fields) *CacheReader {
 // ignored for a cluster-scoped kind. An object that is not in the store is a
 // NotFound API error.
 func (r *CacheReader) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+	begin := r.reads.get()
+	err := r.get(ctx, key, out, opts)
+	r.reads.got(begin)
+	return err
+}
+
+func (r *CacheReader) get(ctx context.Context, key client.ObjectKey, out client.Object, opts []client.GetOption) error {
 	o := client.GetOptions{}
 	o.ApplyOptions(opts)
 	if r.ClusterScoped() {

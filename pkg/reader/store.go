@@ -78,6 +78,7 @@ type answer struct {
 	rest     int64  // objects that match, behind the items; counted only if the request is
 	revision string // up to which the answer is complete
 	state    state  // what was read; it may be nil if the request has no limit
+	way      way
 }
 
 // item is an object of a store and its key, as [object.Key] makes it.

@@ -1,0 +1,178 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/stats"
+)
+
+// counts are what an informer counts in passing. Only the goroutine of the Reflector counts events.
+type counts struct {
+	events struct{ Added, Updated, Deleted, Bookmarks atomic.Uint64 }
+	lists  atomic.Uint64
+	begun  atomic.Int64 // when the informer was started, in nanoseconds since 1970; zero is never
+	synced atomic.Int64 // when the first list was complete
+
+	retired struct { // of handlers that were removed; guarded by Informer.mu
+		calls  stats.Durations
+		lagged uint64
+	}
+}
+
+// listed counts a list that is in the engine.
+func (c *counts) listed(now time.Time) {
+	c.lists.Add(1)
+	c.synced.CompareAndSwap(0, now.UnixNano())
+}
+
+// retire keeps what a handler has counted that is removed: counters never go back. The caller holds
+// Informer.mu.
+func (c *counts) retire(r *registration) {
+	c.retired.calls.Add(r.calls.durations.Read())
+	c.retired.lagged += r.cursor.Lagged()
+}
+
+// calls counts the calls of an event handler. Its memory is that handler's alone, so handlers do not
+// disturb each other.
+type calls struct {
+	durations stats.Histogram
+	uncounted bool // for benchmarks
+	crashed   bool // the handler panicked at the event before; of registration.run
+}
+
+// begin returns when a call begins.
+func (c *calls) begin() time.Duration {
+	if c.uncounted {
+		return 0
+	}
+	return stats.Now()
+}
+
+// end counts a call that has returned.
+func (c *calls) end(begin time.Duration) {
+	if !c.uncounted {
+		c.durations.Observe(stats.Now() - begin)
+	}
+}
+
+// Stats are figures of an informer. Counters begin with the informer and never go back.
+type Stats struct {
+	// Events are what watches have sent; the objects of lists are not among them.
+	Events Events
+	// Lists is the number of lists that were complete.
+	Lists uint64
+	// Begun is when the informer was started, Synced when its first list was complete, and Told when
+	// the API server last told it anything. Each is zero if that was not yet.
+	Begun, Synced, Told time.Time
+	// Lost is the number of objects that are missing because their transform failed, and Unindexed
+	// that of objects for which the function of an index failed.
+	Lost, Unindexed int
+	// Handlers are the event handlers of now. Calls has the calls of all that there were, and Lagged
+	// how often one of them fell out of the window.
+	Handlers []HandlerStats
+	Calls    stats.Durations
+	Lagged   uint64
+	Memory   Memory
+}
+
+// Events is a number of events by their types, as the API server calls them.
+type Events struct{ Added, Updated, Deleted, Bookmarks uint64 }
+
+// Memory is about how many bytes an informer takes for the moment, beside its state.
+type Memory struct {
+	// Window is for the Events that some handler has still to get.
+	Window, Events int
+	// Walks is for objects that handlers share which are told of a whole state.
+	Walks int
+}
+
+// HandlerStats are figures of an event handler.
+type HandlerStats struct {
+	// Handler is the Go type of the handler.
+	Handler string
+	// Synced reports that the handler has returned from the initial state.
+	Synced bool
+	// Behind is how many events were written that the handler has not returned from, up to 15 too
+	// many, and Since how long ago the oldest of them was written. Of a handler that is told of a
+	// whole state, it is the number of events for which that state stands.
+	Behind uint64
+	Since  time.Duration
+	// Lagged is how often the handler fell out of the window.
+	Lagged uint64
+	// Calls are the calls of the handler that have returned, each with its duration.
+	Calls stats.Durations
+}
+
+// Stats returns the figures of now. It looks at each handler, and at some of the events that wait.
+func (i *Informer) Stats() Stats {
+	c := i.counts
+	lost, _ := i.Lost()
+	unindexed, _ := i.Unindexed()
+	s := Stats{
+		Events: Events{
+			Added: c.events.Added.Load(), Updated: c.events.Updated.Load(), Deleted: c.events.Deleted.Load(), Bookmarks: c.events.Bookmarks.Load(),
+		},
+		Lists: c.lists.Load(), Begun: at(c.begun.Load()), Synced: at(c.synced.Load()), Told: i.Told(),
+		Lost: lost, Unindexed: unindexed, Memory: i.memory(),
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s.Calls, s.Lagged = c.retired.calls, c.retired.lagged
+	for r := range i.handlers {
+		h := r.stats()
+		s.Handlers = append(s.Handlers, h)
+		s.Calls.Add(h.Calls)
+		s.Lagged += h.Lagged
+	}
+	slices.SortFunc(s.Handlers, func(a, b HandlerStats) int { return strings.Compare(a.Handler, b.Handler) })
+	return s
+}
+
+// at returns a time in nanoseconds since 1970; zero is the zero time.
+func at(nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds)
+}
+
+func (r *registration) stats() HandlerStats {
+	h := HandlerStats{Handler: fmt.Sprintf("%T", r.handler), Synced: r.HasSynced(), Lagged: r.cursor.Lagged(), Calls: r.calls.durations.Read()}
+	h.Behind, h.Since = r.cursor.Lag()
+	return h
+}
+
+// measured is how many events of the window are looked at to say how large all are.
+const measured = 32
+
+func (i *Informer) memory() Memory {
+	held := i.engine.Held(measured)
+	m := Memory{Events: held.Events, Window: held.Ring, Walks: i.walks.size()}
+	bytes := 0
+	for n := range held.Some {
+		e := &held.Some[n]
+		if !e.Previous.Value.IsZero() {
+			bytes += e.Previous.Value.Bytes()
+		}
+		if e.Attached != nil && e.Attached.given != nil {
+			bytes += object.MemoryOf(e.Attached.given)
+		}
+	}
+	m.Window += bytes * held.Events / max(1, len(held.Some))
+	return m
+}
+
+// size returns how many bytes the objects take that walkers share.
+func (s *walks) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}

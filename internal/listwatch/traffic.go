@@ -1,0 +1,193 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tarn-dev/tarn/internal/stats"
+)
+
+// Reason says why a watch ended, or why a list was begun.
+type Reason int32
+
+// The reasons. First and Retried are those of lists alone.
+const (
+	First       Reason = iota // the first list
+	Retried                   // the list before was not complete
+	Closed                    // the API server closed the watch, as it does after some minutes
+	Silent                    // the watch was silent for too long, see Options.Silence
+	Expired                   // the API server does not have the version any more (410)
+	Undecodable               // an object could not be decoded
+	Failed                    // the API server ended the watch with another error
+	Refused                   // the API server did not begin the watch, or could not be reached
+	Restored                  // the versions of the API server went back
+	Absent                    // the kind is not served
+	Stopped                   // the informer ended
+	reasons
+)
+
+var reasonNames = [reasons]string{
+	"first", "retry", "closed", "silent", "expired", "undecodable", "error", "refused", "restored", "absent", "stopped",
+}
+
+// String returns the word for the reason in metrics.
+func (r Reason) String() string { return reasonNames[r] }
+
+// Traffic counts the lists and watches of one [New]. A nil *Traffic counts nothing; otherwise it must
+// not be copied. It is safe for concurrent use, but as with a Reflector, there is one watch at a time.
+type Traffic struct {
+	// Own returns the reason for which a watch ended whose context has ended with a cause. Nil stands
+	// for Stopped.
+	Own func(cause error) Reason
+
+	lists, ends [reasons]atomic.Uint64
+	decoded     stats.Histogram
+	cause       atomic.Int32 // a Reason: of the end of the watch of now; First if it is not known
+	next        atomic.Int32 // a Reason: of the next list
+}
+
+// Stats are what a [Traffic] has counted.
+type Stats struct {
+	// Lists is how many lists were begun, by reason; streamed ones are watches as well. Ends is how
+	// many watches have ended. Both are empty for reasons that have not occurred.
+	Lists, Ends map[Reason]uint64
+	// Decoded is how long the objects of watch events took to be decoded and kept, each by itself.
+	Decoded stats.Durations
+}
+
+// Stats returns what was counted so far.
+func (t *Traffic) Stats() Stats {
+	s := Stats{Lists: map[Reason]uint64{}, Ends: map[Reason]uint64{}, Decoded: t.decoded.Read()}
+	for r := range reasons {
+		if n := t.lists[r].Load(); n > 0 {
+			s.Lists[r] = n
+		}
+		if n := t.ends[r].Load(); n > 0 {
+			s.Ends[r] = n
+		}
+	}
+	return s
+}
+
+// each counts the time that each takes.
+func (t *Traffic) each(each func(watch.Event) watch.Event) func(watch.Event) watch.Event {
+	if t == nil {
+		return each
+	}
+	return func(e watch.Event) watch.Event {
+		begin := stats.Now()
+		made := each(e)
+		if made.Type == watch.Error {
+			t.cause.Store(int32(reasonOf(apierrors.FromObject(made.Object))))
+		} else if made.Type != watch.Bookmark {
+			t.decoded.Observe(stats.Now() - begin)
+		}
+		return made
+	}
+}
+
+// cut notes that the watch of now is ended because it is silent.
+func (t *Traffic) cut() {
+	if t != nil {
+		t.cause.Store(int32(Silent))
+	}
+}
+
+// listing counts a list that begins, unless it is a page of one that has begun.
+func (t *Traffic) listing(opts metav1.ListOptions) {
+	if t != nil && opts.Continue == "" {
+		t.lists[t.next.Swap(int32(Retried))].Add(1)
+	}
+}
+
+// ended counts a watch that has ended. Unknown is the reason if nothing has told of another one.
+func (t *Traffic) ended(ctx context.Context, unknown Reason) {
+	reason := Reason(t.cause.Swap(int32(First)))
+	switch {
+	case reason != First:
+	case ctx.Err() != nil && t.Own != nil:
+		reason = t.Own(context.Cause(ctx))
+	case ctx.Err() != nil:
+		reason = Stopped
+	default:
+		reason = unknown
+	}
+	t.ends[reason].Add(1)
+	t.next.Store(int32(reason))
+}
+
+// reasonOf returns the reason that an error of a watch is.
+func reasonOf(err error) Reason {
+	switch {
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+		return Expired
+	case isUndecodable(err):
+		return Undecodable
+	}
+	return Failed
+}
+
+// isUndecodable reports whether an error is what client-go makes of an event that it cannot decode.
+func isUndecodable(err error) bool {
+	status, ok := err.(apierrors.APIStatus)
+	if !ok || status.Status().Code != http.StatusInternalServerError || status.Status().Details == nil {
+		return false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Type == "ClientWatchDecoding" {
+			return true
+		}
+	}
+	return false
+}
+
+// watch opens a watch, and counts its end.
+func (t *Traffic) watch(ctx context.Context, opts metav1.ListOptions, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) (watch.Interface, error) {
+	if t == nil {
+		return open(ctx, opts)
+	}
+	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+		t.listing(opts)
+	}
+	w, err := open(ctx, opts)
+	if err != nil {
+		t.notOpened(ctx, err)
+		return nil, err
+	}
+	return &countedWatch{Interface: w, ended: sync.OnceFunc(func() { t.ended(ctx, Closed) })}, nil
+}
+
+// notOpened counts a watch that could not be opened.
+func (t *Traffic) notOpened(ctx context.Context, err error) {
+	if again := nothingBrought(0); errors.As(err, &again) { // it was not tried
+		t.next.Store(int32(Silent))
+		return
+	}
+	reason := Refused
+	if reasonOf(err) == Expired {
+		reason = Expired
+	}
+	t.ended(ctx, reason)
+}
+
+// countedWatch is a watch whose end is counted.
+type countedWatch struct {
+	watch.Interface
+	ended func()
+}
+
+// Stop implements watch.Interface.
+func (w *countedWatch) Stop() {
+	w.ended()
+	w.Interface.Stop()
+}

@@ -1,0 +1,148 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// scripted is a source whose watch brings these events and ends.
+type scripted struct {
+	bookmarking
+	events []watch.Event
+	err    error // of a watch
+}
+
+func (s *scripted) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return &corev1.PodList{}, s.err
+}
+
+func (s *scripted) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	w := watch.NewFake()
+	go func() {
+		defer w.Stop()
+		for _, e := range s.events {
+			w.Action(e.Type, e.Object)
+		}
+	}()
+	return w, nil
+}
+
+// follow opens a watch and reads it to its end.
+func follow(ctx context.Context, lw toolscache.ListerWatcherWithContext, streaming bool) {
+	w, err := lw.WatchWithContext(ctx, metav1.ListOptions{SendInitialEvents: ptr.To(streaming), TimeoutSeconds: ptr.To[int64](600)})
+	if err != nil {
+		return
+	}
+	defer w.Stop()
+	for {
+		select {
+		case _, open := <-w.ResultChan():
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// TestTrafficTellsWhyWatchesEndAndListsBegin: each row ends a watch in one way; the list that follows
+// has the same reason.
+func TestTrafficTellsWhyWatchesEndAndListsBegin(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	failure := func(err error) watch.Event {
+		status := apierrors.APIStatus(nil)
+		errors.As(err, &status)
+		s := status.Status()
+		return watch.Event{Type: watch.Error, Object: &s}
+	}
+	wentBack := errors.New("back")
+	canceled, cancel := context.WithCancelCause(context.Background())
+	cancel(wentBack)
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for name, c := range map[string]struct {
+		source  Source
+		ctx     context.Context
+		want    Reason
+		decoded uint64
+	}{
+		"closed":      {&scripted{events: []watch.Event{{Type: watch.Added, Object: pod}, {Type: watch.Bookmark, Object: pod}}}, context.Background(), Closed, 1},
+		"expired":     {&scripted{events: []watch.Event{failure(apierrors.NewResourceExpired("too old"))}}, context.Background(), Expired, 0},
+		"gone":        {&scripted{err: apierrors.NewGone("too old")}, context.Background(), Expired, 0},
+		"error":       {&scripted{events: []watch.Event{failure(apierrors.NewInternalError(errors.New("broken")))}}, context.Background(), Failed, 0},
+		"undecodable": {&scripted{events: []watch.Event{undecodable(errors.New("no number"))}}, context.Background(), Undecodable, 0},
+		"refused":     {&scripted{err: apierrors.NewTooManyRequests("later", 1)}, context.Background(), Refused, 0},
+		"silent":      {bookmarking{}, context.Background(), Silent, 0},
+		"restored":    {bookmarking{}, canceled, Restored, 0},
+		"stopped":     {bookmarking{}, ended, Stopped, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				traffic := &Traffic{Own: func(cause error) Reason {
+					if errors.Is(cause, wentBack) {
+						return Restored
+					}
+					return Stopped
+				}}
+				lw := toolscache.ToListerWatcherWithContext(New(c.source, Options{
+					Bookmarks: true, Silence: 3 * time.Minute, Cut: func(time.Duration) {}, Traffic: traffic,
+				}))
+				follow(c.ctx, lw, true)
+				g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{c.want: 1}))
+				g.Expect(traffic.Stats().Decoded.Count).To(Equal(c.decoded))
+				_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
+				_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{Continue: "page two"})
+				g.Expect(traffic.Stats().Lists).To(Equal(map[Reason]uint64{First: 1, c.want: 1}))
+				_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
+				g.Expect(traffic.Stats().Lists).To(HaveKeyWithValue(Retried, uint64(1)))
+			})
+		})
+	}
+}
+
+// TestTrafficTellsOfListsAfterSilence: when two watches have brought nothing, a list follows.
+func TestTrafficTellsOfListsAfterSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		traffic := &Traffic{}
+		lw := toolscache.ToListerWatcherWithContext(New(bookmarking{}, Options{
+			Bookmarks: true, Silence: 3 * time.Minute, Cut: func(time.Duration) {}, Traffic: traffic,
+		}))
+		for range maxCuts + 1 {
+			follow(t.Context(), lw, false)
+		}
+		g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{Silent: maxCuts}), "the last one was not opened")
+		_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
+		g.Expect(traffic.Stats().Lists).To(Equal(map[Reason]uint64{Silent: 1}))
+	})
+}
+
+func TestEachReasonHasAWord(t *testing.T) {
+	words := map[string]bool{}
+	for r := range reasons {
+		words[r.String()] = true
+	}
+	if len(words) != int(reasons) || words[""] {
+		t.Errorf("%d reasons have the words %v", reasons, words)
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// bounds is the number of buckets of a Histogram that have an upper bound.
+const bounds = 13
+
+// Histogram counts durations in buckets. It has 120 bytes.
+type Histogram struct {
+	buckets [bounds + 1]atomic.Uint64
+	sum     atomic.Int64 // nanoseconds
+}
+
+// Bound returns the upper bound of the nth bucket, which belongs to it: a microsecond for the first one,
+// and four times as long for each that follows, up to about 17 seconds. The last bucket has none:
+// then ok is false.
+func Bound(n int) (bound time.Duration, ok bool) {
+	return time.Microsecond << (2 * n), n < bounds
+}
+
+// Observe counts a duration. A negative one counts as zero.
+func (h *Histogram) Observe(d time.Duration) {
+	d = max(d, 0)
+	h.buckets[bucketOf(d)].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// bucketOf returns the number of the first bucket whose bound is not lower than d.
+func bucketOf(d time.Duration) int {
+	whole := uint64(max(d-1, 0) / time.Microsecond)
+	return min((bits.Len64(whole)+1)/2, bounds)
+}
+
+// Read returns what was observed so far.
+func (h *Histogram) Read() (d Durations) {
+	for n := range h.buckets {
+		d.Buckets[n] = h.buckets[n].Load()
+		d.Count += d.Buckets[n]
+	}
+	d.Sum = time.Duration(h.sum.Load())
+	return d
+}
+
+// Durations is what a [Histogram] has counted. The zero value is of one that has counted nothing.
+type Durations struct {
+	// Buckets has the number of durations in each bucket alone, see [Bound].
+	Buckets [bounds + 1]uint64
+	// Count is the number of all durations, and Sum is their sum.
+	Count uint64
+	Sum   time.Duration
+}
+
+// Add adds what another histogram has counted.
+func (d *Durations) Add(other Durations) {
+	for n, count := range other.Buckets {
+		d.Buckets[n] += count
+	}
+	d.Count += other.Count
+	d.Sum += other.Sum
+}
+
+// Mean returns the mean duration; zero if there is none.
+func (d Durations) Mean() time.Duration {
+	if d.Count == 0 {
+		return 0
+	}
+	return d.Sum / time.Duration(d.Count)
+}
+
+// begin is where Now begins to count.
+var begin = time.Now()
+
+// Now returns the time since some moment. Only the difference of two such times means anything.
+func Now() time.Duration { return time.Since(begin) }

@@ -1,0 +1,87 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/tarn-dev/tarn/internal/informer"
+	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/pkg/reader"
+)
+
+// Stats are figures of an informer, with those of its requests and of the reads of its store. Counters
+// begin with the informer and never go back.
+type Stats struct {
+	// Key is the kind and the representation that is cached. Namespace is the namespace of the map;
+	// it is empty for all namespaces.
+	Key
+	Namespace string
+	// Informer is nil if the user made the informer.
+	Informer *informer.Stats
+	Reads    reader.Stats
+	Requests listwatch.Stats
+	// Unconfirmed is how many writes of the program the watch has not shown in five minutes: reads have
+	// shown them until then. NoRoom is how often there was no room for more writes, told once until
+	// there is room again.
+	Unconfirmed, NoRoom uint64
+}
+
+// Stats returns the figures of now. Those of a view are those of the informer below it.
+func (e *MapEntry) Stats() Stats {
+	s := Stats{Key: e.key, Namespace: e.scope.namespace, Reads: e.Reader.Stats(), Requests: e.failures.Traffic().Stats()}
+	if own := e.ours(); own != nil {
+		made := own.Stats()
+		s.Informer = &made
+	}
+	if e.own != nil {
+		s.Unconfirmed, s.NoRoom = e.own.unconfirmed.Load(), e.own.noRoom.Load()
+	}
+	return s
+}
+
+// Memory walks the parts of the informer with about how many bytes each takes.
+func (s *Stats) Memory() iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		store, own := reader.Memory{}, informer.Memory{}
+		if s.Reads.Store != nil {
+			store = s.Reads.Store.Memory
+		}
+		if s.Informer != nil {
+			own = s.Informer.Memory
+		}
+		_ = yield("flat", store.Flat) && yield("decoded", store.Decoded) && yield("tree", store.Tree) &&
+			yield("dictionary", store.Dictionary) && yield("field_indexes", store.FieldIndexes) &&
+			yield("label_indexes", store.LabelIndexes) && yield("shared", store.Shared) && yield("window", own.Window) &&
+			yield("walks", own.Walks) && yield("pinned", store.Pinned) && yield("own_writes", store.OwnWrites)
+	}
+}
+
+// Informers returns the entries of the map that have an informer of their own, in no order: in place
+// of the views of a watch that representations share, the entry of that watch.
+func (m *Map) Informers() (all []*MapEntry) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for key, e := range m.entries {
+		if m.watches[key.GroupVersionKind] == nil {
+			all = append(all, e)
+		}
+	}
+	for _, w := range m.watches {
+		all = append(all, w.entry)
+	}
+	return all
+}
+
+// stopped returns the reason for which a watch ended whose context has ended with a cause.
+func stopped(cause error) listwatch.Reason {
+	switch {
+	case errors.Is(cause, informer.ErrWentBack):
+		return listwatch.Restored
+	case errors.Is(cause, informer.ErrParked):
+		return listwatch.Absent
+	}
+	return listwatch.Stopped
+}

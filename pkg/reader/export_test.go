@@ -1,0 +1,11 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+// Uncounted returns a reader of the same store that counts nothing.
+func (r *CacheReader) Uncounted() *CacheReader {
+	other := *r
+	other.reads = nil
+	return &other
+}

@@ -1,0 +1,144 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/stats"
+	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// ReadPlan is how a read was answered.
+type ReadPlan int
+
+// The plans, the dearest last.
+const (
+	ReadKey   ReadPlan = iota // one object was looked up
+	ReadIndex                 // an index found the objects, or some objects among which they are
+	ReadAll                   // everything was wanted that a store or a namespace has, nothing was compared
+	ReadScan                  // all objects of a store or a namespace were compared with the selectors
+	plans
+)
+
+var planNames = [plans]string{"key", "index", "all", "scan"}
+
+// String returns the word for the plan in metrics.
+func (p ReadPlan) String() string { return planNames[p] }
+
+// way is how a store has answered a request.
+type way struct {
+	plan    ReadPlan
+	index   string // the name of the index, if the plan is ReadIndex
+	missing bool   // an index of a label would have spared work
+}
+
+// way returns how a request was answered for which so many objects were looked at.
+func (q *request) way(indexed string, looked int) way {
+	switch {
+	case q.key != "", q.fields.Nothing():
+		return way{plan: ReadKey}
+	case q.counted():
+		return way{plan: ReadAll}
+	case indexed != "":
+		return way{plan: ReadIndex, index: indexed}
+	}
+	return way{plan: ReadScan, missing: !unrestricted(q.labels) && looked > index.ScanWorth}
+}
+
+// sampled is of how many Gets one is measured: to look at the clock twice takes as long as a part of a
+// Get. The first of each part of the counter is.
+const sampled = 64
+
+// reads counts the reads of one store. A nil *reads counts nothing. It is safe for concurrent use.
+type reads struct {
+	gets      stats.Sharded
+	lists     [plans]atomic.Uint64
+	durations [plans]stats.Histogram
+	missing   atomic.Uint64 // label scans for which there was no index
+
+	mu   sync.Mutex // guards hits
+	hits map[string]uint64
+}
+
+// get counts a Get that begins. The result is for got.
+func (r *reads) get() (begin time.Duration) {
+	if r == nil || r.gets.Next()%sampled != 1 {
+		return -1
+	}
+	return stats.Now()
+}
+
+// got measures a Get that has ended, if it is one of those that are measured.
+func (r *reads) got(begin time.Duration) {
+	if begin >= 0 {
+		r.durations[ReadKey].Observe(stats.Now() - begin)
+	}
+}
+
+// countsOf returns what counts a list of readers: a list of several namespaces counts once.
+func countsOf(readers []*CacheReader) *reads {
+	if len(readers) == 0 {
+		return nil
+	}
+	return readers[0].reads
+}
+
+// begin returns when a list begins.
+func (r *reads) begin() time.Duration {
+	if r == nil {
+		return 0
+	}
+	return stats.Now()
+}
+
+// count counts a list.
+func (r *reads) count(p ReadPlan) {
+	if r != nil {
+		r.lists[p].Add(1)
+	}
+}
+
+// listed counts a list that has ended, and measures it.
+func (r *reads) listed(p ReadPlan, begin time.Duration) {
+	if r != nil {
+		r.count(p)
+		r.durations[p].Observe(stats.Now() - begin)
+	}
+}
+
+// went counts how one store has answered.
+func (r *reads) went(by way) {
+	if r == nil {
+		return
+	}
+	if by.missing {
+		r.missing.Add(1)
+	}
+	if by.index == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hits == nil {
+		r.hits = map[string]uint64{}
+	}
+	r.hits[by.index]++
+}
+
+// used returns how often each index of a state was used, and forgets those that are not there.
+func (r *reads) used(state *watchcache.Snapshot[object.Object]) map[string]uint64 {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.hits, func(name string, _ uint64) bool { return state.Index(name) == nil })
+	return maps.Clone(r.hits)
+}

@@ -1,0 +1,120 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reader
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarn-dev/tarn/internal/stats"
+	"github.com/tarn-dev/tarn/pkg/index"
+)
+
+// Stats are figures of a store and of its reads. Counters begin with the store and never go back.
+type Stats struct {
+	// Reads has the plans by which something was read, in their order.
+	Reads []ReadStats
+	// LabelScans is how many lists by labels have looked at more than 128 objects because no index
+	// was there that answers them.
+	LabelScans uint64
+	// Store has figures of the store; it is nil for the store of an informer that the user made.
+	Store *StoreStats
+}
+
+// ReadStats are the reads by one plan. A list of several namespaces, and each page of a list, is one
+// read.
+type ReadStats struct {
+	Plan  ReadPlan
+	Count uint64
+	// Durations are those of lists, and of one in 64 Gets. They are of the work in the cache alone, not
+	// of a wait for its informer.
+	Durations stats.Durations
+}
+
+// StoreStats are figures of the store of an informer of ours.
+type StoreStats struct {
+	// Objects is the number of objects, and Revision the version up to which they are complete.
+	Objects  int
+	Revision uint64
+	// Indexes are those of fields and labels, sorted by name.
+	Indexes []IndexStats
+	// Shared are decoded objects that are kept for reads without copies, and OwnWrites writes of the
+	// program that the watch has not shown. Pinned is the number of states that are kept for lists
+	// with pages to come.
+	Shared            SharedSize
+	OwnWrites, Pinned int
+	Memory            Memory
+}
+
+// IndexStats are figures of an index.
+type IndexStats struct {
+	// Name is the name of the field, or the key of the label if Label is set.
+	Name  string
+	Label bool
+	// Pairs is the number of pairs of a value and an object, and Bytes about the memory of the index.
+	Pairs, Bytes int
+	// Hits is how many lists the index has answered.
+	Hits uint64
+}
+
+// Memory is about how many bytes the parts of a store take.
+type Memory struct {
+	// Flat and Decoded are the objects in either form, with their keys. Tree is what keeps them in
+	// order, and Dictionary the strings that flat objects share.
+	Flat, Decoded, Tree, Dictionary int
+	// FieldIndexes are the indexes that were declared, and LabelIndexes those that are made on
+	// demand.
+	FieldIndexes, LabelIndexes int
+	// Shared is for the decoded objects that reads without copies share, Pinned for what old states
+	// hold beside the state of now, and OwnWrites for writes that the watch has not shown.
+	Shared, Pinned, OwnWrites int
+}
+
+// Stats returns the figures of now. Those of memory are estimates, for which some hundred objects are
+// looked at when a quarter of the store has changed.
+func (r *CacheReader) Stats() Stats {
+	s := Stats{}
+	if r.reads != nil {
+		s.LabelScans = r.reads.missing.Load()
+		for p := range plans {
+			count := r.reads.lists[p].Load()
+			if p == ReadKey {
+				count += r.reads.gets.Load()
+			}
+			if count > 0 {
+				s.Reads = append(s.Reads, ReadStats{p, count, r.reads.durations[p].Read()})
+			}
+		}
+	}
+	if store, ok := r.store.(*EngineStore); ok {
+		s.Store = store.stats(r.reads)
+	}
+	return s
+}
+
+func (s *EngineStore) stats(counted *reads) *StoreStats {
+	snapshot := s.engine.Snapshot()
+	bytes := s.size.of(snapshot)
+	made := &StoreStats{
+		Objects: snapshot.Len(), Revision: snapshot.Revision(), Shared: s.Shared(),
+		Memory: Memory{Flat: bytes.flat, Decoded: bytes.decoded, Tree: bytes.tree, Dictionary: s.objects.DictionaryBytes()},
+	}
+	m := &made.Memory
+	m.Shared = int(made.Shared.Bytes)
+	made.OwnWrites, m.OwnWrites = s.OwnWrites()
+	made.Pinned, m.Pinned = s.kept.size()
+	hits := counted.used(snapshot)
+	for name, postings := range snapshot.Indexes() {
+		one := IndexStats{Name: index.FieldOf(name), Pairs: postings.Len(), Bytes: postings.Bytes(), Hits: hits[name]}
+		if key, ok := index.LabelOf(name); ok {
+			one.Name, one.Label = key, true
+			m.LabelIndexes += one.Bytes
+		} else {
+			m.FieldIndexes += one.Bytes
+		}
+		made.Indexes = append(made.Indexes, one)
+	}
+	slices.SortFunc(made.Indexes, func(a, b IndexStats) int { return strings.Compare(a.Name, b.Name) })
+	return made
+}
