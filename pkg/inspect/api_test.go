@@ -262,6 +262,37 @@ var _ = Describe("A kind", func() {
 		Expect(l.refused(http.StatusBadRequest, configMaps+"/object")).To(ContainSubstring("name"))
 	})
 
+	It("has the figures of handlers, indexes, events, reads and memory", func(ctx SpecContext) {
+		informer, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+		Expect(err).NotTo(HaveOccurred())
+		proceed := make(chan struct{})
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-proceed }})
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx, configMap(namespace, "new", nil))
+		Eventually(func() tree { return l.json(configMaps) }).Should(HaveKeyWithValue("events", HaveKeyWithValue("added", 1.0)))
+		handler := func() any { return l.json(configMaps)["handlerList"].([]any)[0] }
+		Eventually(handler).Should(And(HaveKeyWithValue("lag", BeNumerically(">", 0)), HaveKeyWithValue("lagSeconds", BeNumerically(">", 0)), HaveKeyWithValue("synced", false)))
+		Expect(handler()).To(HaveKeyWithValue("type", "cache.ResourceEventHandlerFuncs"))
+		Expect(l.json("/api/v1/overview")["total"]).To(And(HaveKeyWithValue("handlers", 1.0), HaveKeyWithValue("handlerLag", BeNumerically(">", 0))))
+		close(proceed)
+		Eventually(handler).Should(And(HaveKeyWithValue("lag", 0.0), HaveKeyWithValue("calls", 41.0), HaveKeyWithValue("synced", true)))
+
+		for range 2 {
+			Expect(c.List(ctx, &corev1.ConfigMapList{}, client.MatchingFields{"set": "1"})).To(Succeed())
+			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "new"}, &corev1.ConfigMap{})).To(Succeed())
+		}
+		detail := l.json(configMaps)
+		Expect(detail["indexList"]).To(ConsistOf(And(HaveKeyWithValue("name", "field:set"), HaveKeyWithValue("hits", 2.0), HaveKeyWithValue("pairs", 41.0))))
+		Expect(detail["reads"]).To(Equal(tree{"index": 2.0, "key": 2.0}))
+		Expect(detail["lists"]).To(Equal(tree{"first": 1.0}))
+		Expect(detail["parts"]).To(And(HaveKeyWithValue("flat", BeNumerically(">", 1000)), HaveKeyWithValue("field_indexes", BeNumerically(">", 0))))
+		sum := 0.0
+		for _, bytes := range detail["parts"].(tree) {
+			sum += bytes.(float64)
+		}
+		Expect(detail["bytes"]).To(Equal(sum))
+	})
+
 	It("follows events while somebody looks", func(ctx SpecContext) {
 		begin := l.json(configMaps + "/events")
 		Expect(begin).To(And(HaveKeyWithValue("events", BeEmpty()), HaveKeyWithValue("newest", 0.0)))

@@ -53,7 +53,7 @@ function table(label, columns, rows, empty) {
 
 const whole = new Intl.NumberFormat('en');
 const number = (n) => (n === undefined ? '–' : whole.format(n));
-const rate = (n) => (n === undefined ? '–' : n.toFixed(n < 10 && n > 0 ? 1 : 0) + '/s');
+const rate = (n, noun) => (n === undefined ? '–' : n.toFixed(n < 10 && n > 0 ? 1 : 0)) + (noun ? ` ${noun}s` : '') + '/s';
 function bytes(n) {
   if (n === undefined) return '–';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -71,7 +71,7 @@ function duration(seconds) {
 }
 const clock = (time) => new Date(time).toLocaleTimeString('en-GB');
 const since = (time, now) => duration(Math.max(0, (new Date(now) - new Date(time)) / 1000));
-const plural = (n, noun) => number(n) + ' ' + noun + (n === 1 ? '' : 's');
+const plural = (n, noun, several) => number(n) + ' ' + (n === 1 ? noun : several || noun + 's');
 const groupVersion = (kind) => (kind.group ? kind.group + '/' : '') + kind.version;
 const sum = (counts) => (counts ? Object.values(counts).reduce((a, b) => a + b, 0) : undefined);
 
@@ -128,18 +128,18 @@ function stations(view, rates) {
   const lost = (phases['not synced'] || 0) + (phases.stalled || 0) + (phases.interrupted || 0) + (phases.incomplete || 0);
   const lag = total.handlerLag;
   return {
-    server: { name: 'API server', look: 'server', lines: [['lists and watches']] },
+    server: { name: 'API server', look: 'server', lines: [[plural(sum(total.lists) || 0, 'list')], [plural(sum(total.watchEnds) || 0, 'watch ended', 'watches ended'), 'dim']] },
     watch: {
       name: 'List and watch', look: 'client', bad: lost > 0,
       lines: [[`${well} of ${plural(view.informers, 'informer')} follow`], lost ? [`${lost} in trouble`, 'alarm'] : ['all others wait', 'dim']].slice(0, lost || well < view.informers ? 2 : 1),
     },
-    decode: { name: 'Decode', look: 'client', lines: [[rate(rates.events) + ' events'], [number(sum(total.events)) + ' in all', 'dim']] },
+    decode: { name: 'Decode', look: 'client', lines: [[rate(rates.events, 'event')], [total.decoded ? `${duration(total.decodeSeconds / total.decoded)} for one` : 'none yet', 'dim']] },
     engine: { name: 'Engine', look: 'client', lines: [[plural(total.objects, 'object')], [bytes(total.bytes), 'dim']] },
     handlers: {
       name: 'Event handlers', look: 'yours', bad: false,
       lines: [[plural(total.handlers || 0, 'handler')], [lag ? `the slowest ${number(lag)} behind` : 'none behind', 'dim']],
     },
-    reads: { name: 'Get and List', look: 'yours', lines: [[rate(rates.reads) + ' reads'], [number(sum(total.reads)) + ' in all', 'dim']] },
+    reads: { name: 'Get and List', look: 'yours', lines: [[rate(rates.reads, 'read')], [number(sum(total.reads)) + ' in all', 'dim']] },
   };
 }
 
@@ -310,13 +310,17 @@ function eventsPart(recent) {
   ];
 }
 
+// byReason says what a counter is made of.
+const byReason = (counts) => Object.entries(counts || {}).map(([reason, n]) => `${number(n)} ${reason}`).join(', ') || '0';
+
 function figuresPart(kind) {
   const pairs = [
     ['Objects', number(kind.objects)], ['Bytes', bytes(kind.bytes)], ['Resource version', kind.resourceVersion || '–'],
     ['Last told', kind.ageSeconds === undefined ? '–' : duration(kind.ageSeconds) + ' ago'], ['If it fails', kind.state.policy],
-    ...Object.entries(kind.more || {}),
+    ['Events', number(sum(kind.events))], ['Bookmarks', number(kind.bookmarks)], ['Lists begun', byReason(kind.lists)], ['Watches ended', byReason(kind.watchEnds)],
+    ['Reads', byReason(kind.reads)], ['To decode one', kind.decoded ? duration(kind.decodeSeconds / kind.decoded) : '–'],
   ];
-  return el('dl', {}, pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, String(value)))));
+  return el('dl', {}, pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', { class: String(value).length > 14 ? 'long' : undefined }, String(value)))));
 }
 
 // partsOf makes the tables of a kind that are not always there.
@@ -330,14 +334,18 @@ function partsOf(kind) {
       ['Version', (w) => w.resourceVersion || '–', 'number'], ['For', (w) => duration(w.ageSeconds), 'number'],
     ], kind.pendingWrites, '')) : null,
     section('Event handlers', table('Event handlers', [
-      ['Handler', (h) => el('code', {}, h.type)], ...namespace,
-      ['Behind', (h) => plural(h.lag, 'event'), 'number'], ['For', (h) => (h.lagSeconds ? duration(h.lagSeconds) : '–'), 'number'],
-      ['Has the first list', (h) => (h.synced ? 'yes' : 'no')],
+      ['Handler', (h) => el('code', {}, h.type.replace(/[\w.~-]+\//g, ''))], ...namespace,
+      ['Behind', (h) => el('span', { class: h.lag ? 'warn' : undefined }, plural(h.lag, 'event')), 'number'], ['For', (h) => (h.lagSeconds ? duration(h.lagSeconds) : '–'), 'number'],
+      ['Calls', (h) => number(h.calls), 'number'], ['Mean', (h) => (h.calls ? duration(h.meanSeconds) : '–'), 'number'],
+      ['Fell behind', (h) => number(h.lagged), 'number'], ['Has the first list', (h) => (h.synced ? 'yes' : 'no')],
     ], kind.handlerList, 'None.')),
     section('Indexes', table('Indexes', [
-      ['Index', (x) => el('code', {}, x.name)], ...namespace, ['Values', (x) => number(x.values), 'number'],
+      ['Index', (x) => el('code', {}, x.name)], ...namespace, ['Pairs', (x) => number(x.pairs), 'number'],
       ['Bytes', (x) => bytes(x.bytes), 'number'], ['Hits', (x) => number(x.hits), 'number'],
     ], kind.indexList, 'None: keys and the order of the objects answer what is asked.')),
+    section('Memory', table('Memory', [
+      ['For', ([part]) => part.replace('_', ' ')], ['Bytes', ([, n]) => bytes(n), 'number'],
+    ], Object.entries(kind.parts || {}).filter(([, n]) => n).sort((a, b) => b[1] - a[1]), 'None.')),
     several ? section('Namespaces', table('Namespaces', [
       ['Namespace', (s) => place(s.namespace)], ['Phase', (s) => phase(s.state)], ['Objects', (s) => number(s.objects), 'number'],
       ['Version', (s) => s.resourceVersion || '–', 'number'], ['Last told', (s) => (s.ageSeconds === undefined ? '–' : duration(s.ageSeconds) + ' ago'), 'number'],
