@@ -9,19 +9,9 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// The ways in which [Find] answers a query.
-const (
-	ByNothing = "nothing" // the selectors exclude each other
-	ByKey     = "key"     // one object at most can match
-	ByIndex   = "index"   // the candidates are those of an index
-	ByScan    = "scan"    // the candidates are all objects, or all of a namespace
-)
-
 // Explanation says how [Find] answers a query.
 type Explanation struct {
-	// By is one of ByNothing, ByKey, ByIndex and ByScan.
-	By string
-	// Index is the name of the index, if there is one.
+	// Index is the name of the index whose objects are looked at; empty for none.
 	Index string
 	// Candidates is how many objects are looked at if the query has no limit.
 	Candidates int
@@ -33,18 +23,18 @@ type Explanation struct {
 func Explain[V any](state *watchcache.Snapshot[V], q *Query[V]) Explanation {
 	switch {
 	case q.Fields.Nothing():
-		return Explanation{By: ByNothing, Whole: true}
+		return Explanation{Whole: true}
 	case q.Key != "":
-		e := Explanation{By: ByKey, Whole: q.Selects == nil}
+		e := Explanation{Whole: q.Selects == nil}
 		if _, ok := state.Get(q.Key); ok {
 			e.Candidates = 1
 		}
 		return e
 	}
 	if plan, ok := planOf(state, q); ok {
-		return Explanation{By: ByIndex, Index: plan.Index, Candidates: plan.Count, Whole: plan.Whole}
+		return Explanation{Index: plan.Index, Candidates: plan.Count, Whole: plan.Whole}
 	}
-	return Explanation{By: ByScan, Candidates: state.Count(q.Prefix, q.From), Whole: q.Selects == nil}
+	return Explanation{Candidates: state.Count(q.Prefix, q.From), Whole: q.Selects == nil}
 }
 
 // Missing returns the names of the indexes that there are not, and that would be made if queries like

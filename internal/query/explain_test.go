@@ -18,7 +18,7 @@ func TestExplainAgreesWithFind(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	g := NewWithT(t)
-	ways := map[string]int{}
+	indexed, whole := 0, 0
 	for range 20 {
 		f := newFixture(t, numbered(random.IntN(400))...)
 		for range 20 {
@@ -28,15 +28,16 @@ func TestExplainAgreesWithFind(t *testing.T) {
 			e := query.Explain(state, q)
 			found, err := query.Find(state, q)
 			g.Expect(err).NotTo(HaveOccurred())
-			ways[e.By]++
 			g.Expect(found.Looked).To(Equal(e.Candidates), "seed %d: %+v", seed, e)
 			g.Expect(found.Index).To(Equal(e.Index))
+			if e.Index != "" {
+				indexed++
+			}
 			if e.Whole {
+				whole++
 				g.Expect(found.Items).To(HaveLen(e.Candidates), "seed %d: %+v", seed, e)
 			}
 		}
 	}
-	for _, by := range []string{query.ByKey, query.ByIndex, query.ByScan} {
-		g.Expect(ways[by]).To(BeNumerically(">", 0), "no query was answered by %s", by)
-	}
+	g.Expect(min(indexed, whole)).To(BeNumerically(">", 0), "of %d and %d queries", indexed, whole)
 }

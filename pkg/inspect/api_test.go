@@ -153,7 +153,7 @@ var _ = Describe("The overview", func() {
 		watched(ctx, c, &corev1.ConfigMap{})
 		l := look(c, inspect.Options{})
 		Expect(l.informer("ConfigMap", "structured")["state"]).To(HaveKeyWithValue("phase", "synced"))
-		Expect(l.json(configMaps + "/explain")).To(HaveKeyWithValue("by", "scan"))
+		Expect(l.json(configMaps + "/explain")).To(HaveKeyWithValue("by", "all"))
 		Expect(l.json(configMaps + "/events")).To(HaveKeyWithValue("events", BeEmpty()))
 	})
 })
@@ -237,7 +237,7 @@ var _ = Describe("A kind", func() {
 
 	It("explains selectors", func() {
 		for query, want := range map[string]tree{
-			"":                                      {"by": "scan", "candidates": 40.0, "whole": true},
+			"":                                      {"by": "all", "candidates": 40.0, "whole": true},
 			"labelSelector=set%3D1":                 {"by": "scan", "candidates": 40.0, "whole": false},
 			"fieldSelector=set%3D1":                 {"by": "index", "index": "field:set", "candidates": 10.0, "whole": true},
 			"fieldSelector=set%3D1&labelSelector=x": {"by": "index", "index": "field:set", "candidates": 10.0, "whole": false},

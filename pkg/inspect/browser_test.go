@@ -238,7 +238,7 @@ var _ = Describe("The page", func() {
 		Expect(name).To(Equal("h1 ConfigMap"), "the focus goes to the new view")
 
 		By("listing objects")
-		Eventually(func() string { return b.text("form + div") }).Should(And(ContainSubstring("Plan: scan"), ContainSubstring("part-07")))
+		Eventually(func() string { return b.text("form + div") }).Should(And(ContainSubstring("Plan: all"), ContainSubstring("part-07")))
 		b.run(
 			chromedp.SetValue(`input[name="namespace"]`, namespace), chromedp.SetValue(`input[name="limit"]`, "4"),
 			chromedp.SendKeys(`input[name="labelSelector"]`, "side=port"+kb.Enter),

@@ -173,36 +173,36 @@ func (h *handler) explain(r *http.Request) (explanation, error) {
 		return explanation{}, err
 	}
 	e := explanation{Whole: true, Scopes: len(s.readers)}
-	for i, from := range s.readers {
+	by := reader.ReadKey
+	for _, from := range s.readers {
 		plan, err := from.Plan(&s.options)
 		if err != nil {
 			return explanation{}, err
 		}
-		if i == 0 || plan.By == reader.ByScan { // the one that looks at most
-			e.By, e.Index, e.Missing = plan.By, plan.Index, plan.Missing
+		if plan.By >= by { // the dearest
+			by, e.Index, e.Missing = plan.By, plan.Index, plan.Missing
 		}
 		e.Candidates += plan.Candidates
 		e.Objects += plan.Objects
 		e.Whole = e.Whole && plan.Whole
 	}
-	e.Text = e.text()
+	e.By, e.Text = by.String(), e.text(by)
 	return e, nil
 }
 
 // text says it in a sentence or two.
-func (e *explanation) text() string {
-	text := map[string]string{
-		reader.ByNothing: "No object can match: nothing is looked at.",
-		reader.ByKey:     "One object at most can match: it is looked up by its key.",
-		reader.ByIndex:   fmt.Sprintf("The index %q leads to %d of %d objects.", e.Index, e.Candidates, e.Objects),
-		reader.ByScan:    fmt.Sprintf("No index helps: %d of %d objects are looked at, in the order of their keys.", e.Candidates, e.Objects),
-	}[e.By]
+func (e *explanation) text(by reader.ReadPlan) string {
+	text := map[reader.ReadPlan]string{
+		reader.ReadKey:   "One object at most can match: it is looked up by its key.",
+		reader.ReadIndex: fmt.Sprintf("The index %q leads to %d of %d objects.", e.Index, e.Candidates, e.Objects),
+		reader.ReadAll:   fmt.Sprintf("Nothing is selected: the list has %d of %d objects.", e.Candidates, e.Objects),
+		reader.ReadScan:  fmt.Sprintf("No index helps: %d of %d objects are looked at, in the order of their keys.", e.Candidates, e.Objects),
+	}[by]
 	switch {
-	case e.Whole && e.By == reader.ByScan:
-		text = fmt.Sprintf("Nothing is selected: the list has %d of %d objects.", e.Candidates, e.Objects)
-	case e.Whole && e.By == reader.ByIndex:
+	case by != reader.ReadIndex:
+	case e.Whole:
 		text += " All of them match."
-	case e.By == reader.ByIndex:
+	default:
 		text += " Each is compared with the selectors."
 	}
 	if len(e.Missing) > 0 {

@@ -14,20 +14,11 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// The ways in which a store answers a list, see [Plan].
-const (
-	ByNothing = query.ByNothing
-	ByKey     = query.ByKey
-	ByIndex   = query.ByIndex
-	ByScan    = query.ByScan
-)
-
 // Plan says how a list would be answered from the state of now.
 type Plan struct {
-	// By is ByNothing if the selectors exclude each other, ByKey if one object at most can match,
-	// ByIndex if an index has the candidates, or ByScan if these are all objects, or all of the
-	// namespace.
-	By string
+	// By is what the list would be counted as. If the selectors exclude each other it is ReadKey, without
+	// a candidate.
+	By ReadPlan
 	// Index names the index: "field:" or "label:" and the field or label.
 	Index string
 	// Candidates is how many objects would be looked at without a limit, and Objects how many there
@@ -54,7 +45,7 @@ func (r *CacheReader) Plan(opts ...client.ListOption) (Plan, error) {
 func (s *EngineStore) plan(r *request) Plan {
 	q, state := s.query(r), s.engine.Snapshot()
 	e := query.Explain(state, q)
-	p := Plan{By: e.By, Index: readable(e.Index), Candidates: e.Candidates, Objects: state.Len(), Whole: e.Whole}
+	p := Plan{By: r.way(e.Index, e.Candidates).plan, Index: readable(e.Index), Candidates: e.Candidates, Objects: state.Len(), Whole: e.Whole}
 	for _, name := range s.planner.Missing(q) {
 		p.Missing = append(p.Missing, readable(name))
 	}
@@ -66,18 +57,14 @@ func readable(name string) string { return strings.Replace(name, "\x00", ":", 1)
 
 // plan follows candidates.
 func (s *IndexerStore) plan(q *request) Plan {
-	p := Plan{By: ByScan, Objects: len(s.indexer.ListKeys()), Whole: q.counted() && q.namespace == ""}
-	switch {
-	case q.fields.Nothing():
-		p.By, p.Whole = ByNothing, true
-	case q.key != "":
-		p.By = ByKey
-	default:
+	p := Plan{Objects: len(s.indexer.ListKeys()), Whole: q.counted() && q.namespace == ""}
+	if q.key == "" {
 		for field := range q.fields.Equals() {
-			p.By, p.Index = ByIndex, index.Name(field)
+			p.Index = index.Name(field)
 			break
 		}
 	}
+	p.By = q.way(p.Index, 0).plan
 	if found, err := s.candidates(q); err == nil {
 		p.Candidates = len(found)
 	}

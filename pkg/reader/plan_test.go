@@ -34,17 +34,17 @@ func TestAPlanSaysHowAListIsAnswered(t *testing.T) {
 			f.Expect(p.Objects).To(Equal(number))
 			return p
 		}
-		f.Expect(plan()).To(Equal(reader.Plan{By: reader.ByScan, Candidates: number, Objects: number, Whole: true}))
+		f.Expect(plan()).To(Equal(reader.Plan{By: reader.ReadAll, Candidates: number, Objects: number, Whole: true}))
 		f.Expect(plan(client.InNamespace("b")).Candidates).To(Equal(number / 3))
-		f.Expect(plan(client.MatchingFields{"node": "node-of-p7"})).To(And(HaveField("By", reader.ByIndex), HaveField("Index", "field:node"), HaveField("Candidates", 1)))
-		f.Expect(plan(client.InNamespace("a"), client.MatchingFields{"metadata.name": "p3"})).To(And(HaveField("By", reader.ByKey), HaveField("Candidates", 1)))
-		f.Expect(plan(client.MatchingFieldsSelector{Selector: fields.Nothing()})).To(And(HaveField("By", reader.ByNothing), HaveField("Candidates", 0)))
+		f.Expect(plan(client.MatchingFields{"node": "node-of-p7"})).To(And(HaveField("By", reader.ReadIndex), HaveField("Index", "field:node"), HaveField("Candidates", 1)))
+		f.Expect(plan(client.InNamespace("a"), client.MatchingFields{"metadata.name": "p3"})).To(And(HaveField("By", reader.ReadKey), HaveField("Candidates", 1)))
+		f.Expect(plan(client.MatchingFieldsSelector{Selector: fields.Nothing()})).To(And(HaveField("By", reader.ReadKey), HaveField("Candidates", 0)))
 		unknown := (*index.NotIndexedError)(nil)
 		_, err := f.Plan(client.MatchingFields{"image": "x"})
 		f.Expect(errors.As(err, &unknown)).To(BeTrue())
 
 		byLabel := client.MatchingLabels{"name": "p5"}
-		f.Expect(plan(byLabel)).To(And(HaveField("By", reader.ByScan), HaveField("Candidates", number), HaveField("Whole", false)))
+		f.Expect(plan(byLabel)).To(And(HaveField("By", reader.ReadScan), HaveField("Candidates", number), HaveField("Whole", false)))
 		if store == "indexer" {
 			return // it makes no indexes on demand
 		}
@@ -52,9 +52,9 @@ func TestAPlanSaysHowAListIsAnswered(t *testing.T) {
 			f.Expect(plan(byLabel).Missing).To(Equal([]string{"label:name"}), "a plan is no list")
 		}
 		lists := 0
-		for ; plan(byLabel).By == reader.ByScan && lists < 1000; lists++ {
+		for ; plan(byLabel).By == reader.ReadScan && lists < 1000; lists++ {
 			f.Expect(f.List(t.Context(), &corev1.PodList{}, byLabel)).To(Succeed())
 		}
-		f.Expect(plan(byLabel)).To(Equal(reader.Plan{By: reader.ByIndex, Index: "label:name", Candidates: 1, Objects: number, Whole: true}))
+		f.Expect(plan(byLabel)).To(Equal(reader.Plan{By: reader.ReadIndex, Index: "label:name", Candidates: 1, Objects: number, Whole: true}))
 	})
 }
