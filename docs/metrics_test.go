@@ -115,11 +115,10 @@ func exportedMetrics(t *testing.T) map[string]family {
 type refusing struct{ http.RoundTripper }
 
 func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := r.RoundTripper.RoundTrip(request)
-	if err == nil && strings.HasSuffix(request.URL.Path, "/secrets") {
-		response.StatusCode, response.Status = http.StatusForbidden, "403 Forbidden"
+	if strings.HasSuffix(request.URL.Path, "/secrets") {
+		return &http.Response{StatusCode: http.StatusForbidden, Status: "403 Forbidden", Body: http.NoBody, Request: request}, nil
 	}
-	return response, err
+	return r.RoundTripper.RoundTrip(request)
 }
 
 // exercise reads from a cache whose metrics go to registry, in all ways.
