@@ -36,6 +36,7 @@
 //   - The admission plugins ResourceQuota, ServiceAccount, OwnerReferencesPermissionEnforcement and PodTopologyLabels do
 //     nothing here.
 //   - Services are IPv4 only and get the lowest free address.
-//   - serviceaccounts/token, pods/log, exec, attach, portforward and proxy are not served.
+//   - pods/log, exec, attach, portforward and proxy, nodes/proxy and services/proxy lead to the kubelets and Pods that a test
+//     runs, if any. A WebSocket is passed on to a kubelet, and not translated to SPDY.
 //   - Warnings about old or dubious fields are not sent.
 package builtin

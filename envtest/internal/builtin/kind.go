@@ -54,6 +54,11 @@ type attachment struct {
 	access *Access // nil if nobody asks the server
 }
 
+// getter returns the store of another kind, for reads.
+func (a *attachment) getter(resource schema.GroupResource) getter {
+	return func() rest.Getter { return a.peer(resource) }
+}
+
 // rules are the switches of the generic strategy. It has more than twelve fields for the same reason as kind.
 type rules struct {
 	status            bool     // has a status subresource: status is kept apart from the rest on each write

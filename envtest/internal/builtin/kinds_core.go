@@ -34,6 +34,7 @@ func coreKinds() []*kind {
 			gvk: core("Node"), resource: "nodes", short: []string{"no"}, cluster: true,
 			rules:  rules{status: true, keepStatus: true},
 			hooks:  hooks{defaults: typed1(defaultNode), validate: typedCheck(validateNode), validateStatus: typedCheck(validateNodeStatus)},
+			attach: attachNode,
 			fields: selectable(nodeFields, "spec.unschedulable"),
 			table:  show("Status,Roles,Age,Version,+Internal-IP,+External-IP,+OS-Image,+Kernel-Version,+Container-Runtime", nodeCells),
 		},

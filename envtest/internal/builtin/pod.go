@@ -5,6 +5,7 @@ package builtin
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,9 +93,13 @@ func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 	}
 }
 
-// attachPod adds the subresources of Pods. What needs a kubelet (log, exec, attach, portforward, proxy) is not served.
+// attachPod adds the subresources of Pods.
 func attachPod(a *attachment) (map[string]rest.Storage, error) {
-	return map[string]rest.Storage{
+	connections := podConnections{
+		pods: func() rest.Getter { return a.store }, nodes: a.getter(corev1.Resource("nodes")), access: a.access,
+	}
+	storages := connections.storages()
+	maps.Copy(storages, map[string]rest.Storage{
 		"ephemeralcontainers": newPartREST(a.store, podPartStrategy{a.strategy, takeEphemeralContainers}),
 		"resize":              newPartREST(a.store, podPartStrategy{a.strategy, takeResources}),
 		"binding":             bindingREST{store: a.store},
@@ -102,5 +107,6 @@ func attachPod(a *attachment) (map[string]rest.Storage, error) {
 			pods: a.store, status: newPartREST(a.store, statusStrategy{a.strategy}),
 			budgets: func() budgetStore { return a.peer(budgetResource) },
 		},
-	}, nil
+	})
+	return storages, nil
 }

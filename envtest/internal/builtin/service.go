@@ -20,7 +20,7 @@ import (
 // what it chose before and what it chooses now (begin of serviceAllocator), drops what the type does not have any more
 // (prepareService), and checks it (validateService).
 
-// attachService makes the server give addresses and node ports to Services.
+// attachService makes the server give addresses and node ports to Services, and adds services/proxy.
 func attachService(a *attachment) (map[string]rest.Storage, error) {
 	allocator := newServiceAllocator(func(ctx context.Context) (*corev1.ServiceList, error) {
 		return listAll[*corev1.ServiceList](ctx, a.store)
@@ -34,7 +34,11 @@ func attachService(a *attachment) (map[string]rest.Storage, error) {
 	a.store.AfterDelete = func(obj runtime.Object, _ *metav1.DeleteOptions) {
 		allocator.forget(mustBe[*corev1.Service](obj))
 	}
-	return nil, nil
+	connections := serviceConnections{
+		services:  func() rest.Getter { return a.store },
+		endpoints: a.getter(corev1.Resource("endpoints")), pods: a.getter(corev1.Resource("pods")),
+	}
+	return map[string]rest.Storage{"proxy": connections.proxy()}, nil
 }
 
 // keepAllocated fills what the server chose earlier from old, so that a PUT of a manifest does not lose it. A port is known by
