@@ -102,6 +102,8 @@ func TestWhatAProgramNeverLinks(t *testing.T) {
 	for folder, never := range map[string][]string{
 		// A program with the cache is an operator: it has no use for a server or a database.
 		"pkg/cache": {"k8s.io/apiserver", "k8s.io/apiextensions-apiserver/pkg/apiserver", "go.etcd.io/", module + "/envtest", module + "/pkg/cacher", "testing"},
+		// Nor is what looks at the cache of an operator.
+		"pkg/inspect": {"k8s.io/apiserver", "go.etcd.io/", module + "/envtest", module + "/pkg/cacher", "sigs.k8s.io/controller-runtime/pkg/manager", "github.com/chromedp", "testing"},
 		// A server with the Cacher chooses its own storage client, and has no use for a cache of clients.
 		"pkg/cacher": {module + "/envtest", module + "/pkg/cache", module + "/pkg/informers", "sigs.k8s.io/controller-runtime/pkg/manager"},
 		// An environment is a server: a suite chooses its client.

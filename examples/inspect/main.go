@@ -46,6 +46,9 @@ func main() {
 		if err := set.Parse(args); err != nil {
 			return err
 		}
+		if set.NArg() > 0 {
+			return fmt.Errorf("unexpected argument %q: see inspect -h", set.Arg(0))
+		}
 		if *limit > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, *limit)

@@ -72,6 +72,12 @@ func (c Cause) Mends() bool {
 	return true
 }
 
+// CauseOf returns the cause that an error of listing or watching tells of.
+func CauseOf(err error) Cause {
+	cause, _ := causeOf(err)
+	return cause
+}
+
 // causeOf returns the cause that an error of listing or watching tells of, and the object that it
 // names, if it does.
 func causeOf(err error) (Cause, types.NamespacedName) {

@@ -121,7 +121,7 @@ var _ = Describe("The overview", func() {
 		pods := l.informer("Pod", "structured")["state"]
 		Expect(pods).To(And(HaveKeyWithValue("cause", "forbidden"), HaveKeyWithValue("policy", "Isolate"), HaveKey("since")))
 		Expect(pods).To(HaveKeyWithValue("manifest", ContainSubstring("kind: ClusterRole")))
-		Expect(pods).To(HaveKeyWithValue("message", ContainSubstring("pods is forbidden")))
+		Expect(pods).To(HaveKeyWithValue("message", ContainSubstring("has not synced: forbidden")))
 		Expect(l.informer("Whale", "unstructured")["state"]).To(And(HaveKeyWithValue("phase", "parked"), HaveKeyWithValue("cause", "kind not served")))
 		Eventually(func() any { return l.informer("ConfigMap", "structured")["state"] }).Should(HaveKeyWithValue("phase", "synced"))
 		maps := l.informer("ConfigMap", "structured")
@@ -146,6 +146,19 @@ var _ = Describe("The overview", func() {
 		Expect(l.json(configMaps)["allScopes"]).To(HaveLen(2))
 		Expect(namesOf(l.json(configMaps+"/objects", "namespace", other))).To(ContainElements("b", "c"))
 		Expect(l.refused(http.StatusNotFound, configMaps+"/objects", "namespace", "elsewhere")).To(ContainSubstring("does not hold"))
+	})
+
+	It("says that a kind that has synced cannot follow now", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		traffic := &wire{down: make(chan struct{})}
+		c := started(traffic.through(cache.New), cfg, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
+		watched(ctx, c, &corev1.ConfigMap{})
+		l := look(c, inspect.Options{})
+		state := func() any { return l.informer("ConfigMap", "structured")["state"] }
+		Expect(state()).To(HaveKeyWithValue("phase", "synced"))
+		close(traffic.down)
+		create(ctx, configMap(namespace, "last", nil))
+		Eventually(state).Should(And(HaveKeyWithValue("phase", "interrupted"), HaveKeyWithValue("cause", "connection refused")))
 	})
 
 	It("shows one of which nothing is known, an informer that the user made", func(ctx SpecContext) {
@@ -259,7 +272,8 @@ var _ = Describe("A kind", func() {
 		Expect(text).To(And(HavePrefix("apiVersion: v1\n"), ContainSubstring("data:\n  name: map-05\n"), ContainSubstring("kind: ConfigMap\n")))
 		Expect(text).NotTo(ContainSubstring("managedFields"))
 		Expect(l.refused(http.StatusNotFound, configMaps+"/object", "namespace", namespace, "name", "none")).To(ContainSubstring("holds no ConfigMap"))
-		Expect(l.refused(http.StatusBadRequest, configMaps+"/object")).To(ContainSubstring("name"))
+		Expect(l.refused(http.StatusBadRequest, configMaps+"/object")).To(ContainSubstring("name: it is missing"))
+		Expect(l.refused(http.StatusBadRequest, configMaps+"/object", "name", "map-05")).To(ContainSubstring("namespace: it is missing"))
 	})
 
 	It("has the figures of handlers, indexes, events, reads and memory", func(ctx SpecContext) {

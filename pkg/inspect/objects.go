@@ -230,6 +230,9 @@ func (h *handler) yamlOf(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if key.Namespace == "" && !s.readers[0].ClusterScoped() {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("namespace: it is missing, and %s is namespaced", s.key.Kind))
+	}
 	s.options = client.ListOptions{Namespace: key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", key.Name)}
 	s.options.DisableReadYourWritesConsistency = true
 	one := &metav1.List{} // a list of any type: the cache knows which one the objects have

@@ -211,7 +211,9 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 		return s
 	}
 	s.Message = err.Error()
-	if reason := (*informers.NotSyncedError)(nil); errors.As(err, &reason) {
+	reason := (*informers.NotSyncedError)(nil)
+	switch {
+	case errors.As(err, &reason):
 		s.Cause, s.Attempts, s.Manifest = reason.Cause, reason.Attempts, reason.Manifest()
 		if reason.Object.Name != "" {
 			s.Object = reason.Object.String()
@@ -219,9 +221,11 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 		if !reason.Since.IsZero() {
 			s.Since = &reason.Since
 		}
-		if h.hides(entry.Key()) && mayQuote(reason.Cause) {
-			s.Message = "the text is not shown, because it may hold values of Secrets: the log has it"
-		}
+	case phase == informers.Interrupted:
+		s.Cause = informers.CauseOf(err)
+	}
+	if h.hides(entry.Key()) && mayQuote(s.Cause) {
+		s.Message = "the text is not shown, because it may hold values of Secrets: the log has it"
 	}
 	if len(s.Message) > maxText {
 		s.Message = strings.ToValidUTF8(s.Message[:maxText], "") + " …"

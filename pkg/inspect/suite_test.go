@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,11 +172,12 @@ func namesOf(list tree) (names []string) {
 	return names
 }
 
-// wire counts the requests of a cache, and can hold what watches of a resource bring.
+// wire counts the requests of a cache, and can hold or cut its watches.
 type wire struct {
 	next     http.RoundTripper
 	requests atomic.Int64
 	hold     chan struct{} // watches bring nothing any more once it is closed
+	down     chan struct{} // the API server cannot be reached once it is closed, and a watch ends with its next event
 }
 
 // through returns a function that makes caches whose requests go through n.
@@ -193,17 +195,22 @@ func (n *wire) through(next cache.NewCacheFunc) cache.NewCacheFunc {
 // RoundTrip implements http.RoundTripper.
 func (n *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.requests.Add(1)
+	select {
+	case <-n.down:
+		return nil, syscall.ECONNREFUSED
+	default:
+	}
 	answer, err := n.next.RoundTrip(r)
-	if err == nil && n.hold != nil && r.URL.Query().Get("watch") != "" {
-		answer.Body = &heldBody{ReadCloser: answer.Body, hold: n.hold, ended: r.Context().Done()}
+	if err == nil && r.URL.Query().Get("watch") != "" {
+		answer.Body = &heldBody{ReadCloser: answer.Body, hold: n.hold, down: n.down, ended: r.Context().Done()}
 	}
 	return answer, err
 }
 
-// heldBody passes on what it reads until it is held.
+// heldBody passes on what it reads until it is held, or the API server cannot be reached.
 type heldBody struct {
 	io.ReadCloser
-	hold, ended <-chan struct{}
+	hold, down, ended <-chan struct{}
 }
 
 // Read implements io.Reader.
@@ -212,6 +219,8 @@ func (b *heldBody) Read(into []byte) (int, error) {
 	select {
 	case <-b.hold:
 		<-b.ended
+		return 0, io.EOF
+	case <-b.down:
 		return 0, io.EOF
 	default:
 		return n, err

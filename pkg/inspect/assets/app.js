@@ -278,7 +278,7 @@ function kindPage(main, path) {
       add('events', grown.events); add('reads', grown.reads); add('objects', kind.objects); add('bytes', kind.bytes); add('lag', kind.handlerLag || 0);
       show(figures, figuresPart(kind));
       show(plots, el('div', { class: 'plots' }, plot('Events', samples.events, rate), plot('Reads', samples.reads, rate),
-        plot('Objects', samples.objects, number), plot('Bytes', samples.bytes, bytes), plot('Handlers behind', samples.lag, number)));
+        plot('Objects', samples.objects, number), plot('Bytes', samples.bytes, bytes), plot('Lag', samples.lag, number)));
       if (recent.error) {
         show(line, el('p', { class: 'quiet' }, recent.error.message));
       } else {
