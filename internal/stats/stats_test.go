@@ -88,3 +88,20 @@ func TestCountingTakesNoMemory(t *testing.T) {
 		t.Errorf("to count allocates %v times", n)
 	}
 }
+
+// BenchmarkCounting measures what is counted on a Get (Next), and on a call of a handler.
+func BenchmarkCounting(b *testing.B) {
+	b.Run("read", func(b *testing.B) {
+		var counter Sharded
+		for b.Loop() {
+			counter.Next()
+		}
+	})
+	b.Run("call", func(b *testing.B) {
+		var histogram Histogram
+		for b.Loop() {
+			begin := Now()
+			histogram.Observe(Now() - begin)
+		}
+	})
+}

@@ -1,0 +1,87 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package informer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/listwatch"
+)
+
+// BenchmarkRatio compares the CPU time of events that are counted with that of events that are not, in
+// turns:
+//
+//	go test -run - -bench Ratio/metrics -benchtime 20000x ./internal/informer
+func BenchmarkRatio(b *testing.B) {
+	const rounds = 4
+	stream := newPodStream(b, 2_000)
+	for _, handlers := range []int{1, 20} {
+		b.Run(fmt.Sprintf("metrics/events, %d handlers", handlers), func(b *testing.B) {
+			b.StopTimer()
+			var with, without int64
+			for range rounds {
+				without += stream.cpuOfEvents(b, handlers, false)
+				with += stream.cpuOfEvents(b, handlers, true)
+			}
+			b.ReportMetric(float64(with)/float64(without), "ratio")
+			b.ReportMetric(float64(without)/float64(rounds*b.N), "cpu-ns/uncounted")
+		})
+	}
+}
+
+// cpuOfEvents returns the CPU time that b.N events take.
+func (s podStream) cpuOfEvents(b *testing.B, handlers int, counted bool) int64 {
+	s.events, s.begin = b.N, make(chan struct{})
+	pods, err := listwatch.Structured(listwatch.Target{
+		Config: s.config(), HTTPClient: (&s).client(), Scheme: s.scheme, Kind: podKind, Resource: corev1.SchemeGroupVersion.WithResource("pods"),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	i, err := New(func(to Receiver) toolscache.ListerWatcher {
+		o := listwatch.Options{Message: to.Message, Each: to.Each}
+		if counted {
+			o.Traffic = &listwatch.Traffic{}
+		}
+		return listwatch.New(pods, o)
+	}, Options{Example: pods.Example()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	counts, handles := make([]podCount, handlers), []*registration{}
+	for n := range counts {
+		c := &counts[n]
+		c.from, c.missing, c.done = s.version(max(0, b.N-len(s.frames))), min(b.N, len(s.frames)), make(chan struct{})
+		added, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: c.update})
+		if err != nil {
+			b.Fatal(err)
+		}
+		handles = append(handles, added.(*registration))
+		handles[n].calls.uncounted = !counted
+	}
+	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), logr.Discard()))
+	var running sync.WaitGroup
+	running.Go(func() { i.RunWithContext(ctx) })
+	for _, h := range handles {
+		<-h.synced.closed
+	}
+	before := cpuTime(b)
+	close(s.begin)
+	for n := range counts {
+		<-counts[n].done
+	}
+	took := cpuTime(b) - before
+	cancel()
+	running.Wait()
+	return took
+}
