@@ -22,8 +22,8 @@ type counts struct {
 	synced atomic.Int64 // when the first list was complete
 
 	retired struct { // of handlers that were removed; guarded by Informer.mu
-		calls  stats.Durations
-		lagged uint64
+		called, lagged uint64
+		calls          stats.Durations
 	}
 }
 
@@ -36,32 +36,34 @@ func (c *counts) listed(now time.Time) {
 // retire keeps what a handler has counted that is removed: counters never go back. The caller holds
 // Informer.mu.
 func (c *counts) retire(r *registration) {
+	c.retired.called += r.calls.begun.Load()
 	c.retired.calls.Add(r.calls.durations.Read())
 	c.retired.lagged += r.cursor.Lagged()
 }
 
+// measuredCalls is of how many calls of a handler one is measured, the first among them: handlers of
+// controllers take no longer than two looks at the clock.
+const measuredCalls = 8
+
 // calls counts the calls of an event handler. Its memory is that handler's alone, so handlers do not
 // disturb each other.
 type calls struct {
+	begun     atomic.Uint64
 	durations stats.Histogram
 	uncounted bool // for benchmarks
 	crashed   bool // the handler panicked at the event before; of registration.run
 }
 
-// begin returns when a call begins.
+// begin counts a call. The result is for end.
 func (c *calls) begin() time.Duration {
-	if c.uncounted {
-		return 0
+	if c.uncounted || c.begun.Add(1)%measuredCalls != 1 {
+		return stats.Unmeasured
 	}
 	return stats.Now()
 }
 
-// end counts a call that has returned.
-func (c *calls) end(begin time.Duration) {
-	if !c.uncounted {
-		c.durations.Observe(stats.Now() - begin)
-	}
-}
+// end measures a call that has returned, if it is one of those that are measured.
+func (c *calls) end(begin time.Duration) { c.durations.Since(begin) }
 
 // Stats are figures of an informer. Counters begin with the informer and never go back.
 type Stats struct {
@@ -75,9 +77,10 @@ type Stats struct {
 	// Lost is the number of objects that are missing because their transform failed, and Unindexed
 	// that of objects for which the function of an index failed.
 	Lost, Unindexed int
-	// Handlers are the event handlers of now. Calls has the calls of all that there were, and Lagged
-	// how often one of them fell out of the window.
+	// Handlers are the event handlers of now. Called is how many calls all that there were have got,
+	// Calls the durations of one in eight, and Lagged how often a handler fell out of the window.
 	Handlers []HandlerStats
+	Called   uint64
 	Calls    stats.Durations
 	Lagged   uint64
 	Memory   Memory
@@ -107,8 +110,9 @@ type HandlerStats struct {
 	Since  time.Duration
 	// Lagged is how often the handler fell out of the window.
 	Lagged uint64
-	// Calls are the calls of the handler that have returned, each with its duration.
-	Calls stats.Durations
+	// Called is the number of calls, and Calls has the durations of one in eight, the first among them.
+	Called uint64
+	Calls  stats.Durations
 }
 
 // Stats returns the figures of now. It looks at each handler, and at some of the events that wait.
@@ -125,10 +129,11 @@ func (i *Informer) Stats() Stats {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	s.Calls, s.Lagged = c.retired.calls, c.retired.lagged
+	s.Called, s.Calls, s.Lagged = c.retired.called, c.retired.calls, c.retired.lagged
 	for r := range i.handlers {
 		h := r.stats()
 		s.Handlers = append(s.Handlers, h)
+		s.Called += h.Called
 		s.Calls.Add(h.Calls)
 		s.Lagged += h.Lagged
 	}
@@ -145,7 +150,10 @@ func at(nanoseconds int64) time.Time {
 }
 
 func (r *registration) stats() HandlerStats {
-	h := HandlerStats{Handler: fmt.Sprintf("%T", r.handler), Synced: r.HasSynced(), Lagged: r.cursor.Lagged(), Calls: r.calls.durations.Read()}
+	h := HandlerStats{
+		Handler: fmt.Sprintf("%T", r.handler), Synced: r.HasSynced(), Lagged: r.cursor.Lagged(),
+		Called: r.calls.begun.Load(), Calls: r.calls.durations.Read(),
+	}
 	h.Behind, h.Since = r.cursor.Lag()
 	return h
 }

@@ -5,6 +5,7 @@ package informer
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,7 +54,7 @@ func TestStatsShowAHandlerThatIsBehind(t *testing.T) {
 		r.start()
 		r.Expect(i.Stats().Synced).To(BeTemporally("==", i.Stats().Begun), "in a bubble lists take no time")
 		r.Expect(behind(i)).To(ConsistOf(0, 0))
-		r.Expect(i.Stats().Calls.Count).To(Equal(uint64(4)))
+		r.Expect(i.Stats().Called).To(Equal(uint64(4)))
 
 		r.server.put(configMap("ns/a", "2"))
 		r.elapse(10 * time.Second)
@@ -69,13 +70,32 @@ func TestStatsShowAHandlerThatIsBehind(t *testing.T) {
 		r.settle()
 		r.Expect(behind(i)).To(ConsistOf(0, 0))
 		s = i.Stats()
-		r.Expect(s.Calls.Count).To(Equal(uint64(4 + 3 + 3)))
-		r.Expect(s.Calls.Sum).To(Equal(15*time.Second), "the first call has waited, the others take no time")
+		r.Expect(s.Called).To(Equal(uint64(4 + 3 + 3)))
 		r.Expect(s.Memory.Events).To(BeZero())
 		r.Expect(r.informer.RemoveEventHandler(slow)).To(Succeed())
 		after := i.Stats()
 		r.Expect(after.Handlers).To(HaveLen(1))
-		r.Expect(after.Calls).To(Equal(s.Calls), "a counter does not go back")
+		r.Expect(after.Called).To(Equal(s.Called), "a counter does not go back")
+		r.Expect(after.Calls).To(Equal(s.Calls))
+	})
+}
+
+// TestStatsHaveTheDurationsOfOneInEightCalls, the first among them.
+func TestStatsHaveTheDurationsOfOneInEightCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r.handle(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { time.Sleep(15 * time.Second) }})
+		for n := range 17 {
+			r.server.put(configMap(fmt.Sprint("ns/", n), "1"))
+		}
+		r.start()
+		r.elapse(14 * time.Second)
+		r.Expect(r.informer.(*Informer).Stats().Calls.Count).To(BeZero(), "no call has returned")
+		r.elapse(time.Hour)
+		s := r.informer.(*Informer).Stats()
+		r.Expect(s.Called).To(Equal(uint64(17)))
+		r.Expect(s.Calls.Count).To(Equal(uint64(3)))
+		r.Expect(s.Calls.Mean()).To(Equal(15 * time.Second))
 	})
 }
 

@@ -90,7 +90,7 @@ func (t *Traffic) each(each func(watch.Event) watch.Event) func(watch.Event) wat
 		if made.Type == watch.Error {
 			t.cause.Store(int32(reasonOf(apierrors.FromObject(made.Object))))
 		} else if made.Type != watch.Bookmark {
-			t.decoded.Observe(stats.Now() - begin)
+			t.decoded.Since(begin)
 		}
 		return made
 	}

@@ -4,6 +4,7 @@
 package stats
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -74,8 +75,19 @@ func (d Durations) Mean() time.Duration {
 	return d.Sum / time.Duration(d.Count)
 }
 
+// Unmeasured is the beginning of what is not measured, see [Histogram.Since].
+const Unmeasured time.Duration = math.MinInt64
+
+// Since counts the time since a beginning that Now has returned, unless it is Unmeasured.
+func (h *Histogram) Since(begin time.Duration) {
+	if begin != Unmeasured {
+		h.Observe(Now() - begin)
+	}
+}
+
 // begin is where Now begins to count.
 var begin = time.Now()
 
-// Now returns the time since some moment. Only the difference of two such times means anything.
+// Now returns the time since some moment, which may be to come. Only the difference of two such times
+// means anything.
 func Now() time.Duration { return time.Since(begin) }

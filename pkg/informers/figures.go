@@ -94,6 +94,7 @@ func (f *figures) addInformer(s *informer.Stats) {
 	f.sumBy(incompleteMetric, IndexFailed.Label(), float64(s.Unindexed))
 	f.sum(handlersMetric, float64(len(s.Handlers)))
 	f.sum(handlerLaggedMetric, float64(s.Lagged))
+	f.sum(handlerCallsMetric, float64(s.Called))
 	f.observe(handlerDurationMetric, s.Calls)
 	f.sum(lagEventsMetric, 0)
 	f.sum(lagSecondsMetric, 0)
@@ -154,7 +155,7 @@ type sender struct {
 
 // counters are the metrics that only grow; the others are gauges.
 var counters = map[metric]bool{
-	eventsMetric: true, listsMetric: true, watchEndsMetric: true, handlerLaggedMetric: true,
+	eventsMetric: true, listsMetric: true, watchEndsMetric: true, handlerLaggedMetric: true, handlerCallsMetric: true,
 	unconfirmedMetric: true, readsMetric: true, labelScansMetric: true,
 }
 

@@ -26,6 +26,7 @@ const (
 	lagEventsMetric
 	lagSecondsMetric
 	handlerLaggedMetric
+	handlerCallsMetric
 	handlerDurationMetric
 	unconfirmedMetric
 	readsMetric
@@ -66,7 +67,8 @@ var definitions = [metrics]definition{
 	lagEventsMetric:       {"tarn_informer_handler_lag_events", "Events that the slowest event handler has not returned from.", nil},
 	lagSecondsMetric:      {"tarn_informer_handler_lag_seconds", "Age of the oldest event that an event handler has not returned from.", nil},
 	handlerLaggedMetric:   {"tarn_informer_handler_lagged_total", "How often an event handler fell out of the window of events, and was given one event for each changed object instead.", nil},
-	handlerDurationMetric: {"tarn_informer_handler_duration_seconds", "Time that event handlers take for an event.", nil},
+	handlerCallsMetric:    {"tarn_informer_handler_calls_total", "Calls of event handlers.", nil},
+	handlerDurationMetric: {"tarn_informer_handler_duration_seconds", "Time that event handlers take for an event. One in eight calls is measured.", nil},
 	unconfirmedMetric:     {"tarn_informer_own_writes_unconfirmed_total", "Writes of the program that reads no longer show although the watch has not shown them, by reason.", []string{"reason"}},
 	readsMetric:           {"tarn_cache_reads_total", "Reads, by the plan by which they are answered.", []string{"plan"}},
 	readDurationMetric:    {"tarn_cache_read_duration_seconds", "Time that reads take, by plan. Of reads by key one in 64 is measured.", []string{"plan"}},

@@ -159,7 +159,7 @@ func handlersOf(entries []*informers.MapEntry) []handlerInfo {
 			h := &s.Informer.Handlers[i]
 			all = append(all, handlerInfo{
 				Namespace: entry.Namespace(), Type: h.Handler, Synced: h.Synced, Lag: h.Behind, LagSeconds: h.Since.Seconds(),
-				Lagged: h.Lagged, Calls: h.Calls.Count, MeanSeconds: h.Calls.Mean().Seconds(),
+				Lagged: h.Lagged, Calls: h.Called, MeanSeconds: h.Calls.Mean().Seconds(),
 			})
 		}
 	}

@@ -70,15 +70,15 @@ type reads struct {
 // get counts a Get that begins. The result is for got.
 func (r *reads) get() (begin time.Duration) {
 	if r == nil || r.gets.Next()%sampled != 1 {
-		return -1
+		return stats.Unmeasured
 	}
 	return stats.Now()
 }
 
 // got measures a Get that has ended, if it is one of those that are measured.
 func (r *reads) got(begin time.Duration) {
-	if begin >= 0 {
-		r.durations[ReadKey].Observe(stats.Now() - begin)
+	if begin != stats.Unmeasured { // of a nil *reads it always is
+		r.durations[ReadKey].Since(begin)
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *reads) count(p ReadPlan) {
 func (r *reads) listed(p ReadPlan, begin time.Duration) {
 	if r != nil {
 		r.count(p)
-		r.durations[p].Observe(stats.Now() - begin)
+		r.durations[p].Since(begin)
 	}
 }
 
