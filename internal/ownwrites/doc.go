@@ -18,9 +18,10 @@
 // state has passed it when the object with that UID was there and is not there any more, or when
 // the state is as far as the server was after the deletion.
 //
-// Revisions are compared within one history of the source. When the source is restored from a
-// backup, Reset forgets what was noted; what is noted from then on has not been passed by a state of
-// before.
+// Revisions are compared within one history of the source. When the source was restored from a
+// backup, Reset makes all entries such of unknown content, and what is noted from then on has not
+// been passed by a state of before. Until Reset is called, a state that should have the object of an
+// entry and does not have it makes the entry one of unknown content.
 //
 // An entry of which the content is not known makes reads of its key wait: for the watch first,
 // and if that is late, for one question to the server, whose answer becomes the entry. If there are

@@ -40,8 +40,8 @@ type Options[V any] struct {
 	Wait func(ctx context.Context, revision uint64, restored int) error
 	// Ask asks the server for one object, or for its revision alone if the key is empty.
 	Ask func(ctx context.Context, key string) (Answer[V], error)
-	// List asks the server for all objects with prefix, and returns the revision of the answer.
-	List func(ctx context.Context, prefix string, each func(watchcache.Item[V])) (revision uint64, err error)
+	// List asks the server for all objects with prefix. Each gets them with the revision of the answer.
+	List func(ctx context.Context, prefix string, each func(item watchcache.Item[V], at uint64)) (revision uint64, err error)
 	// UID and Size describe a value.
 	UID  func(V) types.UID
 	Size func(V) int
@@ -146,8 +146,22 @@ func (o *Overlay[V]) Note(e Entry[V]) {
 			return
 		}
 	}
+	if o.contradictsLocked(next) {
+		next = &Entry[V]{Key: e.Key, Outcome: Unknown}
+	}
 	o.putLocked(next)
 	o.publishLocked()
+}
+
+// contradictsLocked reports whether the state is as far as e and does not have its object. Then either
+// that was deleted meanwhile, or the source was restored from a backup and the state is of before.
+func (o *Overlay[V]) contradictsLocked(e *Entry[V]) bool {
+	state := o.options.State()
+	if e.Outcome != Shown || state.Revision() < e.Revision || state.Restored() < o.history {
+		return false
+	}
+	_, there := state.Get(e.Key)
+	return !there
 }
 
 // completeLocked returns a deletion with what the state knows of the deleted object.
@@ -197,8 +211,9 @@ func (o *Overlay[V]) Doubt(prefix string) {
 	o.publishLocked()
 }
 
-// answered puts the answer of the server in the place of the entry for which it was asked.
-func (o *Overlay[V]) answered(asked *Entry[V], a Answer[V]) {
+// answered puts the answer of the server in the place of the entry for which it was asked. Before is the
+// state of before the question: if the answer is older, the source was restored from a backup.
+func (o *Overlay[V]) answered(before *watchcache.Snapshot[V], asked *Entry[V], a Answer[V]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now, ok := o.entries.Get(asked); !ok || now != asked {
@@ -208,6 +223,9 @@ func (o *Overlay[V]) answered(asked *Entry[V], a Answer[V]) {
 	if a.Found {
 		next = &Entry[V]{Key: asked.Key, Outcome: Shown, Revision: a.Item.Revision, Value: a.Item.Value, UID: o.options.UID(a.Item.Value)}
 	}
+	if a.Revision > 0 && a.Revision < before.Revision() {
+		next.history = before.Restored() + 1
+	}
 	o.putLocked(next)
 	o.publishLocked()
 }
@@ -215,7 +233,7 @@ func (o *Overlay[V]) answered(asked *Entry[V], a Answer[V]) {
 // putLocked puts e in the place of the entry for its key, unless the state has passed it already.
 func (o *Overlay[V]) putLocked(e *Entry[V]) {
 	o.noted++
-	e.number, e.noted, e.history = o.noted, time.Now(), o.history
+	e.number, e.noted, e.history = o.noted, time.Now(), max(e.history, o.history)
 	o.removeLocked(e)
 	if !o.passed(o.options.State(), e) {
 		o.addLocked(e)
@@ -278,12 +296,17 @@ func (o *Overlay[V]) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.end()
-	o.dropLocked()
+	o.clearLocked()
+	if o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
+	}
+	o.publishLocked()
 }
 
-// Reset drops all entries: the resource versions of the server have gone back, so those of the entries
-// say nothing any more. What is noted from now on is compared with the state only when that was
-// restored.
+// Reset says that the resource versions of the server have gone back: those of the entries say nothing
+// any more, and the server is asked for what they are of. What is noted from now on is compared with the
+// state only when that was restored.
 func (o *Overlay[V]) Reset() {
 	if o == nil {
 		return
@@ -291,14 +314,10 @@ func (o *Overlay[V]) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.history = o.options.State().Restored() + 1
-	o.dropLocked()
-}
-
-func (o *Overlay[V]) dropLocked() {
+	entries := o.entries.Items()
 	o.clearLocked()
-	if o.timer != nil {
-		o.timer.Stop()
-		o.timer = nil
+	for _, e := range entries {
+		o.putLocked(&Entry[V]{Key: e.Key, Outcome: Unknown})
 	}
 	o.publishLocked()
 }

@@ -75,7 +75,7 @@ func (f *fixture) ask(_ context.Context, key string) (ownwrites.Answer[thing], e
 	return ownwrites.Answer[thing]{Found: ok, Item: found, Revision: f.at}, f.fails
 }
 
-func (f *fixture) list(_ context.Context, prefix string, each func(item)) (uint64, error) {
+func (f *fixture) list(_ context.Context, prefix string, each func(item, uint64)) (uint64, error) {
 	time.Sleep(time.Second) // of a bubble
 	f.mu.Lock()
 	found, at, err := maps.Clone(f.server), f.at, f.fails
@@ -83,7 +83,7 @@ func (f *fixture) list(_ context.Context, prefix string, each func(item)) (uint6
 	f.mu.Unlock()
 	for key, item := range found {
 		if strings.HasPrefix(key, prefix) {
-			each(item)
+			each(item, at)
 		}
 	}
 	return at, err
@@ -336,7 +336,8 @@ func TestAResetForgetsWhatWasBefore(t *testing.T) {
 		f.overlay.Note(f.shown("a", 1000, "1"))
 		f.engine.Restore(nil, 1)
 		f.overlay.Reset()
-		f.shows("a", "", 0)
+		f.shows("a", "", 0) // so the server says
+		f.Expect(f.asked).To(Equal(1))
 		f.overlay.Note(f.shown("a", 5, "2"))
 		f.shows("a", "2", 5)
 	})
@@ -403,13 +404,48 @@ func TestAStateOfAnotherHistoryHasPassedNothing(t *testing.T) {
 	})
 }
 
-// Before there is a sign, the state has the object as it was.
+// Before there is a sign, the state has the object as it was, or does not have it.
 func TestAStateWithAnOlderVersionHasNotPassedAWrite(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
 		f.watch("a", 400, "1")
 		f.watch("b", 1000, "2")
 		f.overlay.Note(f.shown("a", 500, "1"))
 		f.shows("a", "1", 500)
+		f.Expect(f.asked).To(BeZero())
+
+		f.server["new"], f.at = item{Key: "new", Revision: 501, Value: thing{uid: "3"}}, 502
+		f.overlay.Note(f.shown("new", 501, "3"))
+		for range 3 {
+			f.shows("new", "3", 501)
+			time.Sleep(time.Second)
+		}
+		f.Expect(f.asked).To(Equal(1))
+
+		// The sign comes. What was noted may be of before.
+		f.overlay.Reset()
+		f.shows("new", "3", 501)
+		f.Expect(f.asked).To(Equal(2))
+		f.engine.Restore([]item{f.server["new"]}, 502)
+		f.overlay.Listed(0)
+		f.shows("new", "3", 501)
+		time.Sleep(time.Second)
+		f.shows("a", "", 0)
+		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+// An object that was deleted before the answer to its creation was noted is not shown.
+func TestAStateThatWasQuickerThanTheAnswerIsRight(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 10, "1")
+		f.watch("a", 11, "")
+		f.at = 11
+		f.overlay.Note(f.shown("a", 10, "1"))
+		f.shows("a", "", 0)
+		f.shows("a", "", 0)
+		f.Expect(f.asked).To(Equal(1))
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
 	})
 }
 

@@ -86,8 +86,11 @@ func (o *Overlay[V]) waitFor(ctx context.Context, revision uint64, history int) 
 // if there was no room for the object: there may be many of these, and an answer would not have room
 // either.
 func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V], set *Set[V], prefix string, list bool) error {
-	if list && e.full && o.options.State().Revision() < e.Revision {
-		return o.waitFor(ctx, e.Revision, e.history)
+	if state := o.options.State(); list && e.full {
+		if o.passed(state, e) {
+			return nil
+		}
+		return o.waitFor(ctx, max(e.Revision, state.Revision()+1), e.history)
 	}
 	late, cancel := context.WithDeadline(ctx, e.noted.Add(patience))
 	defer cancel()
@@ -112,9 +115,10 @@ func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V], set *Set[V], prefi
 // ask asks the server for the object of e, once for all that wait.
 func (o *Overlay[V]) ask(ctx context.Context, e *Entry[V]) error {
 	return o.once(ctx, e.Key, func(ctx context.Context) error {
+		before := o.options.State()
 		answer, err := o.options.Ask(ctx, e.Key)
 		if err == nil {
-			o.answered(e, answer)
+			o.answered(before, e, answer)
 		}
 		return err
 	})
@@ -123,24 +127,24 @@ func (o *Overlay[V]) ask(ctx context.Context, e *Entry[V]) error {
 // askAll asks the server for the objects of all entries with prefix whose content is not known.
 func (o *Overlay[V]) askAll(ctx context.Context, prefix string) error {
 	return o.once(ctx, listFlight+prefix, func(ctx context.Context) error {
-		asked := map[string]*Entry[V]{}
-		for e := range o.Load().unknown(o.options.State(), prefix) {
+		asked, before := map[string]*Entry[V]{}, o.options.State()
+		for e := range o.Load().unknown(before, prefix) {
 			asked[e.Key] = e
 		}
 		if len(asked) == 0 {
 			return nil // another read has asked, or the watch has passed them
 		}
-		revision, err := o.options.List(ctx, prefix, func(item watchcache.Item[V]) {
+		revision, err := o.options.List(ctx, prefix, func(item watchcache.Item[V], revision uint64) {
 			if e, ok := asked[item.Key]; ok {
 				delete(asked, item.Key)
-				o.answered(e, Answer[V]{Found: true, Item: item})
+				o.answered(before, e, Answer[V]{Found: true, Item: item, Revision: revision})
 			}
 		})
 		if err != nil {
 			return err
 		}
 		for _, e := range asked {
-			o.answered(e, Answer[V]{Revision: revision})
+			o.answered(before, e, Answer[V]{Revision: revision})
 		}
 		return nil
 	})

@@ -61,7 +61,7 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 	return w
 }
 
-// reset forgets what was noted: resource versions have gone back.
+// reset says that resource versions have gone back.
 func (w *ownWrites) reset() {
 	if w != nil {
 		w.overlay.Reset()

@@ -35,7 +35,7 @@ func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answe
 		}
 		opts.FieldSelector = only.String()
 	}
-	answer.Revision, _, err = w.request(ctx, namespace, opts, func(found item) {
+	answer.Revision, _, err = w.request(ctx, namespace, opts, func(found item, _ uint64) {
 		if found.Key == key {
 			answer.Found, answer.Item = true, found
 		}
@@ -47,7 +47,7 @@ func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answe
 const askPage = 500
 
 // list asks the server for the objects with a prefix, as the informer lists them.
-func (w *ownWrites) list(ctx context.Context, prefix string, each func(item)) (revision uint64, err error) {
+func (w *ownWrites) list(ctx context.Context, prefix string, each func(item, uint64)) (revision uint64, err error) {
 	namespace, _ := object.SplitKey(prefix)
 	opts := w.options()
 	opts.Limit = askPage
@@ -73,7 +73,7 @@ func (w *ownWrites) options() (opts metav1.ListOptions) {
 // request lists objects of a namespace, and returns the version of the list and the token of the next
 // page. An object that the informer cannot keep is left out: it is missing in the cache, whose informer
 // says so.
-func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.ListOptions, each func(item)) (revision uint64, next string, err error) {
+func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.ListOptions, each func(item, uint64)) (revision uint64, next string, err error) {
 	source, err := w.source(namespace)
 	if err != nil {
 		return 0, "", err
@@ -91,7 +91,7 @@ func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.L
 	}
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		if kept, failed := w.informer.Keep(obj); failed == nil {
-			each(kept)
+			each(kept, revision)
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
@@ -23,6 +25,18 @@ func wrote(name string, revision uint64) ownwrites.Write {
 	return ownwrites.Write{
 		Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: name}, Outcome: ownwrites.Changed, Revision: revision,
 	}
+}
+
+// created is the creation of a Pod.
+func created(name string, revision uint64) ownwrites.Write {
+	write := wrote(name, revision)
+	write.Outcome, write.UID = ownwrites.Shown, types.UID(name)
+	write.Object = func(runtime.Object) (client.Object, error) {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID(name), ResourceVersion: fmt.Sprint(revision),
+		}}, nil
+	}
+	return write
 }
 
 func ownWritesMap(t *testing.T, server *restorable) (m *Map, stop func()) {
@@ -87,12 +101,7 @@ func TestAnOwnWriteIsShownBeforeTheListAfterARestore(t *testing.T) {
 		server.hold = make(chan struct{})
 		server.mu.Unlock()
 		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"41"}}}`)
-		write := wrote("written", 42)
-		write.Outcome, write.UID = ownwrites.Shown, "written"
-		write.Object = func(runtime.Object) (client.Object, error) {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "written", UID: "written", ResourceVersion: "42"}}, nil
-		}
-		m.NoteWrite(write)
+		m.NoteWrite(created("written", 42))
 		_, err = readPod(t, entry, "written")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Second)
@@ -105,6 +114,36 @@ func TestAnOwnWriteIsShownBeforeTheListAfterARestore(t *testing.T) {
 		_, err = readPod(t, entry, "written")
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		g.Expect(err).To(HaveOccurred())
+		stop()
+	})
+}
+
+// TestAnOwnWriteIsShownBeforeTheSignOfARestore: nothing has told yet that the versions have gone back.
+func TestAnOwnWriteIsShownBeforeTheSignOfARestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &restorable{}
+		server.setList(100)
+		m, stop := ownWritesMap(t, server)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		server.setList(42, pod("written", 42, "n"))
+		m.NoteWrite(created("written", 42))
+		for range 2 {
+			_, err = readPod(t, entry, "written")
+			g.Expect(err).NotTo(HaveOccurred())
+			time.Sleep(time.Second)
+		}
+		server.send(`{"type":"ADDED","object":` + pod("written", 42, "n") + `}`)
+		for range 60 {
+			_, err = readPod(t, entry, "written")
+			g.Expect(err).NotTo(HaveOccurred())
+			time.Sleep(time.Second)
+		}
+		entries, _ := entry.own.overlay.Size()
+		g.Expect(entries).To(BeZero())
 		stop()
 	})
 }
