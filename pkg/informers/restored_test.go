@@ -175,11 +175,11 @@ func TestTheAgeOfAnInformerIsAConditionOfReads(t *testing.T) {
 		o.Name, o.HTTPClient = "age-test", &http.Client{Transport: server}
 		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{WatchSilence: -1} } // no watch is ended
 		m := NewMap(o)
-		stop := running(t, m)
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
 		_, known := entry.Age()
 		g.Expect(known).To(BeFalse())
+		stop := running(t, m)
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 		synctest.Wait()
 		entry.waiting.silence = 3 * time.Minute

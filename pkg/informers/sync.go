@@ -244,7 +244,10 @@ func (e *MapEntry) isolated() bool {
 // is not needed for WaitOnFailure.
 func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 	for {
-		changed := e.failures.Changed()
+		changed, synced := e.failures.Changed(), e.Informer.HasSyncedChecker().Done()
+		if e.Informer.HasSynced() {
+			synced = nil
+		}
 		switch e.waiting.policy {
 		case FailFast:
 			if err := e.refuse(); err != nil && !e.optional().is(parked) {
@@ -257,6 +260,7 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 			}
 		}
 		select {
+		case <-synced: // what the first list lacks is a failure from now on
 		case <-changed:
 		case <-e.ctx.Done():
 			return
