@@ -87,7 +87,7 @@ func TestTrafficTellsWhyWatchesEndAndListsBegin(t *testing.T) {
 	}{
 		"closed":      {&scripted{events: []watch.Event{{Type: watch.Added, Object: pod}, {Type: watch.Bookmark, Object: pod}}}, context.Background(), Closed, 1},
 		"expired":     {&scripted{events: []watch.Event{failure(apierrors.NewResourceExpired("too old"))}}, context.Background(), Expired, 0},
-		"gone":        {&scripted{err: apierrors.NewGone("too old")}, context.Background(), Expired, 0},
+		"gone":        {&scripted{err: &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 410, Reason: metav1.StatusReasonGone}}}, context.Background(), Expired, 0},
 		"error":       {&scripted{events: []watch.Event{failure(apierrors.NewInternalError(errors.New("broken")))}}, context.Background(), Failed, 0},
 		"undecodable": {&scripted{events: []watch.Event{undecodable(errors.New("no number"))}}, context.Background(), Undecodable, 0},
 		"refused":     {&scripted{err: apierrors.NewTooManyRequests("later", 1)}, context.Background(), Refused, 0},

@@ -262,6 +262,7 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 		select {
 		case <-synced: // what the first list lacks is a failure from now on
 		case <-changed:
+		case <-synced: // what a function has failed for is told before
 		case <-e.ctx.Done():
 			return
 		case <-ctx.Done():
