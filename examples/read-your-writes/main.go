@@ -11,6 +11,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -35,7 +36,7 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
 	for _, delay := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond} {
 		for _, s := range setups {
-			r, err := try(ctx, c, s, delay, parents)
+			r, err := try(ctx, c, s, delay, *parents)
 			if err != nil {
 				return fmt.Errorf("%s, %s late: %w", s.name, delay, err)
 			}
@@ -46,8 +47,9 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
 	return nil
 }
 
-// parents is how many objects the controller has to make children for.
-const parents = 16
+// parents is how many objects the controller has to make children for. With 400 of them the times of
+// reads without a delay are of enough reads to compare them.
+var parents = flag.Int("parents", 16, "so many `parents` need children")
 
 // setup is one way to set up a manager.
 type setup struct {
