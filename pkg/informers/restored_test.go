@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,6 +30,7 @@ type restorable struct {
 	watch *io.PipeWriter // the newest watch
 	lists int
 	hold  chan struct{} // lists wait until it is closed; nil if they do not
+	down  bool          // every request fails
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -41,6 +43,9 @@ func (s *restorable) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.down {
+		return nil, errDown
+	}
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
 	if r.URL.Query().Get("watch") == "" {
 		s.lists++
@@ -206,3 +211,57 @@ func TestTheAgeOfAnInformerIsAConditionOfReads(t *testing.T) {
 		stop()
 	})
 }
+
+// TestPhases goes through the life of an informer. The phases of kinds that are optional, forbidden or
+// have a function that fails are tested with those.
+func TestPhases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &restorable{hold: make(chan struct{})}
+		server.setList(100, pod("a", 100, "n"))
+		o := testOptions()
+		o.Name, o.HTTPClient = "phases-test", &http.Client{Transport: server}
+		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{WatchSilence: -1} } // no watch is ended
+		m := NewMap(o)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		is := func(want Phase) {
+			t.Helper()
+			synctest.Wait()
+			phase, _ := entry.Phase()
+			g.Expect(phase).To(Equal(want))
+		}
+		stop := running(t, m)
+		is(Lists)
+		close(server.hold)
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		is(Following)
+
+		entry.waiting.silence = 3 * time.Minute
+		time.Sleep(4 * time.Minute)
+		is(Silent)
+		time.Sleep(8 * time.Minute)
+		is(Stalled)
+		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"101"}}}`)
+		is(Following)
+
+		server.setDown(true)
+		time.Sleep(2 * time.Minute)
+		is(Interrupted)
+		server.setDown(false)
+		time.Sleep(2 * time.Minute)
+		is(Following)
+		stop()
+	})
+}
+
+// setDown ends the watch, and lets every request fail.
+func (s *restorable) setDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down = down; down {
+		_ = s.watch.CloseWithError(errDown)
+	}
+}
+
+var errDown = errors.New("the server is down")
