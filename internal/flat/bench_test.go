@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"runtime"
 	"strconv"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,15 +66,6 @@ func timed(b *testing.B, f func(i int)) {
 		i++
 	}
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(i), "cpu-ns/op")
-}
-
-// cpuTime returns the CPU time of the process so far, in nanoseconds.
-func cpuTime(b *testing.B) int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 // BenchmarkPod compares reading a Pod out of a cache: a deep copy of the decoded one against
