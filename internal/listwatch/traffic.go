@@ -114,12 +114,11 @@ func (t *Traffic) listing(opts metav1.ListOptions) {
 func (t *Traffic) ended(ctx context.Context, unknown Reason) {
 	reason := Reason(t.cause.Swap(int32(First)))
 	switch {
-	case reason != First:
-	case ctx.Err() != nil && t.Own != nil:
+	case ctx.Err() != nil && t.Own != nil: // before what was told: client-go makes an error of a connection that is cut off
 		reason = t.Own(context.Cause(ctx))
 	case ctx.Err() != nil:
 		reason = Stopped
-	default:
+	case reason == First:
 		reason = unknown
 	}
 	t.ends[reason].Add(1)
@@ -186,8 +185,8 @@ type countedWatch struct {
 	ended func()
 }
 
-// Stop implements watch.Interface.
+// Stop implements watch.Interface. The watch ends first, because those below it may tell until then why.
 func (w *countedWatch) Stop() {
-	w.ended()
 	w.Interface.Stop()
+	w.ended()
 }

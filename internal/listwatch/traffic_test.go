@@ -35,13 +35,11 @@ func (s *scripted) Watch(context.Context, metav1.ListOptions) (watch.Interface, 
 	if s.err != nil {
 		return nil, s.err
 	}
-	w := watch.NewFake()
-	go func() {
-		defer w.Stop()
-		for _, e := range s.events {
-			w.Action(e.Type, e.Object)
-		}
-	}()
+	w := watch.NewFakeWithChanSize(len(s.events), true)
+	for _, e := range s.events {
+		w.Action(e.Type, e.Object)
+	}
+	w.Stop()
 	return w, nil
 }
 
@@ -94,6 +92,7 @@ func TestTrafficTellsWhyWatchesEndAndListsBegin(t *testing.T) {
 		"silent":      {bookmarking{}, context.Background(), Silent, 0},
 		"restored":    {bookmarking{}, canceled, Restored, 0},
 		"stopped":     {bookmarking{}, ended, Stopped, 0},
+		"cut off":     {&scripted{events: []watch.Event{undecodable(context.Canceled)}}, ended, Stopped, 0}, // what client-go reads then
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -145,4 +144,29 @@ func TestEachReasonHasAWord(t *testing.T) {
 	if len(words) != int(reasons) || words[""] {
 		t.Errorf("%d reasons have the words %v", reasons, words)
 	}
+}
+
+// TestTrafficGivesAReasonToTheWatchThatEndedForIt, also if the watch is stopped before its last event
+// is worked on.
+func TestTrafficGivesAReasonToTheWatchThatEndedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		traffic, work := &Traffic{}, make(chan struct{})
+		source := &scripted{events: []watch.Event{undecodable(errors.New("no number"))}}
+		lw := toolscache.ToListerWatcherWithContext(New(source, Options{Traffic: traffic, Each: func(e watch.Event) watch.Event {
+			<-work
+			return e
+		}}))
+		w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		synctest.Wait() // the event is in Each
+		go w.Stop()
+		synctest.Wait()
+		close(work)
+		synctest.Wait()
+		g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{Undecodable: 1}))
+		source.events = nil
+		follow(t.Context(), lw, false)
+		g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{Undecodable: 1, Closed: 1}))
+	})
 }
