@@ -6,7 +6,10 @@ package ownwrites
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -36,6 +39,29 @@ func (e *BehindError) Error() string {
 
 // Unwrap returns the cause.
 func (e *BehindError) Unwrap() error { return e.Cause }
+
+// UnansweredError is the error of a read for which the server was asked what became of a write, and did
+// not say. As an API error it is a ServiceUnavailable, whatever the answer was: that nothing was found or
+// that a page has expired is said of the question, and not of what the caller reads.
+type UnansweredError struct {
+	Cause error // of the question
+}
+
+// Error implements error.
+func (e *UnansweredError) Error() string {
+	return fmt.Sprintf("what became of a write is not known, and the server does not say: %v", e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *UnansweredError) Unwrap() error { return e.Cause }
+
+// Status implements APIStatus.
+func (e *UnansweredError) Status() metav1.Status {
+	return metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
+		Message: e.Error(), Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
+	}
+}
 
 var errLate = fmt.Errorf("it did not come within %v", waitFor)
 
@@ -168,7 +194,7 @@ func (o *Overlay[V]) once(ctx context.Context, name string, f func(context.Conte
 	select {
 	case result := <-done:
 		if result.Err != nil {
-			return fmt.Errorf("what became of a write is not known, and the server does not say: %w", result.Err)
+			return &UnansweredError{Cause: result.Err}
 		}
 		return nil
 	case <-ctx.Done():

@@ -5,6 +5,7 @@ package client_test
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -119,6 +120,14 @@ var _ = Describe("reads after writes", func() {
 		_, err := get(ctx, p, "unknown")
 		Expect(err).To(MatchError(ContainSubstring("what became of a write is not known")))
 		p.watches.down.Store(false)
+		for _, code := range []int{http.StatusNotFound, http.StatusGone} {
+			p.watches.refuse.Store(int64(code))
+			_, err = get(ctx, p, "unknown")
+			Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
+			Expect(apierrors.IsNotFound(err)).To(BeFalse(), "the server has not said that of the object: %v", err)
+			Expect(apierrors.IsGone(err) || apierrors.IsResourceExpired(err)).To(BeFalse(), "nor that of a page: %v", err)
+		}
+		p.watches.refuse.Store(0)
 		_, err = get(ctx, p, "unknown")
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(patience))

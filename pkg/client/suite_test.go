@@ -81,6 +81,7 @@ type station struct {
 	lose    atomic.Bool                         // the answers to writes
 	cut     atomic.Int64                        // raised to end all watches that are there
 	down    atomic.Bool                         // every request fails
+	refuse  atomic.Int64                        // the status with which gets and lists are answered, 0 for what the server says
 	rewrite atomic.Pointer[func([]byte) []byte] // what the server answers to writes
 }
 
@@ -143,6 +144,10 @@ func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.watches.Add(1)
 	case r.Method == http.MethodGet && ofResource.MatchString(r.URL.Path):
 		s.reads.Add(1)
+		if code := int(s.refuse.Load()); code != 0 {
+			body := io.NopCloser(strings.NewReader(http.StatusText(code)))
+			return &http.Response{StatusCode: code, Header: http.Header{}, Body: body, Request: r}, nil
+		}
 	}
 	response, err := s.next.RoundTrip(r)
 	if err == nil && watch {
