@@ -4,11 +4,13 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,6 +136,23 @@ var _ = Describe("the bounds of own writes", func() {
 			Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
 		}, SpecTimeout(2*patience))
 
+		It("asks what a deletion of a collection has deleted before it was refused", func(ctx SpecContext) {
+			for _, name := range []string{"a", "kept", "z"} {
+				Expect(api.Create(ctx, configMap(namespace, name, nil))).To(Succeed())
+			}
+			protect(ctx, configMap(namespace, "kept", nil))
+			p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+			p.watch(ctx, &corev1.ConfigMap{})
+			err := p.DeleteAllOf(ctx, &corev1.ConfigMap{}, crclient.InNamespace(namespace))
+			Expect(err).To(MatchError(ContainSubstring("is protected")))
+			Expect(apierrors.ReasonForError(err)).NotTo(Equal(metav1.StatusReasonUnknown))
+			there, list := &corev1.ConfigMapList{}, &corev1.ConfigMapList{}
+			Expect(api.List(ctx, there, crclient.InNamespace(namespace))).To(Succeed())
+			Expect(names(there)).NotTo(ContainElement("a"))
+			Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+			Expect(names(list)).To(Equal(names(there)))
+		}, SpecTimeout(2*patience))
+
 		It("asks nothing about what the cache never holds", func(ctx SpecContext) {
 			outside := configMap(namespace, "outside", map[string]string{"app": "y"})
 			Expect(api.Create(ctx, outside)).To(Succeed())
@@ -152,3 +171,35 @@ var _ = Describe("the bounds of own writes", func() {
 		}, SpecTimeout(patience))
 	})
 })
+
+// protect has the server refuse the deletion of an object of the core group until the spec ends.
+func protect(ctx context.Context, obj crclient.Object) {
+	GinkgoHelper()
+	name := "protect." + obj.GetNamespace()
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: obj.GetNamespace()}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Delete},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"*"}},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{
+				Expression: fmt.Sprintf("oldObject.metadata.name != %q", obj.GetName()), Message: obj.GetName() + " is protected",
+			}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	for _, made := range []crclient.Object{policy, binding} {
+		Expect(api.Create(ctx, made)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, made)).To(Succeed()) })
+	}
+	Eventually(func() error { return api.Delete(ctx, obj, crclient.DryRunAll) }).WithContext(ctx).Should(MatchError(ContainSubstring("is protected")))
+}

@@ -39,6 +39,16 @@ func (x *exchange) ambiguous() bool {
 	return x.unknown || x.status >= http.StatusOK && x.status < http.StatusMultipleChoices && !x.complete
 }
 
+// partly reports whether a refused deletion of a collection may have had an effect: whether it was
+// refused for one of the objects, as by a webhook, and not as a whole before the first one.
+func (x *exchange) partly() bool {
+	switch x.status {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests:
+		return false
+	}
+	return x.status >= http.StatusBadRequest
+}
+
 // transport keeps the answers to the writes whose contexts have an exchange.
 type transport struct{ next http.RoundTripper }
 

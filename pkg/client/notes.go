@@ -205,12 +205,13 @@ func (n *notes) gone(to target, uid types.UID, was string) {
 }
 
 // deleteAllOf does a request that deletes a collection, and notes the objects of the response: they
-// are as they were before. If there is no such response, any object of the namespace may be gone.
+// are as they were before. If there is no such response, any object of the namespace may be gone, also
+// after an error: a server deletes one object after another until one of them is refused.
 func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.DeleteAllOfOptions, do func(context.Context) error) error {
 	x := &exchange{}
 	err := do(x.in(ctx))
 	gvk, unknown := n.client.GroupVersionKindFor(obj)
-	if unknown != nil || !x.answered() && !x.ambiguous() {
+	if unknown != nil || !x.answered() && !x.ambiguous() && !x.partly() {
 		return err
 	}
 	deleted, known := deletedOf(x)
