@@ -75,6 +75,9 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 	for ctx.Err() == nil {
 		serving, unparked := i.run.parking.enter(ctx)
 		if serving != nil {
+			if i.counts.synced.Load() == 0 { // the time until the kind was served is none of the first list's
+				i.counts.begun.Store(i.clock.Now().UnixNano())
+			}
 			i.reflect(serving)
 			continue
 		}

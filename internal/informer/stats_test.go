@@ -196,3 +196,20 @@ func TestAnEventThatIsCountedTakesNoMoreMemory(t *testing.T) {
 		t.Errorf("a bookmark takes %v allocations", n)
 	}
 }
+
+// TestTheFirstListOfAParkedInformerBeginsWhenItIsParkedNoMore, not while there is nothing to list.
+func TestTheFirstListOfAParkedInformerBeginsWhenItIsParkedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		i := r.informer.(*Informer)
+		i.Park()
+		r.start()
+		r.elapse(time.Hour)
+		r.Expect(i.Stats().Synced).To(BeZero())
+		i.Unpark()
+		r.settle()
+		s := i.Stats()
+		r.Expect(s.Synced).NotTo(BeZero())
+		r.Expect(s.Begun).To(BeTemporally("==", s.Synced), "in a bubble lists take no time")
+	})
+}

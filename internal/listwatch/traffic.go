@@ -6,6 +6,7 @@ package listwatch
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,21 @@ var reasonNames = [reasons]string{
 
 // String returns the word for the reason in metrics.
 func (r Reason) String() string { return reasonNames[r] }
+
+// ReasonsOfLists walks the reasons for which a list may begin, and ReasonsOfEnds those for which a watch
+// may end.
+func ReasonsOfLists() iter.Seq[Reason] { return reasonsFrom(First, Stopped) }
+
+// ReasonsOfEnds is described at [ReasonsOfLists].
+func ReasonsOfEnds() iter.Seq[Reason] { return reasonsFrom(Closed, reasons) }
+
+// reasonsFrom walks the reasons up to the end, which is not among them.
+func reasonsFrom(first, end Reason) iter.Seq[Reason] {
+	return func(yield func(Reason) bool) {
+		for r := first; r < end && yield(r); r++ {
+		}
+	}
+}
 
 // Traffic counts the lists and watches of one [New]. A nil *Traffic counts nothing; otherwise it must
 // not be copied. It is safe for concurrent use, but as with a Reflector, there is one watch at a time.

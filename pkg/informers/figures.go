@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tarn-dev/tarn/internal/informer"
+	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/stats"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -50,11 +51,11 @@ func (f *figures) add(e *MapEntry) {
 	s := e.Stats()
 	f.addPhase(e)
 	f.addReads(&s.Reads)
-	for reason, n := range s.Requests.Lists {
-		f.sumBy(listsMetric, reason.String(), float64(n))
+	for reason := range listwatch.ReasonsOfLists() { // with those that have not occurred: increase() does not see a series begin
+		f.sumBy(listsMetric, reason.String(), float64(s.Requests.Lists[reason]))
 	}
-	for reason, n := range s.Requests.Ends {
-		f.sumBy(watchEndsMetric, reason.String(), float64(n))
+	for reason := range listwatch.ReasonsOfEnds() {
+		f.sumBy(watchEndsMetric, reason.String(), float64(s.Requests.Ends[reason]))
 	}
 	if s.Informer == nil {
 		return

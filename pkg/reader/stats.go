@@ -27,8 +27,8 @@ type Stats struct {
 type ReadStats struct {
 	Plan  ReadPlan
 	Count uint64
-	// Durations are those of lists, and of one in 64 Gets. They are of the work in the cache alone, not
-	// of a wait for its informer.
+	// Durations are those of lists, and of one in 64 Gets. They have waits for a version, and for
+	// what the program has written, but none for the informer.
 	Durations stats.Durations
 }
 
