@@ -47,6 +47,9 @@ type Entry[V any] struct {
 	UID types.UID
 	// Value is the object of an entry that is Shown.
 	Value V
+	// Collection says of Gone that a server has listed the object with others at Revision and deleted
+	// it afterwards. If it changed in between, it may have got a finalizer, and be there.
+	Collection bool
 
 	size    size
 	number  uint64 // in the order in which entries were noted
@@ -56,8 +59,16 @@ type Entry[V any] struct {
 	full    bool   // of Changed: there was no room for the object
 }
 
-// open reports whether the content is not known.
-func (e *Entry[V]) open() bool { return e.Outcome > Gone }
+// open reports whether the content is not known, or may turn out not to be.
+func (e *Entry[V]) open() bool { return e.Outcome > Gone || e.Collection }
+
+// waits reports whether the content is not known as long as a state has now under the key.
+func (e *Entry[V]) waits(now found) bool {
+	if e.Outcome == Gone {
+		return e.Collection && now.there && now.uid == e.UID && now.revision > e.Revision
+	}
+	return e.Outcome > Gone && !e.passed(now)
+}
 
 // found is what a state has under the key of an entry.
 type found struct {
@@ -121,6 +132,11 @@ func after[V any](last, next *Entry[V]) *Entry[V] {
 		return &Entry[V]{Key: next.Key, Outcome: Unknown}
 	case next.Outcome == Unknown:
 		return next
+	case same && last.Collection && next.Outcome != Gone && next.Revision > last.Revision,
+		same && next.Collection && last.Outcome != Gone && next.Revision < last.Revision:
+		return &Entry[V]{Key: next.Key, Outcome: Unknown} // it has changed beside the deletion
+	case same && next.Collection && last.Outcome == Gone && !last.Collection:
+		return nil
 	case next.Outcome == Gone && same:
 		next.Revision = max(next.Revision, last.Revision)
 		return next

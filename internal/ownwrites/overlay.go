@@ -167,7 +167,7 @@ func (o *Overlay[V]) contradictsLocked(e *Entry[V]) bool {
 // completeLocked returns a deletion with what the state knows of the deleted object.
 func (o *Overlay[V]) completeLocked(e *Entry[V]) *Entry[V] {
 	state := o.options.State()
-	if e.Outcome != Gone || state.Restored() < o.history {
+	if e.Outcome != Gone || e.Collection || state.Restored() < o.history {
 		return e
 	}
 	item, there := state.Get(e.Key)

@@ -48,6 +48,13 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, budget int64) *fixture {
+	f := newUnlisted(t, budget)
+	f.engine.Replace(nil, 1)
+	return f
+}
+
+// newUnlisted is newFixture before the first list.
+func newUnlisted(t *testing.T, budget int64) *fixture {
 	f := &fixture{
 		WithT: NewWithT(t), server: map[string]item{}, budget: ownwrites.NewBudget(budget),
 		engine: watchcache.New[thing, struct{}](watchcache.Options[thing]{}),
@@ -62,7 +69,6 @@ func newFixture(t *testing.T, budget int64) *fixture {
 			f.ended = append(f.ended, e)
 		},
 	})
-	f.engine.Replace(nil, 1)
 	return f
 }
 
@@ -136,6 +142,10 @@ func (f *fixture) shown(key string, revision uint64, uid types.UID) entry {
 
 func (f *fixture) gone(key string, revision uint64, uid types.UID) entry {
 	return entry{Key: key, Outcome: ownwrites.Gone, Revision: revision, UID: uid}
+}
+
+func (f *fixture) deletedWithOthers(key string, revision uint64, uid types.UID) entry {
+	return entry{Key: key, Outcome: ownwrites.Gone, Revision: revision, UID: uid, Collection: true}
 }
 
 // inBubble runs a test whose time is not real, until all entries have ended.

@@ -114,10 +114,10 @@ func (s *Set[V]) waiting(state *watchcache.Snapshot[V], prefix, key string) *Ent
 
 func (s *Set[V]) waits(state *watchcache.Snapshot[V], e *Entry[V]) bool {
 	if !e.open() {
-		return false
+		return false // without a look at the state, as for most entries
 	}
 	_, now := e.in(state, s.uid)
-	return !e.passed(now)
+	return e.waits(now)
 }
 
 // waitingWith walks the entries with prefix of which the content is not known and that the state has

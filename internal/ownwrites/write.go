@@ -22,6 +22,8 @@ type Write struct {
 	Outcome  Outcome
 	Revision uint64
 	UID      types.UID
+	// Collection is that of an [Entry].
+	Collection bool
 	// Metadata is that of the response, which must not be changed; nil if the response has no metadata of
 	// the object, or not all of it.
 	Metadata *metav1.PartialObjectMetadata

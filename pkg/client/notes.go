@@ -229,7 +229,7 @@ func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.De
 		case mayWait(gvk, m, asked):
 			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Leaving, UID: m.UID, Revision: revision})
 		default:
-			n.gone(to, m.UID, m.ResourceVersion)
+			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Gone, UID: m.UID, Revision: revision, Collection: true})
 		}
 	}
 	return err

@@ -125,6 +125,7 @@ func (e *MapEntry) NoteWrite(write ownwrites.Write) {
 	}
 	noted := ownwrites.Entry[object.Object]{
 		Key: object.Key(write.Key.Namespace, write.Key.Name), Outcome: write.Outcome, Revision: write.Revision, UID: write.UID,
+		Collection: write.Collection,
 	}
 	if write.Outcome == ownwrites.Shown {
 		noted.Outcome, noted.Value = w.kept(write)
