@@ -5,6 +5,7 @@ package ownwrites
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -74,8 +75,14 @@ func (o *Overlay[V]) reach(ctx context.Context, f *floor) error {
 			return nil
 		}
 	}
+	if ctx.Err() != nil {
+		return o.behind(ctx, f.revision)
+	}
 	return o.once(ctx, floorFlight, func(ctx context.Context) error {
 		answer, err := o.options.Ask(ctx, "")
+		if errors.Is(err, ErrNoRevision) {
+			answer.Revision, err = 0, nil
+		}
 		if err == nil {
 			o.askedFloor(f, answer.Revision)
 		}
@@ -84,13 +91,15 @@ func (o *Overlay[V]) reach(ctx context.Context, f *floor) error {
 }
 
 // askedFloor notes that the server was at a revision after f had been noted. If that is the lower one, the
-// source was restored from a backup, and f says nothing any more.
+// source was restored from a backup, and f says nothing any more. Zero says that the server does not tell.
 func (o *Overlay[V]) askedFloor(f *floor, at uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.floor != f:
 		return
+	case at == 0:
+		o.floor = nil
 	case f.revision == 0:
 		o.floor = &floor{revision: at, asked: true, history: f.history, noted: f.noted}
 	case at < f.revision:

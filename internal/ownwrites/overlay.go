@@ -230,6 +230,18 @@ func (o *Overlay[V]) answered(before *watchcache.Snapshot[V], asked *Entry[V], a
 	o.publishLocked()
 }
 
+// drop removes entries, unless something newer was noted.
+func (o *Overlay[V]) drop(entries ...*Entry[V]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range entries {
+		if now, ok := o.entries.Get(e); ok && now == e {
+			o.removeLocked(e)
+		}
+	}
+	o.publishLocked()
+}
+
 // putLocked puts e in the place of the entry for its key, unless the state has passed it already.
 func (o *Overlay[V]) putLocked(e *Entry[V]) {
 	o.noted++

@@ -5,8 +5,11 @@ package ownwrites
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +66,10 @@ func (e *UnansweredError) Status() metav1.Status {
 	}
 }
 
+// ErrNoRevision is what Ask and List return if the server does not say of which revision its answer is:
+// then there is nothing to compare with the watch, and what was asked for is dropped.
+var ErrNoRevision = errors.New("the resource version of the list is no positive number")
+
 var errLate = fmt.Errorf("it did not come within %v", waitFor)
 
 // Read returns the newest state, and the entries that change what it shows, nil if there are none.
@@ -75,8 +82,10 @@ func (o *Overlay[V]) Read(ctx context.Context, prefix, key string) (*Set[V], *wa
 		if set == nil {
 			return nil, state, nil
 		}
-		var err error
-		if !floorPassed(set.floor, state) {
+		err := ctx.Err()
+		if err != nil {
+			err = context.Cause(ctx)
+		} else if !floorPassed(set.floor, state) {
 			err = o.reach(ctx, set.floor)
 		} else if e := set.waiting(state, prefix, key); e != nil {
 			err = o.settle(ctx, e, set, prefix, key == "")
@@ -130,7 +139,7 @@ func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V], set *Set[V], prefi
 		}
 	}
 	if ctx.Err() != nil {
-		return &BehindError{Wanted: e.Revision, Reached: o.options.State().Revision(), Cause: context.Cause(ctx)}
+		return o.behind(ctx, e.Revision)
 	}
 	if set.many(o.options.State(), prefix) {
 		return o.askAll(ctx, prefix)
@@ -138,13 +147,22 @@ func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V], set *Set[V], prefi
 	return o.ask(ctx, e)
 }
 
+// behind returns the error of a read that ends with ctx.
+func (o *Overlay[V]) behind(ctx context.Context, wanted uint64) error {
+	return &BehindError{Wanted: wanted, Reached: o.options.State().Revision(), Cause: context.Cause(ctx)}
+}
+
 // ask asks the server for the object of e, once for all that wait.
 func (o *Overlay[V]) ask(ctx context.Context, e *Entry[V]) error {
 	return o.once(ctx, e.Key, func(ctx context.Context) error {
 		before := o.options.State()
 		answer, err := o.options.Ask(ctx, e.Key)
-		if err == nil {
+		switch {
+		case err == nil:
 			o.answered(before, e, answer)
+		case errors.Is(err, ErrNoRevision):
+			o.drop(e)
+			return nil
 		}
 		return err
 	})
@@ -166,6 +184,10 @@ func (o *Overlay[V]) askAll(ctx context.Context, prefix string) error {
 				o.answered(before, e, Answer[V]{Found: true, Item: item, Revision: revision})
 			}
 		})
+		if errors.Is(err, ErrNoRevision) {
+			o.drop(slices.Collect(maps.Values(asked))...)
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -86,8 +86,8 @@ func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.L
 	if err != nil {
 		return 0, "", err
 	}
-	if revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil {
-		return 0, "", fmt.Errorf("the resource version of the list: %w", err)
+	if revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil || revision == 0 {
+		return 0, "", fmt.Errorf("%w: %q", ownwrites.ErrNoRevision, m.GetResourceVersion())
 	}
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		if kept, failed := w.informer.Keep(obj); failed == nil {
