@@ -12,6 +12,8 @@ const (
 	// share is how many times as much as there is left one overlay may take. So the first one takes
 	// most of a budget, and there is always something left for the others.
 	share = 4
+	// leastKeys has room for the keys of some thousand objects.
+	leastKeys = 1 << 20
 )
 
 // Budget is the number of bytes that the overlays of one cache take together. Three quarters are for
@@ -20,7 +22,8 @@ const (
 type Budget struct{ objects, keys pool }
 
 // NewBudget returns a budget of so many bytes; zero stands for the default, 64 MiB. With a negative
-// number there is no room for objects, and for as many keys as by default.
+// number there is no room for objects, and for as many keys as by default. There is room for a mebibyte
+// of keys at least.
 func NewBudget(bytes int64) *Budget {
 	b := &Budget{}
 	switch {
@@ -30,7 +33,7 @@ func NewBudget(bytes int64) *Budget {
 		bytes = defaultBudget
 		fallthrough
 	default:
-		b.objects.limit, b.keys.limit = bytes-bytes/4, bytes/4
+		b.objects.limit, b.keys.limit = bytes-bytes/4, max(bytes/4, leastKeys)
 	}
 	return b
 }
@@ -41,8 +44,8 @@ type pool struct {
 	used  atomic.Int64
 }
 
-// room returns how many bytes one overlay may take.
-func (p *pool) room() int { return int(share * (p.limit - p.used.Load())) }
+// exceeds reports whether an overlay takes more bytes than one may take.
+func (p *pool) exceeds(bytes int) bool { return int64(bytes)/share > p.limit-p.used.Load() }
 
 // size is what entries take.
 type size struct{ objects, keys int }
@@ -64,7 +67,7 @@ func (o *Overlay[V]) countLocked(e *Entry[V], n int) {
 // stays that they have changed. If there is no room for the keys either, all entries go, and reads of
 // all keys wait until the watch is as far as the server is then.
 func (o *Overlay[V]) fitLocked() {
-	for o.objects.Len() > 1 && o.size.objects > o.options.Budget.objects.room() {
+	for o.objects.Len() > 1 && o.options.Budget.objects.exceeds(o.size.objects) {
 		e, _ := o.objects.Min()
 		o.removeLocked(e)
 		mark := *e
@@ -72,7 +75,7 @@ func (o *Overlay[V]) fitLocked() {
 		o.addLocked(&mark)
 		o.tellLocked(e, NoRoom)
 	}
-	if o.size.keys > o.options.Budget.keys.room() {
+	if o.options.Budget.keys.exceeds(o.size.keys) {
 		e, _ := o.entries.Min()
 		o.clearLocked()
 		o.floor = o.newFloorLocked(0)

@@ -6,6 +6,7 @@ package ownwrites_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -109,13 +110,13 @@ func TestEachOverlayHasRoom(t *testing.T) {
 // When there is no room for keys either, reads wait until the watch is as far as the server is.
 func TestWithoutRoomForKeysReadsWaitForTheServersRevision(t *testing.T) {
 	inBubble(t, 100_000, func(f *fixture) {
-		for n := range 200 {
+		for n := range 5000 {
 			f.overlay.Note(f.gone(fmt.Sprint("k", n), 0, types.UID(fmt.Sprint(n))))
 		}
 		f.Expect(f.ended).To(HaveLen(1))
 		f.Expect(f.ended[0].Reason).To(Equal(ownwrites.Forgotten))
 		_, bytes := f.overlay.Size()
-		f.Expect(bytes).To(BeNumerically("<=", 25_000))
+		f.Expect(bytes).To(BeNumerically("<=", 1<<20))
 		f.serverAt(40)
 		go func() {
 			time.Sleep(3 * time.Second)
@@ -182,4 +183,25 @@ func TestADoubtIsOfAllObjectsWithAPrefix(t *testing.T) {
 		f.shows("ns/03", "1", 13)
 		f.Expect([]int{f.listed, f.asked}).To(Equal([]int{1, 0}))
 	})
+}
+
+// A budget that is too small for anything has room for some thousand keys all the same, and one without
+// an end has room for all.
+func TestTheLeastAndTheGreatestBudget(t *testing.T) {
+	for name, bytes := range map[string]int64{"least": 1, "greatest": math.MaxInt64} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, bytes, func(f *fixture) {
+				f.watch("a", 5, "1")
+				f.watch("b", 6, "2")
+				f.overlay.Note(f.gone("a", 5, "1"))
+				f.overlay.Note(f.gone("b", 6, "2"))
+				f.shows("a", "", 0)
+				f.shows("b", "", 0)
+				f.overlay.Note(f.shown("b", 11, "4"))
+				f.shows("b", "4", 11)
+				f.Expect(f.ended).To(BeEmpty())
+				f.Expect(f.asked).To(BeZero())
+			})
+		})
+	}
 }
