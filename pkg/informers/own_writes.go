@@ -123,12 +123,18 @@ func (e *MapEntry) NoteWrite(write ownwrites.Write) {
 		w.overlay.Doubt(object.KeyPrefix(write.Key.Namespace))
 		return
 	}
+	if w.selector.Excludes(write.Key) {
+		return // the informer never holds it
+	}
 	noted := ownwrites.Entry[object.Object]{
 		Key: object.Key(write.Key.Namespace, write.Key.Name), Outcome: write.Outcome, Revision: write.Revision, UID: write.UID,
 		Collection: write.Collection,
 	}
-	if write.Outcome == ownwrites.Shown {
+	switch {
+	case write.Outcome == ownwrites.Shown:
 		noted.Outcome, noted.Value = w.kept(write)
+	case write.Outcome == ownwrites.Leaving && write.Metadata != nil && w.excludes(write.Metadata):
+		noted.Outcome = ownwrites.Hidden
 	}
 	w.overlay.Note(noted)
 }

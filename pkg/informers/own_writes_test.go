@@ -13,6 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -174,4 +176,34 @@ func TestADeletionByNameEndsWithABookmark(t *testing.T) {
 		g.Expect(server.lists-before).To(Equal(1), "the server was asked once for all")
 		stop()
 	})
+}
+
+// TestWhatTheCacheNeverHoldsIsNotNoted: reads of it wait for nothing.
+func TestWhatTheCacheNeverHoldsIsNotNoted(t *testing.T) {
+	g := NewWithT(t)
+	o := testOptions()
+	o.Name = "own-writes-outside-test"
+	o.Selector.Field = fields.OneTermEqualSelector("metadata.name", "held")
+	o.Selector.Label = labels.SelectorFromSet(labels.Set{"app": "x"})
+	m := NewMap(o)
+	entry, err := m.Get(t.Context(), podKey)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, outcome := range []ownwrites.Outcome{ownwrites.Unknown, ownwrites.Changed} {
+		write := wrote("outside", 10)
+		write.Outcome = outcome
+		m.NoteWrite(write)
+		g.Expect(entry.own.overlay.Load()).To(BeNil(), outcome.String())
+	}
+	leaving := wrote("held", 10)
+	leaving.Outcome, leaving.UID = ownwrites.Leaving, "1"
+	leaving.Metadata = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "held"}}
+	m.NoteWrite(leaving)
+	g.Expect(entry.own.overlay.Pending(2)).To(ConsistOf(HaveField("Outcome", ownwrites.Hidden)))
+	leaving.Metadata.Labels, leaving.Revision = map[string]string{"app": "x"}, 11
+	m.NoteWrite(leaving)
+	g.Expect(entry.own.overlay.Pending(2)).To(ConsistOf(HaveField("Outcome", ownwrites.Leaving)))
+
+	m.Abandon()
+	m.NoteWrite(leaving)
+	g.Expect(entry.own.overlay.Load()).To(BeNil(), "an abandoned map keeps nothing")
 }
