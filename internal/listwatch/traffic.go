@@ -146,16 +146,16 @@ func reasonOf(err error) Reason {
 	switch {
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 		return Expired
-	case isUndecodable(err):
+	case IsUndecodable(err):
 		return Undecodable
 	}
 	return Failed
 }
 
-// isUndecodable reports whether an error is what client-go makes of an event that it cannot decode.
-func isUndecodable(err error) bool {
-	status, ok := err.(apierrors.APIStatus)
-	if !ok || status.Status().Code != http.StatusInternalServerError || status.Status().Details == nil {
+// IsUndecodable reports whether an error is what client-go makes of an event that it cannot decode.
+func IsUndecodable(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError || status.Status().Details == nil {
 		return false
 	}
 	for _, cause := range status.Status().Details.Causes {

@@ -112,8 +112,8 @@ func causeOfRequest(err error) Cause {
 		return TLS
 	case isTimeout(err):
 		return Timeout
-	case strings.Contains(err.Error(), "ClientWatchDecoding"), strings.HasPrefix(err.Error(), "unable to decode"):
-		return Undecodable // client-go reports it as a Status
+	case listwatch.IsUndecodable(err), strings.HasPrefix(err.Error(), "unable to decode"): // of a watch, and of a list
+		return Undecodable
 	}
 	return Other
 }
