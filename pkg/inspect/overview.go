@@ -211,7 +211,7 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 		return s
 	}
 	s.Message = err.Error()
-	reason := (*informers.NotSyncedError)(nil)
+	reason, stale, quotes := (*informers.NotSyncedError)(nil), (*informers.StaleError)(nil), true
 	switch {
 	case errors.As(err, &reason):
 		s.Cause, s.Attempts, s.Manifest = reason.Cause, reason.Attempts, reason.Manifest()
@@ -221,10 +221,14 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 		if !reason.Since.IsZero() {
 			s.Since = &reason.Since
 		}
-	case phase == informers.Interrupted:
+	case errors.As(err, &stale):
+		if quotes = stale.Err != nil; quotes { // otherwise nothing fails
+			s.Cause = informers.CauseOf(stale.Err)
+		}
+	default:
 		s.Cause = informers.CauseOf(err)
 	}
-	if h.hides(entry.Key()) && mayQuote(s.Cause) {
+	if quotes && h.hides(entry.Key()) && mayQuote(s.Cause) {
 		s.Message = "the text is not shown, because it may hold values of Secrets: the log has it"
 	}
 	if len(s.Message) > maxText {
@@ -233,11 +237,13 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 	return s
 }
 
-// mayQuote reports whether an error of that cause may hold parts of an object.
+// mayQuote reports whether an error of that cause may hold parts of an object: all may of which it is
+// not known that they come from the way to the API server, or from its answer to the request.
 func mayQuote(c informers.Cause) bool {
 	switch c {
-	case informers.Undecodable, informers.TransformFailed, informers.IndexFailed:
-		return true
+	case informers.Listing, informers.Forbidden, informers.Unauthorized, informers.NotServed, informers.TooManyRequests,
+		informers.ConnectionRefused, informers.TLS, informers.Timeout:
+		return false
 	}
-	return false
+	return true
 }
