@@ -227,7 +227,7 @@ func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.De
 		switch {
 		case unknown != nil || m.UID == "":
 		case mayWait(gvk, m, asked):
-			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Leaving, UID: m.UID, Revision: revision})
+			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Leaving, UID: m.UID, Revision: revision, Metadata: m})
 		default:
 			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Gone, UID: m.UID, Revision: revision, Collection: true})
 		}
