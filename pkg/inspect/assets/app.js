@@ -415,11 +415,14 @@ function crumbs(path) {
     ...(kind ? [el('li', {}, el('a', { href: '#/' + path, 'aria-current': 'page' }, `${kind} as ${representation}`))] : []));
 }
 
+// kindPath is where a kind is. A link may have nothing else in it: the browser would ask for any path of the same origin.
+const kindPath = /^kinds(\/(?!\.+(\/|$))[A-Za-z0-9.-]+){4}$/;
+
 function route(event) {
   const path = location.hash.replace(/^#\//, '');
   if (view && view.leave) view.leave();
   const main = document.getElementById('main');
-  view = /^kinds(\/[^/]+){4}$/.test(path) ? kindPage(main, path) : overviewPage(main);
+  view = kindPath.test(path) ? kindPage(main, path) : overviewPage(main);
   crumbs(path);
   if (event) { // not when the page opens: the reader begins at the top
     scrollTo(0, 0);
