@@ -4,6 +4,7 @@
 package reader_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -166,48 +167,58 @@ func TestPagesAreOfOneMoment(t *testing.T) {
 }
 
 // TestPagesWhileOthersWrite has several readers of pages beside a writer, for the race
-// detector.
+// detector. The writer writes some objects for each page that was read: one that wrote as fast
+// as it can would have a slow reader's list expire again and again.
 func TestPagesWhileOthersWrite(t *testing.T) {
+	const readers, lists, writesPerPage = 4, 5, 20
 	f := pods(t, "flat engine", numbered(300)...)
-	done := make(chan struct{})
-	var readers, writer sync.WaitGroup
-	writer.Go(func() {
-		for version := 1000; ; version++ {
-			select {
-			case <-done:
-				return
-			default:
+	pages, written := make(chan struct{}, readers), make(chan struct{})
+	go func() {
+		defer close(written)
+		version := 1000
+		for range pages {
+			for range writesPerPage {
 				f.store.put(pod("ns1", fmt.Sprintf("pod%04d", version%300), version))
+				version++
 			}
 		}
-	})
-	for i := range 4 {
-		readers.Go(func() {
-			for range 5 {
-				o, seen := client.ListOptions{Limit: 40}, []string{}
-				if i%2 == 0 {
-					o.LabelSelector, _ = labels.Parse("name")
+	}()
+	var reading sync.WaitGroup
+	for i := range readers {
+		reading.Go(func() {
+			opts := client.ListOptions{Limit: 40}
+			if i%2 == 0 {
+				opts.LabelSelector, _ = labels.Parse("name")
+			}
+			for range lists {
+				seen, err := pageByPage(t.Context(), f, opts, pages)
+				for apierrors.IsResourceExpired(err) { // the others' pages had too much written: it begins again
+					seen, err = pageByPage(t.Context(), f, opts, pages)
 				}
-				for {
-					list := &corev1.PodList{}
-					if err := reader.List(t.Context(), list, &o, f.CacheReader); err != nil {
-						t.Error(err)
-						return
-					}
-					seen = append(seen, names(list)...)
-					if o.Continue = list.Continue; o.Continue == "" {
-						break
-					}
-				}
-				if !slices.IsSorted(seen) || len(slices.Compact(seen)) != len(seen) || len(seen) < 300 {
-					t.Errorf("%d objects were listed, sorted: %t", len(seen), slices.IsSorted(seen))
+				if err != nil || !slices.IsSorted(seen) || len(slices.Compact(seen)) != len(seen) || len(seen) < 300 {
+					t.Errorf("%d objects were listed, sorted: %t, error: %v", len(seen), slices.IsSorted(seen), err)
 				}
 			}
 		})
 	}
-	readers.Wait()
-	close(done)
-	writer.Wait()
+	reading.Wait()
+	close(pages)
+	<-written
+}
+
+// pageByPage reads a list to its end, tells read of each page, and returns the objects' names.
+func pageByPage(ctx context.Context, f fixture, opts client.ListOptions, read chan<- struct{}) (seen []string, err error) {
+	for {
+		list := &corev1.PodList{}
+		if err := reader.List(ctx, list, &opts, f.CacheReader); err != nil {
+			return seen, err
+		}
+		read <- struct{}{}
+		seen = append(seen, names(list)...)
+		if opts.Continue = list.Continue; opts.Continue == "" {
+			return seen, nil
+		}
+	}
 }
 
 // begin reads the first page of a list and returns the token for the second.
