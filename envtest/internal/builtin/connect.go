@@ -17,9 +17,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
@@ -76,6 +76,21 @@ func (p place) url(path, query string) *url.URL {
 	return &url.URL{Scheme: p.scheme, Host: host, Path: path, RawQuery: query}
 }
 
+// proxyREST is a subresource that passes requests on to where address says that an object is.
+func proxyREST[O runtime.Object](empty func() O, path func(O) string, address func(ctx context.Context, id string) (place, error)) connectREST {
+	return connectREST{
+		options: func() runtime.Object { return empty() }, methods: proxyMethods, subpath: true,
+		connect: func(ctx context.Context, id string, options runtime.Object, to rest.Responder) (http.Handler, error) {
+			at, err := address(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			below := utilnet.JoinPreservingTrailingSlash("", path(mustBe[O](options)))
+			return pass(at.url(below, ""), at.transport, false, to), nil
+		},
+	}
+}
+
 // pass returns a handler that passes a request on. A stream must be upgraded, and is; the answers of others are rewritten, so that
 // their links lead through the API server.
 func pass(location *url.URL, transport http.RoundTripper, stream bool, to rest.Responder) http.Handler {
@@ -102,18 +117,9 @@ var kubeletAddresses = []corev1.NodeAddressType{
 // getter gets objects of a kind.
 type getter func() rest.Getter
 
-// the returns the object called name of a getter.
-func the[T runtime.Object](ctx context.Context, from getter, name string) (T, error) {
-	obj, err := from().Get(ctx, name, &metav1.GetOptions{})
-	if err != nil {
-		return *new(T), err
-	}
-	return mustBe[T](obj), nil
-}
-
 // kubelet returns where the kubelet of a Node is.
 func kubelet(ctx context.Context, nodes getter, name string) (place, error) {
-	node, err := the[*corev1.Node](ctx, nodes, name)
+	node, err := getOne[*corev1.Node](ctx, nodes(), name)
 	if err != nil {
 		return place{}, err
 	}

@@ -8,57 +8,51 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// attachNode adds nodes/proxy, which leads to the kubelet or, with another port, to what listens there.
+// attachNode adds nodes/proxy.
 func attachNode(a *attachment) (map[string]rest.Storage, error) {
-	nodes := func() rest.Getter { return a.store }
-	return map[string]rest.Storage{"proxy": connectREST{
-		options: func() runtime.Object { return &corev1.NodeProxyOptions{} }, methods: proxyMethods, subpath: true,
-		connect: func(ctx context.Context, id string, options runtime.Object, to rest.Responder) (http.Handler, error) {
-			scheme, name, port, ok := utilnet.SplitSchemeNamePort(id)
-			if !ok {
-				return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid node request %q", id))
-			}
-			at, err := kubelet(ctx, nodes, name)
-			if err != nil {
-				return nil, err
-			}
-			if err := publicHost(ctx, at.host); err != nil {
-				return nil, apierrors.NewBadRequest(err.Error())
-			}
-			if port != "" && port != at.port {
-				at.scheme, at.port = scheme, port
-			}
-			return pass(at.url(joined(mustBe[*corev1.NodeProxyOptions](options).Path), ""), at.transport, false, to), nil
-		},
-	}}, nil
+	nodes := nodeConnections{func() rest.Getter { return a.store }}
+	return map[string]rest.Storage{"proxy": proxyREST(func() *corev1.NodeProxyOptions { return &corev1.NodeProxyOptions{} },
+		func(o *corev1.NodeProxyOptions) string { return o.Path }, nodes.address)}, nil
+}
+
+// nodeConnections is nodes/proxy, which leads to the kubelet or, with another port, to what listens there.
+type nodeConnections struct{ nodes getter }
+
+// address returns where the kubelet of a Node is. Id is the Node's name, name:port or scheme:name:port.
+func (c nodeConnections) address(ctx context.Context, id string) (place, error) {
+	scheme, name, port, ok := utilnet.SplitSchemeNamePort(id)
+	if !ok {
+		return place{}, apierrors.NewBadRequest(fmt.Sprintf("invalid node request %q", id))
+	}
+	at, err := kubelet(ctx, c.nodes, name)
+	if err != nil {
+		return place{}, err
+	}
+	if err := publicHost(ctx, at.host); err != nil {
+		return place{}, apierrors.NewBadRequest(err.Error())
+	}
+	if port != "" && port != at.port {
+		at.scheme, at.port = scheme, port
+	}
+	return at, nil
 }
 
 // serviceConnections is services/proxy, which leads to a Pod behind a Service.
 type serviceConnections struct{ services, endpoints, pods getter }
 
 func (c serviceConnections) proxy() rest.Storage {
-	return connectREST{
-		options: func() runtime.Object { return &corev1.ServiceProxyOptions{} }, methods: proxyMethods, subpath: true,
-		connect: func(ctx context.Context, id string, options runtime.Object, to rest.Responder) (http.Handler, error) {
-			at, err := c.address(ctx, id)
-			if err != nil {
-				return nil, err
-			}
-			return pass(at.url(joined(mustBe[*corev1.ServiceProxyOptions](options).Path), ""), at.transport, false, to), nil
-		},
-	}
+	return proxyREST(func() *corev1.ServiceProxyOptions { return &corev1.ServiceProxyOptions{} },
+		func(o *corev1.ServiceProxyOptions) string { return o.Path }, c.address)
 }
 
 // address returns where a Pod behind a Service is. Id is the Service's name, name:port or scheme:name:port, where the port is a
@@ -73,7 +67,7 @@ func (c serviceConnections) address(ctx context.Context, id string) (place, erro
 		return place{}, err
 	}
 	//lint:ignore SA1019 kube-apiserver asks these, and not EndpointSlices
-	endpoints, err := the[*corev1.Endpoints](ctx, c.endpoints, name)
+	endpoints, err := getOne[*corev1.Endpoints](ctx, c.endpoints(), name)
 	if err != nil {
 		return place{}, err
 	}
@@ -95,7 +89,7 @@ func (c serviceConnections) portName(ctx context.Context, name, port string) (st
 	if err != nil {
 		return port, nil
 	}
-	service, err := the[*corev1.Service](ctx, c.services, name)
+	service, err := getOne[*corev1.Service](ctx, c.services(), name)
 	if err != nil {
 		return "", err
 	}
@@ -128,7 +122,7 @@ func (c serviceConnections) isPod(ctx context.Context, address *corev1.EndpointA
 	if of == nil || of.Namespace != request.NamespaceValue(ctx) {
 		return errors.New("the address is of no Pod of the namespace")
 	}
-	pod, err := the[*corev1.Pod](ctx, c.pods, of.Name)
+	pod, err := getOne[*corev1.Pod](ctx, c.pods(), of.Name)
 	if err != nil {
 		return err
 	}

@@ -34,21 +34,10 @@ func (c podConnections) storages() map[string]rest.Storage {
 		"exec":        c.stream(func() runtime.Object { return &corev1.PodExecOptions{} }),
 		"attach":      c.stream(func() runtime.Object { return &corev1.PodAttachOptions{} }),
 		"portforward": c.stream(func() runtime.Object { return &corev1.PodPortForwardOptions{} }),
-		"proxy": connectREST{
-			options: func() runtime.Object { return &corev1.PodProxyOptions{} }, methods: proxyMethods, subpath: true,
-			connect: func(ctx context.Context, name string, options runtime.Object, to rest.Responder) (http.Handler, error) {
-				at, err := c.address(ctx, name)
-				if err != nil {
-					return nil, err
-				}
-				return pass(at.url(joined(mustBe[*corev1.PodProxyOptions](options).Path), ""), at.transport, false, to), nil
-			},
-		},
+		"proxy": proxyREST(func() *corev1.PodProxyOptions { return &corev1.PodProxyOptions{} },
+			func(o *corev1.PodProxyOptions) string { return o.Path }, c.address),
 	}
 }
-
-// joined returns the path of a location to which requests for a path are passed on.
-func joined(path string) string { return utilnet.JoinPreservingTrailingSlash("", path) }
 
 // stream returns the subresource that passes a stream on to the kubelet.
 func (c podConnections) stream(options func() runtime.Object) connectREST {
@@ -65,7 +54,7 @@ func (c podConnections) stream(options func() runtime.Object) connectREST {
 }
 
 func (c podConnections) streamLocation(ctx context.Context, name string, options runtime.Object) (*url.URL, http.RoundTripper, error) {
-	pod, err := the[*corev1.Pod](ctx, c.pods, name)
+	pod, err := getOne[*corev1.Pod](ctx, c.pods(), name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -143,7 +132,7 @@ func (c podConnections) address(ctx context.Context, id string) (place, error) {
 	if !ok {
 		return place{}, apierrors.NewBadRequest(fmt.Sprintf("invalid pod request %q", id))
 	}
-	pod, err := the[*corev1.Pod](ctx, c.pods, name)
+	pod, err := getOne[*corev1.Pod](ctx, c.pods(), name)
 	if err != nil {
 		return place{}, err
 	}
@@ -184,7 +173,7 @@ func (r logREST) Get(ctx context.Context, name string, options runtime.Object) (
 	if errs := validateLogOptions(o); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("PodLogOptions").GroupKind(), name, errs)
 	}
-	pod, err := the[*corev1.Pod](ctx, r.pods, name)
+	pod, err := getOne[*corev1.Pod](ctx, r.pods(), name)
 	if err != nil {
 		return nil, err
 	}

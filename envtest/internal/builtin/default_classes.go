@@ -78,11 +78,11 @@ func (s storageClasses) checkResize(ctx context.Context, a admission.Attributes)
 		name = *pvc.Spec.StorageClassName
 	}
 	if name != "" {
-		obj, err := s.store.Get(ctx, name, &metav1.GetOptions{})
+		class, err := getOne[*storagev1.StorageClass](ctx, s.store, name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("look up the storage class %s: %w", name, err)
 		}
-		if err == nil && isTrue(mustBe[*storagev1.StorageClass](obj).AllowVolumeExpansion) {
+		if err == nil && isTrue(class.AllowVolumeExpansion) {
 			return nil
 		}
 	}

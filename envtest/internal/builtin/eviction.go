@@ -90,11 +90,11 @@ func (r evictionREST) Create(ctx context.Context, name string, obj runtime.Objec
 // evict looks at the Pod and deletes it if it may go. It reports true with an error that tells only of a Pod that changed in
 // between.
 func (r evictionREST) evict(ctx context.Context, name string, deletion *metav1.DeleteOptions) (bool, error) {
-	found, err := r.pods.Get(ctx, name, &metav1.GetOptions{})
+	pod, err := getOne[*corev1.Pod](ctx, r.pods, name)
 	if err != nil {
 		return false, err
 	}
-	pod, asked := mustBe[*corev1.Pod](found), versionOf(deletion) != ""
+	asked := versionOf(deletion) != ""
 	var unguarded *policyv1.PodDisruptionBudget
 	idle := servesNobody(pod)
 	if !idle {

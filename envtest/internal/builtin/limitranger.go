@@ -12,10 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
@@ -28,11 +26,11 @@ type limitRanges struct{ store *genericregistry.Store }
 
 // items returns the limits of one type in the namespace of a request.
 func (l limitRanges) items(ctx context.Context, a admission.Attributes) ([]corev1.LimitRange, error) {
-	list, err := l.store.List(genericapirequest.WithNamespace(ctx, a.GetNamespace()), &metainternalversion.ListOptions{})
+	list, err := listIn[*corev1.LimitRangeList](ctx, l.store, a.GetNamespace())
 	if err != nil {
 		return nil, fmt.Errorf("look up the limit ranges of namespace %s: %w", a.GetNamespace(), err)
 	}
-	return mustBe[*corev1.LimitRangeList](list).Items, nil
+	return list.Items, nil
 }
 
 // fill gives the containers of a new Pod the requests and limits that they do not have.

@@ -159,11 +159,10 @@ func (r namespaceREST) ConvertToTable(ctx context.Context, obj, options runtime.
 
 // Delete marks the namespace as terminating, or removes it when nothing holds it any more.
 func (r namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	obj, err := r.Get(ctx, name, &metav1.GetOptions{})
+	ns, err := getOne[*corev1.Namespace](ctx, r, name)
 	if err != nil {
 		return nil, false, err
 	}
-	ns := mustBe[*corev1.Namespace](obj)
 	if options == nil {
 		options = metav1.NewDeleteOptions(0)
 	}

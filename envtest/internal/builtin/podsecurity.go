@@ -13,11 +13,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/warning"
 	podsecurity "k8s.io/pod-security-admission/admission"
@@ -101,20 +98,16 @@ type (
 )
 
 func (n namespacesOf) GetNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	obj, err := n.store.Get(ctx, name, &metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return mustBe[*corev1.Namespace](obj), nil
+	return getOne[*corev1.Namespace](ctx, n.store, name)
 }
 
 func (p podsOf) ListPods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
-	list, err := p.store.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
+	list, err := listIn[*corev1.PodList](ctx, p.store, namespace)
 	if err != nil {
 		return nil, err
 	}
 	var pods []*corev1.Pod
-	each(mustBe[*corev1.PodList](list).Items, func(pod *corev1.Pod) { pods = append(pods, pod) })
+	each(list.Items, func(pod *corev1.Pod) { pods = append(pods, pod) })
 	return pods, nil
 }
 

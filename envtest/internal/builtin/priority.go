@@ -163,14 +163,14 @@ func (p priorityClasses) classOf(ctx context.Context, a admission.Attributes, na
 		}
 		return class, err
 	}
-	found, err := p.store.Get(ctx, name, &metav1.GetOptions{})
+	found, err := getOne[*schedulingv1.PriorityClass](ctx, p.store, name)
 	if apierrors.IsNotFound(err) {
 		return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", name))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the priority class %s of pod %s/%s: %w", name, a.GetNamespace(), a.GetName(), err)
 	}
-	return mustBe[*schedulingv1.PriorityClass](found), nil
+	return found, nil
 }
 
 // defaultClass returns the class that is marked as the default, nil if there is none. Two clients may have marked one each at

@@ -13,7 +13,6 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
@@ -28,14 +27,11 @@ func (r runtimeClasses) of(ctx context.Context, a admission.Attributes, pod *cor
 	if name == nil {
 		return nil, nil
 	}
-	obj, err := r.store.Get(ctx, *name, &metav1.GetOptions{})
+	class, err := getOne[*nodev1.RuntimeClass](ctx, r.store, *name)
 	if apierrors.IsNotFound(err) {
 		return nil, admission.NewForbidden(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", *name))
 	}
-	if err != nil {
-		return nil, err
-	}
-	return mustBe[*nodev1.RuntimeClass](obj), nil
+	return class, err
 }
 
 // apply gives a new Pod what its class says.
