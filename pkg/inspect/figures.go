@@ -68,18 +68,17 @@ type indexInfo struct {
 	Hits      uint64 `json:"hits"`
 }
 
-func figuresOf(entry *informers.MapEntry) figures {
+func figuresOf(entry *informers.MapEntry, s *informers.Stats) figures {
 	f := figures{Objects: entry.Len(), ResourceVersion: entry.ResourceVersion(), Parts: map[string]int{}}
 	if age, known := entry.Age(); known {
 		seconds := age.Seconds()
 		f.AgeSeconds = &seconds
 	}
-	s := entry.Stats()
 	for part, bytes := range s.Memory() {
 		f.Parts[part] = bytes
 		f.Bytes += bytes
 	}
-	f.traffic = trafficOf(&s)
+	f.traffic = trafficOf(s)
 	if s.Informer != nil {
 		f.Handlers = len(s.Informer.Handlers)
 		for i := range s.Informer.Handlers {
@@ -148,17 +147,17 @@ func addAll[N int | uint64](to *map[string]N, from map[string]N) {
 }
 
 // handlersOf returns the event handlers of informers.
-func handlersOf(entries []*informers.MapEntry) []handlerInfo {
+func handlersOf(stats []informers.Stats) []handlerInfo {
 	all := []handlerInfo{}
-	for _, entry := range entries {
-		s := entry.Stats()
+	for n := range stats {
+		s := &stats[n]
 		if s.Informer == nil {
 			continue
 		}
 		for i := range s.Informer.Handlers {
 			h := &s.Informer.Handlers[i]
 			all = append(all, handlerInfo{
-				Namespace: entry.Namespace(), Type: h.Handler, Synced: h.Synced, Lag: h.Behind, LagSeconds: h.Since.Seconds(),
+				Namespace: s.Namespace, Type: h.Handler, Synced: h.Synced, Lag: h.Behind, LagSeconds: h.Since.Seconds(),
 				Lagged: h.Lagged, Calls: h.Called, MeanSeconds: h.Calls.Mean().Seconds(),
 			})
 		}
@@ -168,10 +167,10 @@ func handlersOf(entries []*informers.MapEntry) []handlerInfo {
 }
 
 // indexesOf returns the indexes of informers.
-func indexesOf(entries []*informers.MapEntry) []indexInfo {
+func indexesOf(stats []informers.Stats) []indexInfo {
 	all := []indexInfo{}
-	for _, entry := range entries {
-		s := entry.Stats()
+	for n := range stats {
+		s := &stats[n]
 		if s.Reads.Store == nil {
 			continue
 		}
@@ -181,7 +180,7 @@ func indexesOf(entries []*informers.MapEntry) []indexInfo {
 			if x.Label {
 				name = "label:" + x.Name
 			}
-			all = append(all, indexInfo{Namespace: entry.Namespace(), Name: name, Pairs: x.Pairs, Bytes: x.Bytes, Hits: x.Hits})
+			all = append(all, indexInfo{Namespace: s.Namespace, Name: name, Pairs: x.Pairs, Bytes: x.Bytes, Hits: x.Hits})
 		}
 	}
 	cut(&all, maxScopes)

@@ -107,7 +107,7 @@ type pendingInfo struct {
 func (h *handler) overview(*http.Request) (overview, error) {
 	o := overview{Cache: h.cache.Name(), Started: h.cache.Started(), Time: time.Now(), Phases: map[informers.Phase]int{}, Kinds: []kindInfo{}}
 	for _, f := range h.byKind() {
-		info, scopes := h.describe(f)
+		info, scopes := h.describe(f, f.stats())
 		for _, s := range scopes {
 			o.Phases[s.State.Phase]++
 		}
@@ -135,8 +135,9 @@ func (h *handler) kind(r *http.Request) (kindDetail, error) {
 	if err != nil {
 		return kindDetail{}, err
 	}
-	d := kindDetail{Time: time.Now(), Handlers: handlersOf(f.entries), Indexes: indexesOf(f.entries), Pending: []pendingInfo{}}
-	d.kindInfo, d.AllScopes = h.describe(f)
+	stats := f.stats()
+	d := kindDetail{Time: time.Now(), Handlers: handlersOf(stats), Indexes: indexesOf(stats), Pending: []pendingInfo{}}
+	d.kindInfo, d.AllScopes = h.describe(f, stats)
 	d.MoreScopes = cut(&d.AllScopes, maxScopes)
 	for _, entry := range f.entries {
 		for _, p := range entry.Reader.PendingWrites(maxPending - len(d.Pending)) {
@@ -180,12 +181,21 @@ func (f found) ref() kindRef {
 	}
 }
 
+// stats returns the figures of the informers, which take some time to tell.
+func (f found) stats() []informers.Stats {
+	all := make([]informers.Stats, len(f.entries))
+	for i, entry := range f.entries {
+		all[i] = entry.Stats()
+	}
+	return all
+}
+
 // describe returns a kind, and its informers from the worst to the best.
-func (h *handler) describe(f found) (kindInfo, []scopeInfo) {
+func (h *handler) describe(f found, stats []informers.Stats) (kindInfo, []scopeInfo) {
 	info := kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
 	scopes := make([]scopeInfo, len(f.entries))
 	for i, entry := range f.entries {
-		scopes[i] = scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry)}
+		scopes[i] = scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i])}
 		info.figures.add(scopes[i].figures)
 	}
 	slices.SortStableFunc(scopes, func(a, b scopeInfo) int { return rank(a.State.Phase) - rank(b.State.Phase) })
