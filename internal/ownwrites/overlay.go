@@ -5,7 +5,6 @@ package ownwrites
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -198,13 +197,9 @@ func (o *Overlay[V]) Doubt(prefix string) {
 	for item := range state.Items(prefix, "") {
 		keys = append(keys, item.Key)
 	}
-	o.entries.Ascend(&Entry[V]{Key: prefix}, func(e *Entry[V]) bool {
-		if !strings.HasPrefix(e.Key, prefix) {
-			return false
-		}
+	for e := range withPrefix(o.entries, prefix, "") {
 		keys = append(keys, e.Key)
-		return true
-	})
+	}
 	for _, key := range keys {
 		o.putLocked(&Entry[V]{Key: key, Outcome: Unknown})
 	}

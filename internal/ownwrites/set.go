@@ -57,19 +57,28 @@ func (e *Entry[V]) item() watchcache.Item[V] {
 // which there is only the key.
 func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.Seq2[watchcache.Item[V], bool] {
 	return func(yield func(watchcache.Item[V], bool) bool) {
-		s.entries.Ascend(&Entry[V]{Key: max(prefix, from)}, func(e *Entry[V]) bool {
-			if !strings.HasPrefix(e.Key, prefix) {
-				return false
-			}
+		for e := range withPrefix(s.entries, prefix, from) {
 			_, now := e.in(state, s.uid)
 			switch {
 			case e.passed(now):
 			case e.Outcome == Shown:
-				return yield(e.item(), true)
+				if !yield(e.item(), true) {
+					return
+				}
 			case now.there && e.hides(now):
-				return yield(watchcache.Item[V]{Key: e.Key}, false)
+				if !yield(watchcache.Item[V]{Key: e.Key}, false) {
+					return
+				}
 			}
-			return true
+		}
+	}
+}
+
+// withPrefix walks entries in the order of their keys, with prefix and not before from.
+func withPrefix[V any](entries *btree.BTreeG[*Entry[V]], prefix, from string) iter.Seq[*Entry[V]] {
+	return func(yield func(*Entry[V]) bool) {
+		entries.Ascend(&Entry[V]{Key: max(prefix, from)}, func(e *Entry[V]) bool {
+			return strings.HasPrefix(e.Key, prefix) && yield(e)
 		})
 	}
 }
@@ -127,9 +136,11 @@ func (s *Set[V]) waitingWith(state *watchcache.Snapshot[V], prefix string) iter.
 		if s == nil || s.open == 0 {
 			return
 		}
-		s.entries.Ascend(&Entry[V]{Key: prefix}, func(e *Entry[V]) bool {
-			return strings.HasPrefix(e.Key, prefix) && (!s.waits(state, e) || yield(e))
-		})
+		for e := range withPrefix(s.entries, prefix, "") {
+			if s.waits(state, e) && !yield(e) {
+				return
+			}
+		}
 	}
 }
 
