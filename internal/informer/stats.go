@@ -71,8 +71,9 @@ type Stats struct {
 	Events Events
 	// Lists is the number of lists that were complete.
 	Lists uint64
-	// Begun is when the informer was started, or was parked no more before its first list; Synced when its first list was complete, and Told when
-	// the API server last told it anything. Each is zero if that was not yet.
+	// Begun is when the informer was started, or was parked no more before its first list; Synced
+	// when its first list was complete, and Told when the API server last told it anything. Each is
+	// zero if that was not yet.
 	Begun, Synced, Told time.Time
 	// Lost is the number of objects that are missing because their transform failed, and Unindexed
 	// that of objects for which the function of an index failed.

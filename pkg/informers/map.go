@@ -100,7 +100,8 @@ func (m *Map) start(ctx context.Context, end context.CancelCauseFunc) error {
 	return nil
 }
 
-// Abandon gives back what the informers of a map hold in the process: their names, and the writes that were noted. It does nothing if the map was started: the informers give them back when they end.
+// Abandon gives back what the informers of a map hold in the process: their names, and the writes
+// that were noted. It does nothing if the map was started: the informers give them back when they end.
 // An abandoned map must not be started.
 func (m *Map) Abandon() {
 	m.mu.Lock()
@@ -109,13 +110,8 @@ func (m *Map) Abandon() {
 		return
 	}
 	m.stopped = true
-	for _, entry := range m.entries {
-		entry.own.close()
-		entry.remove()
-		entry.release()
-	}
-	for _, w := range m.watches {
-		w.entry.own.close()
+	for _, entry := range m.entries { // the last view of a shared watch ends that
+		entry.end()
 	}
 }
 
