@@ -49,6 +49,7 @@ var rooms = map[string]room{
 	"internal/watchcache": {[]string{"pkg/index"}, "the state of the engine carries indexes"},
 	"internal/object":     {[]string{"internal/flat"}, "an object is kept flat or decoded"},
 	"internal/flat":       {nil, "the codec knows Go types and nothing of caches"},
+	"internal/specs":      {[]string{"envtest"}, "only tests import it, for the environment that their suites run against"},
 	"internal/stats":      {nil, "it counts, whatever is counted"},
 	"internal/kubeconfig": {nil, "it writes one file"},
 	"internal/program":    {nil, "it is shared by the programs"},

@@ -6,7 +6,6 @@ package cache_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
@@ -28,7 +28,7 @@ func TestCache(t *testing.T) {
 }
 
 // patience is how long a spec waits for what must happen soon.
-const patience = 20 * time.Second
+const patience = specs.Patience
 
 var (
 	env *envtest.Environment
@@ -36,20 +36,7 @@ var (
 	api client.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) {
-	SetDefaultEventuallyTimeout(patience)
-	before := goleak.IgnoreCurrent()
-	env = envtest.New(envtest.Options{})
-	Expect(env.Start(ctx)).To(Succeed())
-	DeferCleanup(func() {
-		Expect(env.Stop()).To(Succeed())
-		Expect(goleak.Find(before, leftByTheOracle)).To(Succeed())
-	})
-	cfg = env.Config()
-	var err error
-	api, err = client.New(cfg, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
-})
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, leftByTheOracle) })
 
 // leftByTheOracle is what controller-runtime's cache leaves behind when a watch of
 // metadata is stopped with an event unread; ours does not use watch.Filter.
@@ -58,9 +45,7 @@ var leftByTheOracle = goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*
 // newNamespace creates a namespace for the spec.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cache-"}}
-	Expect(api.Create(ctx, ns)).To(Succeed())
-	return ns.Name
+	return specs.Namespace(ctx, api, "cache-")
 }
 
 // start runs c until the spec has ended or the returned function is called, which

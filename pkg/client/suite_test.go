@@ -13,11 +13,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -27,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
 	"github.com/tarn-dev/tarn/pkg/client"
 )
@@ -38,7 +37,7 @@ func TestClient(t *testing.T) {
 }
 
 // patience is how long a spec waits for what must happen soon.
-const patience = 20 * time.Second
+const patience = specs.Patience
 
 var (
 	env *envtest.Environment
@@ -46,27 +45,12 @@ var (
 	api crclient.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) {
-	SetDefaultEventuallyTimeout(patience)
-	before := goleak.IgnoreCurrent()
-	env = envtest.New(envtest.Options{})
-	Expect(env.Start(ctx)).To(Succeed())
-	DeferCleanup(func() {
-		Expect(env.Stop()).To(Succeed())
-		Expect(goleak.Find(before)).To(Succeed())
-	})
-	cfg = env.Config()
-	var err error
-	api, err = crclient.New(cfg, crclient.Options{})
-	Expect(err).NotTo(HaveOccurred())
-})
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx) })
 
 // newNamespace creates a namespace for the spec.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "client-"}}
-	Expect(api.Create(ctx, ns)).To(Succeed())
-	return ns.Name
+	return specs.Namespace(ctx, api, "client-")
 }
 
 // station is a place on the way between a cache or a client and the API server. It holds the

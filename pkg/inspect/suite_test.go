@@ -13,11 +13,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -25,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
 	"github.com/tarn-dev/tarn/pkg/inspect"
 )
@@ -36,7 +35,7 @@ func TestInspect(t *testing.T) {
 }
 
 // patience is how long a spec waits for what must happen soon.
-const patience = 20 * time.Second
+const patience = specs.Patience
 
 var (
 	env *envtest.Environment
@@ -44,27 +43,12 @@ var (
 	api client.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) {
-	SetDefaultEventuallyTimeout(patience)
-	before := goleak.IgnoreCurrent()
-	env = envtest.New(envtest.Options{})
-	Expect(env.Start(ctx)).To(Succeed())
-	DeferCleanup(func() {
-		Expect(env.Stop()).To(Succeed())
-		Expect(goleak.Find(before)).To(Succeed())
-	})
-	cfg = env.Config()
-	var err error
-	api, err = client.New(cfg, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
-})
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx) })
 
 // newNamespace creates a namespace for the spec.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "inspect-"}}
-	Expect(api.Create(ctx, ns)).To(Succeed())
-	return ns.Name
+	return specs.Namespace(ctx, api, "inspect-")
 }
 
 // started runs a cache until the spec ends.

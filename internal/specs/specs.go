@@ -1,0 +1,50 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package specs has what Ginkgo suites have in common whose specs run against the API server of envtest
+// in the test process: those of the cache, its client and its page. Only tests import it.
+package specs
+
+import (
+	"context"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/envtest"
+)
+
+// Patience is how long a spec waits for what must happen soon.
+const Patience = 20 * time.Second
+
+// Environment starts an environment for a BeforeSuite, and stops it when the suite ends: then no goroutine
+// may be left but those that mayStay names. It returns the environment with its Config, and a client that
+// reads from the API server. Eventually waits for Patience from then on.
+func Environment(ctx context.Context, mayStay ...goleak.Option) (*envtest.Environment, *rest.Config, client.Client) {
+	ginkgo.GinkgoHelper()
+	gomega.SetDefaultEventuallyTimeout(Patience)
+	mayStay = append(mayStay, goleak.IgnoreCurrent())
+	env := envtest.New(envtest.Options{})
+	gomega.Expect(env.Start(ctx)).To(gomega.Succeed())
+	ginkgo.DeferCleanup(func() {
+		gomega.Expect(env.Stop()).To(gomega.Succeed())
+		gomega.Expect(goleak.Find(mayStay...)).To(gomega.Succeed())
+	})
+	api, err := client.New(env.Config(), client.Options{})
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	return env, env.Config(), api
+}
+
+// Namespace creates a namespace for a spec, and returns its name, which begins with prefix.
+func Namespace(ctx context.Context, api client.Client, prefix string) string {
+	ginkgo.GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
+	gomega.Expect(api.Create(ctx, namespace)).To(gomega.Succeed())
+	return namespace.Name
+}
