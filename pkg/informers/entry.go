@@ -39,6 +39,7 @@ type MapEntry struct {
 
 	failures *listwatch.Failures
 	own      *ownWrites // nil of an informer that the user made
+	metrics  *Metrics   // nil of a view, and if there are none
 	waiting  waiting
 }
 
@@ -62,6 +63,7 @@ type scope struct {
 func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
 	e := &MapEntry{
 		failures: failed,
+		metrics:  o.Metrics,
 		key:      key,
 		scope:    scope{namespace: o.Namespace, requested: o.namespaceOf(mapping), resource: mapping.Resource},
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
@@ -219,6 +221,7 @@ func (e *MapEntry) configure(o *Options) error {
 // run runs the informer until the entry is removed or ctx ends. An informer that the user made may
 // return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
+	defer e.metrics.ended(e)
 	defer e.release()
 	defer e.own.close()
 	stop := context.AfterFunc(ctx, e.remove)
@@ -232,6 +235,7 @@ func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 func (e *MapEntry) end() {
 	e.remove()
 	e.release()
+	e.metrics.leave(e)
 	if _, view := e.Informer.(*informer.View); !view { // those of a view are those of other views too
 		e.Reader.DropPages()
 		e.own.close()

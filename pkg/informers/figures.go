@@ -46,6 +46,12 @@ func (f *figures) observe(of metric, d stats.Durations) {
 	f.durations[of] = all
 }
 
+func (f *figures) observeRead(by reader.ReadPlan, d stats.Durations) {
+	all := f.reads[by]
+	all.Add(d)
+	f.reads[by] = all
+}
+
 // add adds an informer.
 func (f *figures) add(e *MapEntry) {
 	s := e.Stats()
@@ -109,9 +115,7 @@ func (f *figures) addInformer(s *informer.Stats) {
 func (f *figures) addReads(s *reader.Stats) {
 	for _, by := range s.Reads {
 		f.sumBy(readsMetric, by.Plan.String(), float64(by.Count))
-		all := f.reads[by.Plan]
-		all.Add(by.Durations)
-		f.reads[by.Plan] = all
+		f.observeRead(by.Plan, by.Durations)
 	}
 	f.sum(labelScansMetric, float64(s.LabelScans))
 	if s.Store == nil {

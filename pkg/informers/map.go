@@ -40,12 +40,10 @@ type Map struct {
 // NewMap returns a map without informers.
 func NewMap(o Options) *Map {
 	o.written = &written{}
-	m := &Map{
+	return &Map{
 		options: o, entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{},
 		started: make(chan struct{}),
 	}
-	o.Metrics.follow(m)
-	return m
 }
 
 // Start runs the informers of the map, also those that are added later, until ctx ends. It returns
@@ -117,6 +115,7 @@ func (m *Map) Abandon() {
 
 func (m *Map) runLocked(e *MapEntry) {
 	ctx, end := m.ctx, m.end
+	e.metrics.begun(e)
 	m.running.Go(func() { e.run(ctx, m.options.Logger) })
 	if e.waiting.policy == FailFast || e.waiting.policy == Isolate {
 		m.running.Go(func() { e.follow(ctx, func(err error) { end(failFastError{err}) }) })
@@ -268,13 +267,17 @@ func (m *Map) newLocked(key Key, mapping *meta.RESTMapping, src listwatch.Source
 // newInformer makes an entry with an informer of its own.
 func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
 	entry, err := newEntry(&m.options, key, mapping, src, failed, known)
-	if err == nil && known != nil {
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
 		if known.mapping == nil {
 			known.parkFromTheStart()
 		}
 		known.kinds.follow(entry, mapping.Scope.Name())
 	}
-	return entry, err
+	entry.metrics.follow(entry)
+	return entry, nil
 }
 
 // Remove stops the informer for key, if there is one, and removes it from the map. It does not wait

@@ -23,24 +23,25 @@ type MetricsOptions struct {
 }
 
 // Metrics are the metrics of one cache. They hold no figures but those of reads that the cache cannot
-// answer: the informers are asked for theirs when Prometheus collects. A nil *Metrics counts nothing.
-// Safe for concurrent use.
+// answer, and those of informers that have ended: the others are asked for theirs when Prometheus
+// collects. A nil *Metrics counts nothing. Safe for concurrent use.
 type Metrics struct {
 	options MetricsOptions
 	descs   [metrics]*prometheus.Desc
 	reads   *ReadMetrics
 
-	mu   sync.Mutex // guards maps
-	maps []*Map
+	mu      sync.Mutex // guards what follows; it comes after the locks of maps
+	entries map[*MapEntry]life
+	retired map[group]*figures // the counts of entries that have ended, as long as others share their series
 }
 
 // NewMetrics returns metrics that are registered. If there is no Registerer, it returns nil. They keep
-// the maps of the cache in memory until [Metrics.Unregister].
+// the informers of the cache in memory until these are removed, or until [Metrics.Unregister].
 func NewMetrics(o MetricsOptions) (*Metrics, error) {
 	if o.Registerer == nil {
 		return nil, nil
 	}
-	m := &Metrics{options: o, reads: newReadMetrics(o.Cache)}
+	m := &Metrics{options: o, reads: newReadMetrics(o.Cache), entries: map[*MapEntry]life{}, retired: map[group]*figures{}}
 	for n, d := range definitions {
 		m.descs[n] = prometheus.NewDesc(d.name, d.help, append(append([]string{}, kindLabels...), d.labels...), prometheus.Labels{"cache": o.Cache})
 	}
@@ -65,16 +66,6 @@ func (m *Metrics) Reads() *ReadMetrics {
 	return m.reads
 }
 
-// follow adds the informers of a map.
-func (m *Metrics) follow(added *Map) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.maps = append(m.maps, added)
-}
-
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range m.descs {
@@ -85,17 +76,12 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	m.mu.Lock()
-	maps := m.maps
-	m.mu.Unlock()
-	groups := map[group]*figures{}
-	for _, in := range maps {
-		for _, e := range in.Informers() {
-			g := m.groupOf(e)
-			if groups[g] == nil {
-				groups[g] = newFigures()
-			}
-			groups[g].add(e)
+	groups, entries := m.known()
+	for e, is := range entries {
+		if f := groups[m.groupOf(e)]; f != nil && is == removed {
+			f.merge(countsOf(e))
+		} else if f != nil {
+			f.add(e)
 		}
 	}
 	for g, f := range groups {

@@ -59,22 +59,6 @@ func (s *Stats) Memory() iter.Seq2[string, int] {
 	}
 }
 
-// Informers returns the entries of the map that have an informer of their own, in no order: in place
-// of the views of a watch that representations share, the entry of that watch.
-func (m *Map) Informers() (all []*MapEntry) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for key, e := range m.entries {
-		if m.watches[key.GroupVersionKind] == nil {
-			all = append(all, e)
-		}
-	}
-	for _, w := range m.watches {
-		all = append(all, w.entry)
-	}
-	return all
-}
-
 // stopped returns the reason for which a watch ended whose context has ended with a cause.
 func stopped(cause error) listwatch.Reason {
 	switch {
