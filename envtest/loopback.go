@@ -30,7 +30,12 @@ type loopback struct {
 func newLoopback(config *rest.Config) (*loopback, error) {
 	l := &loopback{config: config}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countedTransport{next, &l.requests} })
-	kube, err := kubernetes.NewForConfig(protobuf(config))
+	typed := protobuf(config)
+	client, err := rest.HTTPClientFor(typed)
+	if err != nil {
+		return nil, fmt.Errorf("create the server's connection to itself: %w", err)
+	}
+	kube, err := kubernetes.NewForConfigAndClient(typed, client)
 	if err != nil {
 		return nil, fmt.Errorf("create the server's client: %w", err)
 	}
@@ -40,7 +45,7 @@ func newLoopback(config *rest.Config) (*loopback, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the server's dynamic client: %w", err)
 	}
-	l.kube, l.dynamic, l.informers = kube, dyn, informers.NewSharedInformerFactory(kube, 0)
+	l.kube, l.dynamic, l.informers = kube, dyn, newInformerFactory(kube, typed, client)
 	return l, nil
 }
 

@@ -4,11 +4,15 @@
 package envtest
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	crdbuilder "k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	crdopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -32,15 +36,32 @@ type openAPI struct {
 	prepared chan struct{} // closed when the documents are served
 }
 
+// nameDefinitions has the CRD server's OpenAPI builder read client-go's global scheme, for the names of definitions. The
+// builder does so once in a process, and would when the first CRD is there: in the background, while a suite may be adding
+// its kinds to that scheme.
+var nameDefinitions = sync.OnceValue(func() error {
+	_, err := crdbuilder.BuildOpenAPIV3(&apiextensionsv1.CustomResourceDefinition{
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group:    "tarn.dev",
+			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "any", Kind: "Any"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1"}},
+		},
+	}, "v1", crdbuilder.Options{})
+	return err
+})
+
 // newOpenAPI makes the server leave it to publish to serve the documents.
-func newOpenAPI(config *genericapiserver.Config) *openAPI {
+func newOpenAPI(config *genericapiserver.Config) (*openAPI, error) {
+	if err := nameDefinitions(); err != nil {
+		return nil, fmt.Errorf("prepare the OpenAPI documents of custom resources: %w", err)
+	}
 	namer := openapi.NewDefinitionNamer(builtin.Scheme(), crdserver.Scheme)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	config.OpenAPIConfig.Info.Title = "Kubernetes"
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIV3Config.Info.Title = "Kubernetes"
 	config.SkipOpenAPIInstallation = true
-	return &openAPI{v2: config.OpenAPIConfig, v3: config.OpenAPIV3Config, prepared: make(chan struct{})}
+	return &openAPI{v2: config.OpenAPIConfig, v3: config.OpenAPIV3Config, prepared: make(chan struct{})}, nil
 }
 
 // definitions are those of the built-in kinds and of CustomResourceDefinitions.

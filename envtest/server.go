@@ -132,7 +132,10 @@ func (s *server) config(
 	config.BuildHandlerChainFunc = s.chain
 	s.catalog = newCatalog(crdserver.Codecs)
 	config.AggregatedDiscoveryGroupManager = catalogSource{s.catalog, aggregated.BuiltinSource}
-	s.openAPI = newOpenAPI(&config.Config)
+	var err error
+	if s.openAPI, err = newOpenAPI(&config.Config); err != nil {
+		return nil, err
+	}
 
 	config.Authentication.Authenticator = rights.Authenticator
 	config.Authentication.APIAudiences = rights.Audiences

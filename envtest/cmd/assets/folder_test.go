@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/onsi/gomega/gbytes"
 )
 
 // fillWith puts empty files of this mode under these names into dir, making it.
@@ -113,8 +115,8 @@ func TestPublishNothingOfAFailedBuild(t *testing.T) {
 func TestLockAdmitsOneAtATime(t *testing.T) {
 	f := newFolder(filepath.Join(t.TempDir(), "made", "by lock"), "x")
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		p := newProgress(&out)
+		out := gbytes.NewBuffer()
+		p := newProgress(out)
 		unlock, err := f.lock(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
@@ -128,8 +130,8 @@ func TestLockAdmitsOneAtATime(t *testing.T) {
 			second <- err
 		}()
 		synctest.Wait()
-		if !strings.Contains(out.String(), "waiting for another run that builds x") || len(second) > 0 {
-			t.Errorf("the second run does not wait: %q", &out)
+		if !strings.Contains(string(out.Contents()), "waiting for another run that builds x") || len(second) > 0 {
+			t.Errorf("the second run does not wait: %q", out.Contents())
 		}
 		unlock()
 		if err := <-second; err != nil {

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,14 +58,14 @@ func build() (string, error) {
 }
 
 // environment is controller-runtime's, on the program. A failure shows what the program said.
-func environment(t *testing.T) (env *envtest.Environment, said *bytes.Buffer) {
+func environment(t *testing.T) (env *envtest.Environment, said *gbytes.Buffer) {
 	t.Helper()
-	said = &bytes.Buffer{}
+	said = gbytes.NewBuffer()
 	env = &envtest.Environment{BinaryAssetsDirectory: assets}
 	env.ControlPlane.GetAPIServer().Err = said
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("kube-apiserver said:\n%s", said)
+			t.Logf("kube-apiserver said:\n%s", said.Contents())
 		}
 	})
 	return env, said
@@ -95,7 +95,7 @@ func TestEnvironment(t *testing.T) {
 	_, err = kubernetes.NewForConfigOrDie(jane.Config()).CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	g.Expect(err).To(MatchError(ContainSubstring(`User "jane"`)))
-	g.Expect(said.String()).NotTo(ContainSubstring("service-account"), "the flags about tokens have an effect")
+	g.Expect(string(said.Contents())).NotTo(ContainSubstring("service-account"), "the flags about tokens have an effect")
 
 	_, err = kube.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -159,8 +159,8 @@ func TestFlagsOfSuites(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(claim.Finalizers).To(BeEmpty())
 	g.Expect(os.ReadFile(events)).To(ContainSubstring(`"user":{"username":"joan"`))
-	g.Expect(said.String()).To(ContainSubstring("resource.k8s.io/v1beta1 has no effect"))
-	g.Expect(said.String()).To(ContainSubstring("JobManagedBy has no effect"))
+	g.Expect(string(said.Contents())).To(ContainSubstring("resource.k8s.io/v1beta1 has no effect"))
+	g.Expect(string(said.Contents())).To(ContainSubstring("JobManagedBy has no effect"))
 }
 
 // TestRefusals starts the program with what kube-apiserver refuses, and with what this one does.
