@@ -114,6 +114,10 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 	return e, nil
 }
 
+// SharesWatch reports whether two entries show what one informer lists and watches: their figures are those
+// of the same objects. An entry shares its own.
+func (e *MapEntry) SharesWatch(other *MapEntry) bool { return e.failures == other.failures }
+
 // leave says that an entry has ended. The last one ends the informer.
 func (w *sharedWatch) leave() {
 	w.mu.Lock()

@@ -174,6 +174,21 @@ const coreGroup = "core"
 type found struct {
 	key     informers.Key
 	entries []*informers.MapEntry // at least one
+	others  []*informers.MapEntry // of the kind in other representations
+}
+
+// foundIn returns the informers of key among others, in their order.
+func foundIn(key informers.Key, all []*informers.MapEntry) found {
+	f := found{key: key}
+	for _, entry := range all {
+		switch {
+		case entry.Key() == key:
+			f.entries = append(f.entries, entry)
+		case entry.Key().GroupVersionKind == key.GroupVersionKind:
+			f.others = append(f.others, entry)
+		}
+	}
+	return f
 }
 
 // find returns the informers that the path of r names.
@@ -188,11 +203,7 @@ func (h *handler) find(r *http.Request) (found, error) {
 		return f, apierrors.NewBadRequest(fmt.Sprintf("%q is no representation: use structured, unstructured or metadata", r.PathValue("representation")))
 	}
 	f.key.Representation = representation
-	for _, entry := range h.cache.Informers() {
-		if entry.Key() == f.key {
-			f.entries = append(f.entries, entry)
-		}
-	}
+	f = foundIn(f.key, h.cache.Informers())
 	if len(f.entries) == 0 {
 		return f, notFound("the cache has no informer of %s as %s: nobody has read it or listened to it, and this page starts none; api/v1/kinds has those that there are",
 			index.Describe(f.key.GroupVersionKind), f.key.Representation)

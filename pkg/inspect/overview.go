@@ -28,7 +28,8 @@ type overview struct {
 	Cache   string    `json:"cache"`
 	Started bool      `json:"started"`
 	Time    time.Time `json:"time"`
-	// Phases says how many informers are in each phase, and Informers how many there are.
+	// Phases says how many informers are in each phase, and Informers how many there are. An informer that
+	// representations share counts once, here and in Total.
 	Phases    map[informers.Phase]int `json:"phases"`
 	Informers int                     `json:"informers"`
 	Total     figures                 `json:"total"`
@@ -59,6 +60,8 @@ type kindInfo struct {
 	Scopes    int       `json:"scopes"`
 	Namespace string    `json:"namespace,omitempty"` // if there is one scope, and it is a namespace
 	State     stateInfo `json:"state"`               // the worst of all scopes
+	// SharedWith are the representations that share one watch with this one: the figures are those of all.
+	SharedWith []string `json:"sharedWith,omitempty"`
 	figures
 }
 
@@ -92,6 +95,8 @@ type scopeInfo struct {
 	Namespace string    `json:"namespace"` // empty is all
 	State     stateInfo `json:"state"`
 	figures
+
+	again bool // another representation shows the same informer, and comes before this one
 }
 
 // pendingInfo is a write of the program that the watch has not shown.
@@ -109,10 +114,13 @@ func (h *handler) overview(*http.Request) (overview, error) {
 	for _, f := range h.byKind() {
 		info, scopes := h.describe(f, f.stats())
 		for _, s := range scopes {
+			if s.again {
+				continue
+			}
 			o.Phases[s.State.Phase]++
+			o.Informers++
+			o.Total.add(s.figures)
 		}
-		o.Informers += len(scopes)
-		o.Total.add(info.figures)
 		o.Kinds = append(o.Kinds, info)
 	}
 	o.MoreKinds = cut(&o.Kinds, maxKinds)
@@ -158,14 +166,30 @@ func cut[T any](list *[]T, most int) (more int) {
 
 // byKind returns the informers by kind and representation, in their order.
 func (h *handler) byKind() (all []found) {
-	for _, entry := range h.cache.Informers() {
-		if last := len(all) - 1; last >= 0 && all[last].key == entry.Key() {
-			all[last].entries = append(all[last].entries, entry)
-			continue
+	entries := h.cache.Informers()
+	for len(entries) > 0 { // representations of a kind follow each other
+		gvk, n := entries[0].Key().GroupVersionKind, 1
+		for n < len(entries) && entries[n].Key().GroupVersionKind == gvk {
+			n++
 		}
-		all = append(all, found{entry.Key(), []*informers.MapEntry{entry}})
+		for of := entries[:n]; len(of) > 0; {
+			f := foundIn(of[0].Key(), entries[:n])
+			all, of = append(all, f), of[len(f.entries):]
+		}
+		entries = entries[n:]
 	}
 	return all
+}
+
+// sharedWith returns the other representations that share a watch with this one.
+func (f found) sharedWith() (names []string) {
+	for _, other := range f.others {
+		name := other.Key().Representation.String()
+		if !slices.Contains(names, name) && slices.ContainsFunc(f.entries, other.SharesWatch) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (f found) ref() kindRef {
@@ -195,9 +219,14 @@ func (h *handler) describe(f found, stats []informers.Stats) (kindInfo, []scopeI
 	info := kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
 	scopes := make([]scopeInfo, len(f.entries))
 	for i, entry := range f.entries {
-		scopes[i] = scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i])}
-		info.figures.add(scopes[i].figures)
+		s := scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i])}
+		s.again = slices.ContainsFunc(f.others, func(other *informers.MapEntry) bool {
+			return other.SharesWatch(entry) && other.Key().Representation < f.key.Representation
+		})
+		scopes[i] = s
+		info.figures.add(s.figures)
 	}
+	info.SharedWith = f.sharedWith()
 	slices.SortStableFunc(scopes, func(a, b scopeInfo) int { return rank(a.State.Phase) - rank(b.State.Phase) })
 	info.State = scopes[0].State
 	if len(scopes) == 1 {

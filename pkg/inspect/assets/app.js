@@ -73,6 +73,7 @@ const clock = (time) => new Date(time).toLocaleTimeString('en-GB');
 const since = (time, now) => duration(Math.max(0, (new Date(now) - new Date(time)) / 1000));
 const plural = (n, noun, several) => number(n) + ' ' + (n === 1 ? noun : several || noun + 's');
 const groupVersion = (kind) => (kind.group ? kind.group + '/' : '') + kind.version;
+const sharing = (kind) => 'one watch with ' + kind.sharedWith.join(' and ');
 const sum = (counts) => (counts ? Object.values(counts).reduce((a, b) => a + b, 0) : undefined);
 
 const moods = {
@@ -214,7 +215,7 @@ function overviewPage(main) {
     el('section', { 'aria-labelledby': 'informers' }, el('h2', { id: 'informers' }, 'Informers'), list));
   const grow = rates(), perKind = new Map();
   const columns = [
-    ['Kind', (k) => [el('a', { href: '#/' + k.path, 'data-key': k.path }, k.kind), el('span', { class: 'sub' }, `${groupVersion(k)}, ${k.representation}`)]],
+    ['Kind', (k) => [el('a', { href: '#/' + k.path, 'data-key': k.path }, k.kind), el('span', { class: 'sub' }, `${groupVersion(k)}, ${k.representation}`), k.sharedWith ? el('span', { class: 'sub' }, sharing(k)) : null]],
     ['Phase', (k) => [phase(k.state), k.state.cause ? el('span', { class: 'sub' }, k.state.cause) : null]],
     ['Scope', scopeOf],
     ['Objects', (k) => number(k.objects), 'number'],
@@ -272,7 +273,8 @@ function kindPage(main, path) {
       ]);
       title.textContent = kind.kind;
       document.title = kind.kind + ' – cache';
-      about.textContent = `${groupVersion(kind)}, ${kind.resource}, as ${kind.representation}, ${scopeOf(kind)}`;
+      about.textContent = `${groupVersion(kind)}, ${kind.resource}, as ${kind.representation}, ${scopeOf(kind)}` +
+        (kind.sharedWith ? `; ${sharing(kind)}, whose figures are the same` : '');
       show(state, kind.state.message ? el('ul', { class: 'notes' }, note(kind.state, place(kind.state.namespace), 'state')) : el('p', {}, phase(kind.state)));
       const grown = grow(kind.time, { events: sum(kind.events), reads: sum(kind.reads) });
       add('events', grown.events); add('reads', grown.reads); add('objects', kind.objects); add('bytes', kind.bytes); add('lag', kind.handlerLag || 0);
