@@ -50,6 +50,8 @@ type Entry[V any] struct {
 	// Collection says of Gone that a server has listed the object with others at Revision and deleted
 	// it afterwards. If it changed in between, it may have got a finalizer, and be there.
 	Collection bool
+	// Lost says of Hidden that there is an object, and why the cache cannot hold it.
+	Lost error
 
 	size    size
 	number  uint64 // in the order in which entries were noted
@@ -155,8 +157,11 @@ func after[V any](last, next *Entry[V]) *Entry[V] {
 type Answer[V any] struct {
 	// Found reports whether there is an object that the cache holds.
 	Found bool
-	// Item is the object if there is one.
+	// Item is the object if there is one, and has a Key in any case.
 	Item watchcache.Item[V]
+	// Lost says that there is an object which the cache should hold, and why it cannot. Then nothing
+	// is Found.
+	Lost error
 	// Revision is that of the answer: the server has written nothing before it that is not in there.
 	Revision uint64
 }

@@ -39,8 +39,8 @@ type Options[V any] struct {
 	Wait func(ctx context.Context, revision uint64, restored int) error
 	// Ask asks the server for one object, or for its revision alone if the key is empty.
 	Ask func(ctx context.Context, key string) (Answer[V], error)
-	// List asks the server for all objects with prefix. Each gets them with the revision of the answer.
-	List func(ctx context.Context, prefix string, each func(item watchcache.Item[V], at uint64)) (revision uint64, err error)
+	// List asks the server for all objects with prefix. Each gets one after another, as an answer of its own.
+	List func(ctx context.Context, prefix string, each func(Answer[V])) (revision uint64, err error)
 	// UID and Size describe a value.
 	UID  func(V) types.UID
 	Size func(V) int
@@ -214,7 +214,7 @@ func (o *Overlay[V]) answered(before *watchcache.Snapshot[V], asked *Entry[V], a
 	if now, ok := o.entries.Get(asked); !ok || now != asked {
 		return
 	}
-	next := &Entry[V]{Key: asked.Key, Outcome: Hidden, Revision: a.Revision}
+	next := &Entry[V]{Key: asked.Key, Outcome: Hidden, Revision: a.Revision, Lost: a.Lost}
 	if a.Found {
 		next = &Entry[V]{Key: asked.Key, Outcome: Shown, Revision: a.Item.Revision, Value: a.Item.Value, UID: o.options.UID(a.Item.Value)}
 	}

@@ -81,7 +81,7 @@ func (f *fixture) ask(_ context.Context, key string) (ownwrites.Answer[thing], e
 	return ownwrites.Answer[thing]{Found: ok, Item: found, Revision: f.at}, f.fails
 }
 
-func (f *fixture) list(_ context.Context, prefix string, each func(item, uint64)) (uint64, error) {
+func (f *fixture) list(_ context.Context, prefix string, each func(ownwrites.Answer[thing])) (uint64, error) {
 	time.Sleep(time.Second) // of a bubble
 	f.mu.Lock()
 	found, at, err := maps.Clone(f.server), f.at, f.fails
@@ -89,7 +89,7 @@ func (f *fixture) list(_ context.Context, prefix string, each func(item, uint64)
 	f.mu.Unlock()
 	for key, item := range found {
 		if strings.HasPrefix(key, prefix) {
-			each(item, at)
+			each(ownwrites.Answer[thing]{Found: true, Item: item, Revision: at})
 		}
 	}
 	return at, err

@@ -90,7 +90,7 @@ func (o *Overlay[V]) Read(ctx context.Context, prefix, key string) (*Set[V], *wa
 		} else if e := set.waiting(state, prefix, key); e != nil {
 			err = o.settle(ctx, e, set, prefix, key == "")
 		} else {
-			if !set.applies(state) {
+			if key == "" && !set.applies(state) {
 				set = nil
 			}
 			return set, state, nil
@@ -178,10 +178,10 @@ func (o *Overlay[V]) askAll(ctx context.Context, prefix string) error {
 		if len(asked) == 0 {
 			return nil // another read has asked, or the watch has passed them
 		}
-		revision, err := o.options.List(ctx, prefix, func(item watchcache.Item[V], revision uint64) {
-			if e, ok := asked[item.Key]; ok {
-				delete(asked, item.Key)
-				o.answered(before, e, Answer[V]{Found: true, Item: item, Revision: revision})
+		revision, err := o.options.List(ctx, prefix, func(a Answer[V]) {
+			if e, ok := asked[a.Item.Key]; ok {
+				delete(asked, a.Item.Key)
+				o.answered(before, e, a)
 			}
 		})
 		if errors.Is(err, ErrNoRevision) {

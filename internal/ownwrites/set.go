@@ -48,6 +48,21 @@ func (s *Set[V]) Get(state *watchcache.Snapshot[V], key string) (watchcache.Item
 	return item, now.there
 }
 
+// Of returns the entry for a key; nil if there is none, or the state has passed it.
+func (s *Set[V]) Of(state *watchcache.Snapshot[V], key string) *Entry[V] {
+	if s == nil {
+		return nil
+	}
+	e, ok := s.entries.Get(&Entry[V]{Key: key})
+	if !ok {
+		return nil
+	}
+	if _, now := e.in(state, s.uid); e.passed(now) {
+		return nil
+	}
+	return e
+}
+
 func (e *Entry[V]) item() watchcache.Item[V] {
 	return watchcache.Item[V]{Key: e.Key, Revision: e.Revision, Value: e.Value}
 }
@@ -98,7 +113,7 @@ func (s *Set[V]) Count(state *watchcache.Snapshot[V], prefix, from string) int {
 	return count
 }
 
-// applies reports whether s changes anything of a state.
+// applies reports whether s changes anything that a list shows of a state.
 func (s *Set[V]) applies(state *watchcache.Snapshot[V]) bool {
 	for range s.Over(state, "", "") {
 		return true

@@ -33,7 +33,7 @@ func (o *Overlay[V]) sweepOnce() (prove *Entry[V]) {
 			o.removeLocked(e)
 		case now.Sub(e.noted) >= deadline:
 			o.removeLocked(e)
-			if _, held := state.Get(e.Key); held || e.Outcome != Gone && e.Outcome != Hidden { // else reads show the same
+			if _, held := state.Get(e.Key); held || e.Lost != nil || e.Outcome != Gone && e.Outcome != Hidden { // else reads show the same
 				o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})
 			}
 		case e.Outcome == Gone && e.Revision == 0 && e.proof == 0:

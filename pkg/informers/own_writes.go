@@ -132,35 +132,37 @@ func (e *MapEntry) NoteWrite(write ownwrites.Write) {
 	}
 	switch {
 	case write.Outcome == ownwrites.Shown:
-		noted.Outcome, noted.Value = w.kept(write)
+		w.keep(write, &noted)
 	case write.Outcome == ownwrites.Leaving && write.Metadata != nil && w.excludes(write.Metadata):
 		noted.Outcome = ownwrites.Hidden
 	}
 	w.overlay.Note(noted)
 }
 
-// kept returns what the informer will keep of an object that was written.
-func (w *ownWrites) kept(write ownwrites.Write) (ownwrites.Outcome, object.Object) {
-	if write.Metadata != nil && w.excludes(write.Metadata) {
-		return ownwrites.Hidden, object.Object{} // whatever else is in it, and if the response says it
+// keep notes what the informer will keep of an object that was written.
+func (w *ownWrites) keep(write ownwrites.Write, noted *ownwrites.Entry[object.Object]) {
+	if noted.Outcome = ownwrites.Hidden; write.Metadata != nil && w.excludes(write.Metadata) {
+		return // whatever else is in it, and if the response says it
 	}
 	obj, err := write.Object(w.informer.Example())
 	if err != nil {
 		w.logger.V(1).Info("The response to a write cannot be shown: reads wait for the watch", "object", write.Key, "reason", err.Error())
-		return ownwrites.Changed, object.Object{}
+		noted.Outcome = ownwrites.Changed
+		return
 	}
 	switch held, known := w.holds(obj); {
 	case !known:
-		return ownwrites.Changed, object.Object{}
+		noted.Outcome = ownwrites.Changed
+		return
 	case !held:
-		return ownwrites.Hidden, object.Object{}
+		return
 	}
 	item, err := w.informer.Keep(obj)
-	if err != nil {
-		w.logger.Error(err, "The response to a write cannot be kept: reads wait for the watch", "object", write.Key)
-		return ownwrites.Changed, object.Object{}
+	if err != nil { // as it will be with what the watch brings
+		noted.Lost = err
+		return
 	}
-	return ownwrites.Shown, item.Value
+	noted.Outcome, noted.Value = ownwrites.Shown, item.Value
 }
 
 // excludes reports whether the metadata of an object says that it is not in the scope of the informer.

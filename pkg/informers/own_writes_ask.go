@@ -15,15 +15,14 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
-	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-type item = watchcache.Item[object.Object]
+type answered = ownwrites.Answer[object.Object]
 
 // ask asks the server for the object under a key, as the informer lists it. It is a list, because a
 // list has a resource version also if there is no object. If the key is empty, ask asks for the resource
 // version alone.
-func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answer[object.Object], err error) {
+func (w *ownWrites) ask(ctx context.Context, key string) (answer answered, err error) {
 	namespace, name := object.SplitKey(key)
 	opts := w.options()
 	if key == "" {
@@ -35,9 +34,10 @@ func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answe
 		}
 		opts.FieldSelector = only.String()
 	}
-	answer.Revision, _, err = w.request(ctx, namespace, opts, func(found item, _ uint64) {
-		if found.Key == key {
-			answer.Found, answer.Item = true, found
+	answer.Item.Key = key
+	answer.Revision, _, err = w.request(ctx, namespace, opts, func(found answered) {
+		if found.Item.Key == key {
+			answer = found
 		}
 	})
 	return answer, err
@@ -47,7 +47,7 @@ func (w *ownWrites) ask(ctx context.Context, key string) (answer ownwrites.Answe
 const askPage = 500
 
 // list asks the server for the objects with a prefix, as the informer lists them.
-func (w *ownWrites) list(ctx context.Context, prefix string, each func(item, uint64)) (revision uint64, err error) {
+func (w *ownWrites) list(ctx context.Context, prefix string, each func(answered)) (revision uint64, err error) {
 	namespace, _ := object.SplitKey(prefix)
 	opts := w.options()
 	opts.Limit = askPage
@@ -71,9 +71,8 @@ func (w *ownWrites) options() (opts metav1.ListOptions) {
 }
 
 // request lists objects of a namespace, and returns the version of the list and the token of the next
-// page. An object that the informer cannot keep is left out: it is missing in the cache, whose informer
-// says so.
-func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.ListOptions, each func(item, uint64)) (revision uint64, next string, err error) {
+// page.
+func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.ListOptions, each func(answered)) (revision uint64, next string, err error) {
 	source, err := w.source(namespace)
 	if err != nil {
 		return 0, "", err
@@ -90,10 +89,21 @@ func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.L
 		return 0, "", fmt.Errorf("%w: %q", ownwrites.ErrNoRevision, m.GetResourceVersion())
 	}
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		if kept, failed := w.informer.Keep(obj); failed == nil {
-			each(kept, revision)
-		}
+		each(w.answer(obj, revision))
 		return nil
 	})
 	return revision, m.GetContinue(), err
+}
+
+// answer returns what the informer makes of an object of a list.
+func (w *ownWrites) answer(obj runtime.Object, revision uint64) answered {
+	kept, err := w.informer.Keep(obj)
+	if err == nil {
+		return answered{Found: true, Item: kept, Revision: revision}
+	}
+	a := answered{Lost: err, Revision: revision}
+	if m, unknown := meta.Accessor(obj); unknown == nil {
+		a.Item.Key = object.Key(m.GetNamespace(), m.GetName())
+	}
+	return a
 }

@@ -5,6 +5,7 @@ package informers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -115,9 +116,9 @@ func (e *MapEntry) lacks(number int, because Cause, object client.ObjectKey, err
 	}
 }
 
-// Explain returns the error of a Get that did not find an object: a *NotSyncedError if the API server
-// has sent the object and its transform failed, and err otherwise. Who is told that the object does
-// not exist may act on it.
+// Explain returns the error of a Get that has failed with err: a *NotSyncedError if the API server has
+// sent the object, to the watch or as the answer to a write, and its transform failed. Otherwise it
+// returns err. Who is told that the object does not exist may act on it.
 func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 	own := e.ours()
 	if own == nil {
@@ -126,7 +127,11 @@ func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 	if e.Reader.ClusterScoped() {
 		key.Namespace = ""
 	}
-	if lost := own.LostObject(key); lost != nil {
+	lost := (*informer.TransformError)(nil)
+	if !errors.As(err, &lost) && !e.Reader.Tells(key) { // otherwise the watch may be late
+		lost = own.LostObject(key)
+	}
+	if lost != nil {
 		return e.lacks(1, TransformFailed, lost.Object, lost)
 	}
 	return err

@@ -76,8 +76,8 @@ func (s *EngineStore) Share(sharing Sharing) { s.objects.Share(sharing) }
 type OwnWrites struct {
 	// Ask asks the server for the object under a key, or for its revision alone if the key is empty.
 	Ask func(ctx context.Context, key string) (ownwrites.Answer[object.Object], error)
-	// List asks the server for the objects with a prefix. Each gets them with the revision of the answer.
-	List func(ctx context.Context, prefix string, each func(found watchcache.Item[object.Object], at uint64)) (revision uint64, err error)
+	// List asks the server for the objects with a prefix. Each gets one after another, as an answer of its own.
+	List func(ctx context.Context, prefix string, each func(ownwrites.Answer[object.Object])) (revision uint64, err error)
 	// Budget bounds the memory.
 	Budget *ownwrites.Budget
 	// Ended is called for a write that the watch has not shown in time, or for which there is no room.

@@ -126,6 +126,9 @@ func (s *EngineStore) getOver(ctx context.Context, named client.ObjectKey, key s
 			snapshot = over
 			if item, ok = over.Get(key); own != nil {
 				item, ok = own.Get(over, key)
+				if e := own.Of(over, key); e != nil && e.Lost != nil {
+					return object.Object{}, false, e.Lost
+				}
 			}
 		}
 		if snapshot.Revision() >= at.revision || ok && item.Revision >= at.revision {
@@ -135,6 +138,16 @@ func (s *EngineStore) getOver(ctx context.Context, named client.ObjectKey, key s
 			return object.Object{}, false, err
 		}
 	}
+}
+
+// Tells reports whether a write of the program that the watch has not shown says what is under a key.
+func (r *CacheReader) Tells(key client.ObjectKey) bool {
+	s, ok := r.store.(*EngineStore)
+	if !ok {
+		return false
+	}
+	own := s.own.Load() // before the state
+	return own.Of(s.engine.Snapshot(), object.Key(key.Namespace, key.Name)) != nil
 }
 
 // reached refuses a read that needs a newer state than the store of an informer of the user's has:

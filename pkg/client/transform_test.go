@@ -1,0 +1,97 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"errors"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+	"github.com/tarn-dev/tarn/pkg/client"
+)
+
+// An object whose transform fails is there, and the cache cannot show it: a read says so, before the watch
+// has brought the object as well as after that.
+var _ = Describe("own writes whose transform fails", func() {
+	const poison = "tarn.dev/poison"
+	var (
+		p         *program
+		namespace string
+	)
+	for name, oneWatch := range map[string]bool{"one watch for each view": false, "one watch": true} {
+		Context("with "+name, func() {
+			BeforeEach(func(ctx SpecContext) {
+				namespace = newNamespace(ctx)
+				p = maker{cache: cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: &oneWatch}}), client: client.New}.run(ctx, cache.Options{
+					DefaultTransform: func(obj any) (any, error) {
+						if obj.(crclient.Object).GetAnnotations()[poison] != "" {
+							return nil, errors.New("poisoned")
+						}
+						return obj, nil
+					},
+				}, crclient.CacheOptions{})
+				p.watch(ctx, &corev1.ConfigMap{})
+			})
+
+			poisoned := func(name string) *corev1.ConfigMap {
+				made := configMap(namespace, name, nil)
+				made.Annotations = map[string]string{poison: "yes"}
+				return made
+			}
+			get := func(ctx SpecContext, name string) error {
+				return p.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: name}, &corev1.ConfigMap{})
+			}
+			says := func(err error, name string) {
+				GinkgoHelper()
+				Expect(apierrors.IsNotFound(err)).To(BeFalse(), "it is there: %v", err)
+				reason := (*cache.NotSyncedError)(nil)
+				Expect(errors.As(err, &reason)).To(BeTrue(), "%v", err)
+				Expect(reason.Cause).To(Equal(cache.TransformFailed))
+				Expect(reason.Object.Name).To(Equal(name))
+				Expect(err).To(MatchError(ContainSubstring("poisoned")))
+			}
+
+			It("says so after an answer that was lost", func(ctx SpecContext) {
+				Expect(p.Create(ctx, configMap(namespace, "good", nil))).To(Succeed())
+				p.writes.lose.Store(true)
+				Expect(p.Create(ctx, poisoned("bad"))).NotTo(Succeed())
+				p.writes.lose.Store(false)
+				for range 3 {
+					says(get(ctx, "bad"), "bad")
+				}
+				Expect(p.watches.reads.Load()).To(BeEquivalentTo(1), "the server was asked once")
+				list := &corev1.ConfigMapList{}
+				Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+				Expect(names(list)).To(Equal([]string{"good"}))
+
+				By("the watch, which brings it")
+				p.watches.pass()
+				Eventually(func() []*cache.NotSyncedError { return cache.NotSynced(p.cache) }).WithContext(ctx).ShouldNot(BeEmpty())
+				says(get(ctx, "bad"), "bad")
+				p.watches.hold()
+
+				By("its deletion")
+				Expect(p.Delete(ctx, poisoned("bad"))).To(Succeed())
+				Expect(apierrors.IsNotFound(get(ctx, "bad"))).To(BeTrue())
+			}, SpecTimeout(patience))
+
+			It("says so after an answer, and asks nobody", func(ctx SpecContext) {
+				bad := poisoned("bad")
+				Expect(p.Create(ctx, bad)).To(Succeed())
+				says(get(ctx, "bad"), "bad")
+				Expect(p.watches.reads.Load()).To(BeZero())
+
+				By("a write that heals it")
+				bad.Annotations = nil
+				Expect(p.Update(ctx, bad)).To(Succeed())
+				Expect(get(ctx, "bad")).To(Succeed())
+			}, SpecTimeout(patience))
+		})
+	}
+})
