@@ -166,25 +166,6 @@ func TestManyUnknownObjectsAreListed(t *testing.T) {
 	})
 }
 
-func TestADoubtIsOfAllObjectsWithAPrefix(t *testing.T) {
-	inBubble(t, 0, func(f *fixture) {
-		for n := range 20 {
-			f.watch(fmt.Sprintf("ns/%02d", n), uint64(10+n), "1")
-		}
-		f.watch("other/a", 40, "2")
-		f.overlay.Note(f.shown("ns/new", 41, "3"))
-		f.overlay.Doubt("ns/")
-		f.server["ns/03"], f.at = item{Key: "ns/03", Revision: 13, Value: thing{uid: "1"}}, 50
-		f.shows("other/a", "2", 40)
-		f.Expect(f.listed).To(BeZero())
-		set, state, err := f.overlay.Read(f.ctx(), "ns/", "")
-		f.Expect(err).NotTo(HaveOccurred())
-		f.Expect(set.Count(state, "ns/", "")).To(Equal(1))
-		f.shows("ns/03", "1", 13)
-		f.Expect([]int{f.listed, f.asked}).To(Equal([]int{1, 0}))
-	})
-}
-
 // A budget that is too small for anything has room for some thousand keys all the same, and one without
 // an end has room for all.
 func TestTheLeastAndTheGreatestBudget(t *testing.T) {

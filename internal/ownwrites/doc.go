@@ -27,6 +27,10 @@
 // and if that is late, for one question to the server, whose answer becomes the entry. If there are
 // many such entries, the server is asked for a list.
 //
+// If any objects with a prefix may have been written, there is one doubt, see Doubt, and no entry for
+// each: it concerns objects that the state has not got yet, too. An entry that was noted before the doubt
+// says nothing any more. One that was noted after it, or is an answer to a question of after it, does.
+//
 // What was written before there was an overlay, or is forgotten, makes reads of all keys wait, until
 // the state has reached a revision: see Listed and [Budget].
 //
@@ -49,7 +53,7 @@
 //
 //   - write.go: what a client tells a cache
 //   - entry.go: what is known of one object, and when a state has passed it
-//   - overlay.go, budget.go, floor.go: what there is of one kind
-//   - set.go, read.go: what reads see, and for what they wait
+//   - overlay.go, budget.go, floor.go, doubt.go: what there is of one kind
+//   - set.go, read.go, ask.go: what reads see, for what they wait, and what they ask the server
 //   - sweep.go: how entries end
 package ownwrites

@@ -53,12 +53,18 @@ type Entry[V any] struct {
 	// Lost says of Hidden that there is an object, and why the cache cannot hold it.
 	Lost error
 
-	size    size
+	size  size
+	proof uint64 // of Gone without a Revision: one at which the object was gone; 0 if none is known
+	full  bool   // of Changed: there was no room for the object
+	noting
+}
+
+// noting says when an entry was noted.
+type noting struct {
 	number  uint64 // in the order in which entries were noted
+	of      uint64 // the number of the newest entry that it may be newer than: of an answer, of before the question
 	noted   time.Time
-	history int    // how often the source had been restored when the entry was noted
-	proof   uint64 // of Gone without a Revision: one at which the object was gone; 0 if none is known
-	full    bool   // of Changed: there was no room for the object
+	history int // how often the source had been restored
 }
 
 // open reports whether the content is not known, or may turn out not to be.
@@ -157,7 +163,7 @@ func after[V any](last, next *Entry[V]) *Entry[V] {
 type Answer[V any] struct {
 	// Found reports whether there is an object that the cache holds.
 	Found bool
-	// Item is the object if there is one, and has a Key in any case.
+	// Item is the object if there is one, and its Key alone if there is none.
 	Item watchcache.Item[V]
 	// Lost says that there is an object which the cache should hold, and why it cannot. Then nothing
 	// is Found.

@@ -57,6 +57,11 @@ func (o *Overlay[V]) resumeLocked(restored int) {
 		next.history = restored
 		o.replaceLocked(e, &next)
 	}
+	o.changeDoubtsLocked(func(d *doubt) *doubt {
+		next := *d
+		next.history = restored
+		return &next
+	})
 	if o.floor != nil {
 		o.floor = o.newFloorLocked(o.floor.revision)
 	}

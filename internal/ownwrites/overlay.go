@@ -4,6 +4,7 @@
 package ownwrites
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ const (
 	// server is asked how far it is, and how often that is at most.
 	proveAfter = 10 * time.Second
 	// entryBytes is about what an entry takes without its key and its value.
-	entryBytes = 240
+	entryBytes = 264
 )
 
 // Options configure an [Overlay]. All must be set.
@@ -97,7 +98,8 @@ type kept[V any] struct {
 	open    int    // how many entries are
 	noted   uint64 // how many entries there have been
 	floor   *floor // nil for none
-	history int    // how often the source has been restored, as far as those know who write
+	doubts  []*doubt
+	history int // how often the source has been restored, as far as those know who write
 }
 
 func newTree[V any](less func(a, b *Entry[V]) bool) *btree.BTreeG[*Entry[V]] {
@@ -129,7 +131,7 @@ func (o *Overlay[V]) Size() (entries, bytes int) {
 	if set == nil {
 		return 0, 0
 	}
-	return set.entries.Len(), set.bytes
+	return set.entries.Len() + len(set.doubts), set.bytes
 }
 
 // Note adds what is known after a write. Reads that begin when Note has returned show it.
@@ -145,7 +147,7 @@ func (o *Overlay[V]) Note(e Entry[V]) {
 			return
 		}
 	}
-	if o.contradictsLocked(next) {
+	if o.contradictsLocked(next) || o.suspectsLocked(next) {
 		next = &Entry[V]{Key: e.Key, Outcome: Unknown}
 	}
 	o.putLocked(next)
@@ -182,65 +184,10 @@ func (o *Overlay[V]) completeLocked(e *Entry[V]) *Entry[V] {
 	return e
 }
 
-// Doubt notes that a write may have changed any of the objects with prefix.
-func (o *Overlay[V]) Doubt(prefix string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.life.Err() != nil {
-		return
-	}
-	var keys []string
-	state := o.options.State()
-	if !state.Complete() { // the first list may come from before the write
-		o.floor = o.newFloorLocked(0)
-	}
-	for item := range state.Items(prefix, "") {
-		keys = append(keys, item.Key)
-	}
-	for e := range withPrefix(o.entries, prefix, "") {
-		keys = append(keys, e.Key)
-	}
-	for _, key := range keys {
-		o.putLocked(&Entry[V]{Key: key, Outcome: Unknown})
-	}
-	o.publishLocked()
-}
-
-// answered puts the answer of the server in the place of the entry for which it was asked. Before is the
-// state of before the question: if the answer is older, the source was restored from a backup.
-func (o *Overlay[V]) answered(before *watchcache.Snapshot[V], asked *Entry[V], a Answer[V]) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now, ok := o.entries.Get(asked); !ok || now != asked {
-		return
-	}
-	next := &Entry[V]{Key: asked.Key, Outcome: Hidden, Revision: a.Revision, Lost: a.Lost}
-	if a.Found {
-		next = &Entry[V]{Key: asked.Key, Outcome: Shown, Revision: a.Item.Revision, Value: a.Item.Value, UID: o.options.UID(a.Item.Value)}
-	}
-	if a.Revision > 0 && a.Revision < before.Revision() {
-		next.history = before.Restored() + 1
-	}
-	o.putLocked(next)
-	o.publishLocked()
-}
-
-// drop removes entries, unless something newer was noted.
-func (o *Overlay[V]) drop(entries ...*Entry[V]) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, e := range entries {
-		if now, ok := o.entries.Get(e); ok && now == e {
-			o.removeLocked(e)
-		}
-	}
-	o.publishLocked()
-}
-
 // putLocked puts e in the place of the entry for its key, unless the state has passed it already.
 func (o *Overlay[V]) putLocked(e *Entry[V]) {
 	o.noted++
-	e.number, e.noted, e.history = o.noted, time.Now(), max(e.history, o.history)
+	e.noting = noting{number: o.noted, of: cmp.Or(e.of, o.noted), noted: time.Now(), history: max(e.history, o.history)}
 	o.removeLocked(e)
 	if !o.passed(o.options.State(), e) {
 		o.addLocked(e)
@@ -279,17 +226,19 @@ func (o *Overlay[V]) clearLocked() {
 	o.options.Budget.keys.used.Add(int64(-o.size.keys))
 	o.entries.Clear()
 	o.objects.Clear()
-	o.size, o.open, o.floor = size{}, 0, nil
+	o.size, o.open, o.floor, o.doubts = size{}, 0, nil, nil
 }
 
 // publishLocked shows the entries to readers, and has them swept.
 func (o *Overlay[V]) publishLocked() {
-	if o.entries.Len() == 0 && o.floor == nil {
+	if o.entries.Len() == 0 && o.floor == nil && len(o.doubts) == 0 {
 		o.told = 0
 		o.set.Store(nil)
 		return
 	}
-	o.set.Store(&Set[V]{entries: o.entries.Copy(), uid: o.options.UID, open: o.open, floor: o.floor, bytes: o.size.bytes()})
+	o.set.Store(&Set[V]{
+		entries: o.entries.Copy(), uid: o.options.UID, open: o.open, floor: o.floor, doubts: o.doubts, number: o.noted, bytes: o.size.bytes(),
+	})
 	if o.timer == nil && o.life.Err() == nil {
 		o.timer = time.AfterFunc(sweepEvery, o.sweep)
 	}
@@ -321,8 +270,11 @@ func (o *Overlay[V]) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.history = o.options.State().Restored() + 1
-	entries := o.entries.Items()
+	entries, doubts := o.entries.Items(), o.doubts
 	o.clearLocked()
+	for _, d := range doubts {
+		o.doubtLocked(d.prefix)
+	}
 	for _, e := range entries {
 		o.putLocked(&Entry[V]{Key: e.Key, Outcome: Unknown})
 	}

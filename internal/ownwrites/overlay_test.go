@@ -104,7 +104,8 @@ func (f *fixture) watch(key string, revision uint64, uid types.UID) {
 
 // read returns the object that a read shows, as its UID and its revision.
 func (f *fixture) read(key string) (types.UID, uint64) {
-	set, state, err := f.overlay.Read(f.ctx(), key, key)
+	prefix := key[:strings.Index(key, "/")+1]
+	set, state, err := f.overlay.Read(f.ctx(), prefix, key)
 	f.Expect(err).NotTo(HaveOccurred())
 	get := state.Get
 	if set != nil {
@@ -240,7 +241,7 @@ func TestAChangeOfUnknownContentWaitsForTheWatchAndThenAsksOnce(t *testing.T) {
 		f.Expect(f.asked).To(BeZero())
 
 		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Changed, Revision: 8, UID: "1"})
-		f.server["a"] = item{Key: "a", Revision: 9, Value: thing{uid: "1"}}
+		f.server["a"], f.at = item{Key: "a", Revision: 9, Value: thing{uid: "1"}}, 9
 		var readers sync.WaitGroup
 		for range 10 {
 			readers.Go(func() { f.shows("a", "1", 9) })

@@ -14,14 +14,17 @@ type Pending struct {
 	Bytes    int
 }
 
-// Pending returns the entries that the newest state has not passed, up to limit of them, in the order
-// of their keys.
+// Pending returns what is in doubt, of which the key is a prefix, and the entries that the newest state has
+// not passed in the order of their keys, up to limit of both.
 func (o *Overlay[V]) Pending(limit int) (all []Pending) {
 	set := o.Load()
 	if set == nil {
 		return nil
 	}
 	state := o.options.State()
+	for _, d := range set.doubts[:min(limit, len(set.doubts))] {
+		all = append(all, Pending{Key: d.prefix, Outcome: Unknown, Revision: d.revision, Noted: d.noted})
+	}
 	set.entries.Scan(func(e *Entry[V]) bool {
 		if len(all) == limit {
 			return false

@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,6 +85,8 @@ func (o *Overlay[V]) Read(ctx context.Context, prefix, key string) (*Set[V], *wa
 			err = context.Cause(ctx)
 		} else if !floorPassed(set.floor, state) {
 			err = o.reach(ctx, set.floor)
+		} else if d := set.doubted(state, prefix, key); d != nil {
+			err = o.dispel(ctx, d, prefix, key)
 		} else if e := set.waiting(state, prefix, key); e != nil {
 			err = o.settle(ctx, e, set, prefix, key == "")
 		} else {
@@ -144,65 +144,13 @@ func (o *Overlay[V]) settle(ctx context.Context, e *Entry[V], set *Set[V], prefi
 	if set.many(o.options.State(), prefix) {
 		return o.askAll(ctx, prefix)
 	}
-	return o.ask(ctx, e)
+	return o.ask(ctx, e.Key)
 }
 
 // behind returns the error of a read that ends with ctx.
 func (o *Overlay[V]) behind(ctx context.Context, wanted uint64) error {
 	return &BehindError{Wanted: wanted, Reached: o.options.State().Revision(), Cause: context.Cause(ctx)}
 }
-
-// ask asks the server for the object of e, once for all that wait.
-func (o *Overlay[V]) ask(ctx context.Context, e *Entry[V]) error {
-	return o.once(ctx, e.Key, func(ctx context.Context) error {
-		before := o.options.State()
-		answer, err := o.options.Ask(ctx, e.Key)
-		switch {
-		case err == nil:
-			o.answered(before, e, answer)
-		case errors.Is(err, ErrNoRevision):
-			o.drop(e)
-			return nil
-		}
-		return err
-	})
-}
-
-// askAll asks the server for the objects of all entries with prefix whose content is not known.
-func (o *Overlay[V]) askAll(ctx context.Context, prefix string) error {
-	return o.once(ctx, listFlight+prefix, func(ctx context.Context) error {
-		asked, before := map[string]*Entry[V]{}, o.options.State()
-		for e := range o.Load().unknown(before, prefix) {
-			asked[e.Key] = e
-		}
-		if len(asked) == 0 {
-			return nil // another read has asked, or the watch has passed them
-		}
-		revision, err := o.options.List(ctx, prefix, func(a Answer[V]) {
-			if e, ok := asked[a.Item.Key]; ok {
-				delete(asked, a.Item.Key)
-				o.answered(before, e, a)
-			}
-		})
-		if errors.Is(err, ErrNoRevision) {
-			o.drop(slices.Collect(maps.Values(asked))...)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, e := range asked {
-			o.answered(before, e, Answer[V]{Revision: revision})
-		}
-		return nil
-	})
-}
-
-// The names of the flights that are not for one key. No key begins so.
-const (
-	listFlight  = "\x00"
-	floorFlight = "\x00\x00"
-)
 
 // once does f, once for all that wait for it under a name, and returns when that is done or ctx ends.
 func (o *Overlay[V]) once(ctx context.Context, name string, f func(context.Context) error) error {

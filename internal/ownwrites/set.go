@@ -17,9 +17,17 @@ import (
 type Set[V any] struct {
 	entries *btree.BTreeG[*Entry[V]] // in the order of their keys
 	uid     func(V) types.UID
-	open    int    // how many entries are
-	floor   *floor // that reads of all keys must have reached, nil for none
+	open    int      // how many entries are
+	floor   *floor   // that reads of all keys must have reached, nil for none
+	doubts  []*doubt // the older ones first
+	number  uint64   // of the newest entry that there has been
 	bytes   int
+}
+
+// at returns the entry for a key, nil if there is none.
+func (s *Set[V]) at(key string) *Entry[V] {
+	e, _ := s.entries.Get(&Entry[V]{Key: key})
+	return e
 }
 
 // Bytes returns the memory of the entries.
@@ -27,14 +35,13 @@ func (s *Set[V]) Bytes() int { return s.bytes }
 
 // Has reports whether there is an entry for a key, or anything that holds for all keys.
 func (s *Set[V]) Has(key string) bool {
-	_, ok := s.entries.Get(&Entry[V]{Key: key})
-	return ok || s.floor != nil
+	return s.at(key) != nil || s.floor != nil || len(s.doubts) > 0
 }
 
 // Get returns the object under a key, of the state or of an entry that the state has not passed.
 func (s *Set[V]) Get(state *watchcache.Snapshot[V], key string) (watchcache.Item[V], bool) {
-	e, ok := s.entries.Get(&Entry[V]{Key: key})
-	if !ok {
+	e := s.at(key)
+	if e == nil {
 		return state.Get(key)
 	}
 	item, now := e.in(state, s.uid)
@@ -53,8 +60,8 @@ func (s *Set[V]) Of(state *watchcache.Snapshot[V], key string) *Entry[V] {
 	if s == nil {
 		return nil
 	}
-	e, ok := s.entries.Get(&Entry[V]{Key: key})
-	if !ok {
+	e := s.at(key)
+	if e == nil {
 		return nil
 	}
 	if _, now := e.in(state, s.uid); e.passed(now) {
@@ -124,13 +131,16 @@ func (s *Set[V]) applies(state *watchcache.Snapshot[V]) bool {
 // waiting returns an entry of a read of key, or of keys with prefix if key is empty, of which the
 // content is not known and that the state has not passed.
 func (s *Set[V]) waiting(state *watchcache.Snapshot[V], prefix, key string) *Entry[V] {
+	if s == nil {
+		return nil
+	}
 	if key == "" {
 		for e := range s.waitingWith(state, prefix) {
 			return e
 		}
 		return nil
 	}
-	if e, ok := s.entries.Get(&Entry[V]{Key: key}); ok && s.waits(state, e) {
+	if e := s.at(key); e != nil && s.waits(state, e) {
 		return e
 	}
 	return nil
@@ -169,10 +179,6 @@ func (s *Set[V]) unknown(state *watchcache.Snapshot[V], prefix string) iter.Seq[
 		}
 	}
 }
-
-// askEach is for how many objects the server is asked one by one. More are listed: then a read makes one
-// request, whatever a program has written before.
-const askEach = 8
 
 // many reports whether the objects with prefix are to be listed.
 func (s *Set[V]) many(state *watchcache.Snapshot[V], prefix string) bool {

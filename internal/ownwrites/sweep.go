@@ -12,21 +12,22 @@ import (
 
 // sweep removes the entries that the state has passed, and those whose deadline has passed.
 func (o *Overlay[V]) sweep() {
-	if prove := o.sweepOnce(); prove != nil {
-		o.prove(prove)
+	if newest := o.sweepOnce(); newest > 0 {
+		o.prove(newest)
 	}
 }
 
-// sweepOnce is sweep without a question to the server. If there is one to ask, it returns the newest of
-// the entries for which it is asked.
-func (o *Overlay[V]) sweepOnce() (prove *Entry[V]) {
+// sweepOnce is sweep without a question to the server. If there is one to ask, it returns the number of the
+// newest entry for which it is asked, otherwise zero.
+func (o *Overlay[V]) sweepOnce() (newest uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.timer == nil {
-		return nil // closed
+		return 0 // closed
 	}
 	o.timer = nil
 	state, now := o.options.State(), time.Now()
+	due := o.sweepDoubtsLocked(state, now)
 	for _, e := range o.entries.Items() {
 		switch {
 		case o.passed(state, e):
@@ -37,21 +38,19 @@ func (o *Overlay[V]) sweepOnce() (prove *Entry[V]) {
 				o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})
 			}
 		case e.Outcome == Gone && e.Revision == 0 && e.proof == 0:
-			if due := now.Sub(e.noted) >= proveAfter; !o.seenLocked(state, e) && due && (prove == nil || e.number > prove.number) {
-				prove = e
+			if !o.seenLocked(state, e) && now.Sub(e.noted) >= proveAfter {
+				due = true
 			}
 		}
 	}
 	o.sweepFloorLocked(state, now)
 	o.fitLocked() // others may need more room by now
 	o.publishLocked()
-	if prove != nil && now.Sub(o.proved) < proveAfter {
-		return nil
+	if !due || now.Sub(o.proved) < proveAfter {
+		return 0
 	}
-	if prove != nil {
-		o.proved = now
-	}
-	return prove
+	o.proved = now
+	return o.noted
 }
 
 func (o *Overlay[V]) sweepFloorLocked(state *watchcache.Snapshot[V], now time.Time) {
@@ -77,19 +76,26 @@ func (o *Overlay[V]) seenLocked(state *watchcache.Snapshot[V], e *Entry[V]) bool
 	return seen
 }
 
-// prove asks the server how far it is: a state that is as far has passed the deletions that were noted
-// before, newest being the last of them.
-func (o *Overlay[V]) prove(newest *Entry[V]) {
+// prove asks the server how far it is: a state that is as far has passed the deletions and doubts that were
+// noted before, newest being the number of the last of them.
+func (o *Overlay[V]) prove(newest uint64) {
+	before := o.options.State()
 	ctx, cancel := context.WithTimeout(o.life, askFor)
 	defer cancel()
 	answer, err := o.options.Ask(ctx, "")
-	if err != nil {
+	if err != nil || answer.Revision == 0 {
 		return // it is asked again
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.changeDoubtsLocked(func(d *doubt) *doubt {
+		if d.revision > 0 || d.number > newest {
+			return d
+		}
+		return atRevision(d, before, answer.Revision)
+	})
 	for _, e := range o.entries.Items() {
-		if e.Outcome == Gone && e.Revision == 0 && e.proof == 0 && e.number <= newest.number {
+		if e.Outcome == Gone && e.Revision == 0 && e.proof == 0 && e.number <= newest {
 			next := *e
 			next.proof = answer.Revision
 			o.replaceLocked(e, &next)

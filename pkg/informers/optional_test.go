@@ -27,6 +27,7 @@ type hosting struct {
 	lists  atomic.Int64
 	end    chan struct{} // ends a watch
 	old    string        // the answer to a list of any version, as from a cache; empty for one that is not old
+	next   chan string   // has the answers to lists; nil for one answer to all
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -45,6 +46,9 @@ func (s *hosting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(http.StatusOK, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"pods","kind":"Pod","namespaced":true}]}`)
 	case r.URL.Query().Get("watch") == "":
 		s.lists.Add(1)
+		if s.next != nil {
+			return answer(http.StatusOK, <-s.next)
+		}
 		if s.old != "" && r.URL.Query().Get("resourceVersion") == "0" {
 			return answer(http.StatusOK, s.old)
 		}

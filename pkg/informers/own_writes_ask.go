@@ -34,7 +34,6 @@ func (w *ownWrites) ask(ctx context.Context, key string) (answer answered, err e
 		}
 		opts.FieldSelector = only.String()
 	}
-	answer.Item.Key = key
 	answer.Revision, _, err = w.request(ctx, namespace, opts, func(found answered) {
 		if found.Item.Key == key {
 			answer = found

@@ -1,0 +1,132 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/ownwrites"
+)
+
+// lostDeletion is the deletion of all Pods in the namespace ns, whose answer was lost.
+func lostDeletion() ownwrites.Write {
+	return ownwrites.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns"}, Outcome: ownwrites.Unknown}
+}
+
+// TestADoubtOfBeforeTheFirstListWaitsForNoBookmark: the list was asked for before the write, and the kind
+// is quiet, while the revision of the server grows with other kinds.
+func TestADoubtOfBeforeTheFirstListWaitsForNoBookmark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &restorable{first: podList(100, pod("gone", 90, "n"), pod("stays", 91, "n")), hold: make(chan struct{})}
+		server.setList(150, pod("stays", 91, "n"))
+		m, stop := ownWritesMap(t, server)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		synctest.Wait()
+		m.NoteWrite(lostDeletion())
+		close(server.hold)
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		began := time.Now()
+		_, err = readPod(t, entry, "stays")
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = readPod(t, entry, "gone")
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		list := &corev1.PodList{}
+		g.Expect(entry.Reader.List(t.Context(), list)).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(1))
+		g.Expect(time.Since(began)).To(BeZero(), "nothing had to be waited for")
+		stop()
+	})
+}
+
+// TestADoubtIsOfObjectsThatTheWatchHasNotBrought: another client has created an object just before, which
+// the watch brings after the deletion, and before its end.
+func TestADoubtIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &restorable{}
+		server.setList(100)
+		m, stop := ownWritesMap(t, server)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		before := server.lists
+		server.setList(110)
+		m.NoteWrite(lostDeletion())
+		server.send(`{"type":"ADDED","object":` + pod("late", 101, "n") + `}`)
+		for range 3 {
+			_, err = readPod(t, entry, "late")
+			g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		}
+		g.Expect(server.lists - before).To(Equal(1))
+		server.send(`{"type":"ADDED","object":` + pod("later", 102, "n") + `}`)
+		list := &corev1.PodList{}
+		for range 3 {
+			g.Expect(entry.Reader.List(t.Context(), list)).To(Succeed())
+			g.Expect(list.Items).To(BeEmpty())
+		}
+		g.Expect(server.lists - before).To(Equal(2))
+
+		server.send(`{"type":"DELETED","object":` + pod("late", 103, "n") + `}`)
+		server.send(`{"type":"DELETED","object":` + pod("later", 104, "n") + `}`)
+		server.send(`{"type":"ADDED","object":` + pod("new", 120, "n") + `}`)
+		_, err = readPod(t, entry, "new")
+		g.Expect(err).NotTo(HaveOccurred())
+		time.Sleep(time.Second)
+		g.Expect(entry.own.overlay.Load()).To(BeNil(), "the watch has passed it")
+		g.Expect(server.lists - before).To(Equal(2))
+		stop()
+	})
+}
+
+// TestADoubtWhileAKindComesBack: its state is empty until the list is there, which was asked for before
+// the write.
+func TestADoubtWhileAKindComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &hosting{end: make(chan struct{})}
+		server.serves.Store(true)
+		m := newOptionalMap(g, server)
+		stop := running(t, m)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		time.Sleep(2 * time.Minute)
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		server.serves.Store(false)
+		server.end <- struct{}{}
+		time.Sleep(2 * time.Minute)
+		g.Expect(meta.IsNoMatchError(entry.WaitForSync(t.Context()))).To(BeTrue())
+
+		server.next = make(chan string)
+		server.serves.Store(true)
+		time.Sleep(2 * time.Minute)
+		g.Expect(server.lists.Load()).To(BeEquivalentTo(2), "a list is under way")
+		m.NoteWrite(lostDeletion())
+		server.next <- podList(5, pod("gone", 4, "n"))
+		go func() {
+			for {
+				select {
+				case server.next <- podList(9):
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}()
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		_, err = readPod(t, entry, "gone")
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		stop()
+	})
+}
