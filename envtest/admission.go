@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
@@ -21,6 +22,7 @@ import (
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	apiserverinstall "k8s.io/apiserver/pkg/apis/apiserver/install"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -34,7 +36,7 @@ import (
 const mapperReset = 30 * time.Second
 
 // The plugins that do not belong to one built-in kind, in kube-apiserver's order. Those that do stand between the two: a
-// policy or a webhook sees an object as they leave it.
+// policy or a webhook sees an object as they leave it. ResourceQuota comes last.
 var (
 	firstPlugins = []string{lifecycle.PluginName}
 	lastPlugins  = []string{
@@ -42,11 +44,10 @@ var (
 	}
 )
 
-// setAdmission gives config its admission chain, with the plugins of the built-in kinds. What the plugins run ends when ctx
-// does.
-func setAdmission(
-	ctx context.Context, config *genericapiserver.Config, clients *loopback, opts Options, kinds *builtin.Kinds,
-) error {
+// setAdmission gives config its admission chain, with the plugins of the built-in kinds. What the plugins run ends when s.run
+// does, and what requests wait for when s.drained is closed.
+func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kinds *builtin.Kinds) error {
+	ctx, clients := s.run, s.loopback
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.kube.Discovery()))
 	initializers := admission.PluginInitializers{
 		initializer.New(clients.kube, clients.dynamic, clients.informers, config.Authorization.Authorizer,
@@ -55,7 +56,7 @@ func setAdmission(
 	}
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
-	settings, err := opts.admissionSettings(append(plugins.Registered(), builtin.PodSecurityName))
+	settings, err := opts.admissionSettings(append(plugins.Registered(), builtin.PodSecurityName, builtin.ResourceQuotaName))
 	if err != nil {
 		return err
 	}
@@ -71,9 +72,16 @@ func setAdmission(
 	if err != nil {
 		return err
 	}
-	middle, err := opts.kindPlugins(kinds, settings)
+	middle, err := opts.kindPlugins(kinds, settings, config.Authorization.Authorizer, mapper)
 	if err != nil {
 		return err
+	}
+	if !opts.pluginOff(builtin.ResourceQuotaName) {
+		quotas, err := s.quotaPlugin(kinds, settings)
+		if err != nil {
+			return err
+		}
+		last = append(last, quotas)
 	}
 	config.AdmissionControl = reinvoker{admission.NewChainHandler(slices.Concat(first, middle, last)...)}
 	return config.AddPostStartHook("tarn-admission-kinds", func(hook genericapiserver.PostStartHookContext) error {
@@ -82,8 +90,23 @@ func setAdmission(
 	})
 }
 
+// quotaPlugin makes the plugin ResourceQuota.
+func (s *server) quotaPlugin(kinds *builtin.Kinds, settings admission.ConfigProvider) (admission.Interface, error) {
+	config, err := settings.ConfigFor(builtin.ResourceQuotaName)
+	if err != nil {
+		return nil, fmt.Errorf("configure admission plugin %s: %w", builtin.ResourceQuotaName, err)
+	}
+	plugin, err := kinds.ResourceQuota(s.run, config, s.loopback.kube, s.drained)
+	if err != nil {
+		return nil, fmt.Errorf("set up admission plugin %s: %w", builtin.ResourceQuotaName, err)
+	}
+	return plugin, nil
+}
+
 // kindPlugins returns the plugins of the built-in kinds that are on.
-func (o Options) kindPlugins(kinds *builtin.Kinds, settings admission.ConfigProvider) ([]admission.Interface, error) {
+func (o Options) kindPlugins(
+	kinds *builtin.Kinds, settings admission.ConfigProvider, authorizer authorizer.Authorizer, mapper meta.RESTMapper,
+) ([]admission.Interface, error) {
 	config, err := settings.ConfigFor(builtin.PodSecurityName)
 	if err != nil {
 		return nil, fmt.Errorf("configure admission plugin %s: %w", builtin.PodSecurityName, err)
@@ -92,10 +115,15 @@ func (o Options) kindPlugins(kinds *builtin.Kinds, settings admission.ConfigProv
 	if err != nil {
 		return nil, fmt.Errorf("set up admission plugin %s: %w", builtin.PodSecurityName, err)
 	}
-	list := slices.Clone(kinds.Admission)
-	before := slices.IndexFunc(list, func(plugin admission.Interface) bool { return builtin.PluginName(plugin) == "Priority" })
-	list = slices.Insert(list, before, security)
+	list := insertBefore(slices.Clone(kinds.Admission), "Priority", security)
+	list = insertBefore(list, "PersistentVolumeClaimResize", builtin.OwnerReferences(authorizer, mapper))
 	return slices.DeleteFunc(list, func(plugin admission.Interface) bool { return o.pluginOff(builtin.PluginName(plugin)) }), nil
+}
+
+// insertBefore puts a plugin before the one of the name.
+func insertBefore(list []admission.Interface, name string, plugin admission.Interface) []admission.Interface {
+	at := slices.IndexFunc(list, func(other admission.Interface) bool { return builtin.PluginName(other) == name })
+	return slices.Insert(list, at, plugin)
 }
 
 // admissionSettings reads the file that configures plugins, if there is one.

@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// serverAgent is how the server calls itself in requests, and so in the managed fields of what it writes.
+const serverAgent = "kube-apiserver"
+
 // loopback are the clients with which the server asks itself.
 type loopback struct {
 	config    *rest.Config
@@ -29,6 +32,7 @@ type loopback struct {
 // newLoopback makes the clients from a configuration of the server's own user, which it keeps and changes.
 func newLoopback(config *rest.Config) (*loopback, error) {
 	l := &loopback{config: config}
+	config.UserAgent = serverAgent
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countedTransport{next, &l.requests} })
 	typed := protobuf(config)
 	client, err := rest.HTTPClientFor(typed)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,6 +38,14 @@ type Options struct {
 	// with a Service fail, and webhooks with a URL work.
 	ServiceResolver ServiceResolver
 
+	// EnableAdmissionPlugins are kube-apiserver's names of admission plugins that are off by default, of which there is one
+	// here: OwnerReferencesPermissionEnforcement. A name of another plugin that is not here is an error.
+	EnableAdmissionPlugins []string
+
+	// DisableAdmissionPlugins are kube-apiserver's names of admission plugins that are on by default and shall not run. They
+	// may be names of plugins that are not here.
+	DisableAdmissionPlugins []string
+
 	// DataDirectory is the folder in which Start makes the folder of etcd, which Stop removes. The default is the
 	// system's folder for temporary files.
 	DataDirectory string
@@ -61,6 +70,7 @@ func (o Options) validate() error {
 			errs = append(errs, fmt.Errorf("envtest.Options.CRDDirectoryPaths[%d]: %w", i, err))
 		}
 	}
+	errs = append(errs, o.pluginErrors()...)
 	if o.DataDirectory != "" {
 		if info, err := os.Stat(o.DataDirectory); err != nil {
 			errs = append(errs, fmt.Errorf("envtest.Options.DataDirectory: %w", err))
@@ -99,7 +109,29 @@ func (o Options) modes() []string {
 	return o.process.flags.Access.Modes
 }
 
-// pluginOff says whether an admission plugin is switched off.
-func (o Options) pluginOff(name string) bool {
-	return o.process != nil && o.process.flags.Plugins.Off(name)
+// plugins are the admission plugins that are switched on and off.
+func (o Options) plugins() *flags.Plugins {
+	if o.process != nil {
+		return o.process.flags.Plugins
+	}
+	return &flags.Plugins{Enable: o.EnableAdmissionPlugins, Disable: o.DisableAdmissionPlugins}
 }
+
+// pluginErrors says what is wrong with the names of plugins.
+func (o Options) pluginErrors() []error {
+	if o.process != nil {
+		return nil // the flags were checked, and what is not here was told
+	}
+	var errs []error
+	for _, err := range o.plugins().Validate() {
+		errs = append(errs, fmt.Errorf("envtest.Options: %w", err))
+	}
+	for _, name := range o.plugins().Missing() {
+		errs = append(errs, fmt.Errorf("envtest.Options.EnableAdmissionPlugins: %s is not in this server, which has %s",
+			name, strings.Join(flags.Here(), ", ")))
+	}
+	return errs
+}
+
+// pluginOff says whether an admission plugin is switched off.
+func (o Options) pluginOff(name string) bool { return o.plugins().Off(name) }

@@ -50,14 +50,21 @@ type server struct {
 	openAPI  *openAPI
 	ready    chan struct{} // closed when requests of others are answered; nil if nobody can know of the server before
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
-	run      context.Context
-	cancel   context.CancelFunc // ends run
 	hooks    hooks
+	life
+}
+
+// life is how long the parts of a server live.
+type life struct {
+	run     context.Context
+	cancel  context.CancelFunc // ends run
+	drained chan struct{}      // closed when no handler runs any more
 }
 
 // newServer puts the parts together; start runs them.
 func newServer(opts Options, storage backing, listener *serving, users *access) (_ *server, err error) {
 	s := &server{serving: listener, checks: newConsistency(opts), hooks: hooks{patience: hookPatience}}
+	s.drained = make(chan struct{})
 	if opts.process != nil {
 		s.ready = make(chan struct{})
 	}
@@ -108,6 +115,7 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 // they get none when the listener is closed, and must not ask again.
 func (s *server) abandon() {
 	s.cancel()
+	close(s.drained)
 	if s.loopback != nil {
 		s.loopback.requests.refuse()
 	}
@@ -145,7 +153,7 @@ func (s *server) config(
 			return nil, err
 		}
 	}
-	if err := setAdmission(s.run, &config.Config, s.loopback, opts, kinds); err != nil {
+	if err := s.setAdmission(&config.Config, opts, kinds); err != nil {
 		return nil, err
 	}
 	return config, nil
@@ -283,6 +291,7 @@ func (s *server) stop(grace time.Duration) error {
 	s.loopback.close()
 	err := s.serving.stop(grace)
 	s.handlers.close()
+	close(s.drained)
 	if backend := s.crds.GenericAPIServer.AuditBackend; backend != nil {
 		backend.Shutdown()
 	}

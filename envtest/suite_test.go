@@ -64,7 +64,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		config.QPS = -1
 		target.config = config
 	} else {
-		target.env = envtest.New(envtest.Options{})
+		target.env = envtest.New(envtest.Options{EnableAdmissionPlugins: []string{ownerPlugin}})
 		Expect(target.env.Start(ctx)).To(Succeed())
 		DeferCleanup(func() {
 			Expect(target.env.Stop()).To(Succeed())

@@ -37,22 +37,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("oracle", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	file := flags.String("kubeconfig", "", "write the server's kubeconfig to this `file`, which must not exist unless a killed one left it")
+	plugins := flags.String("enable-admission-plugins", "", "kube-apiserver's `names` of further admission plugins, with commas between")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *file == "" || flags.NArg() > 0 {
-		return errors.New("name the file to write with -kubeconfig FILE, and nothing else")
+		return errors.New("name the file to write with -kubeconfig FILE, and no arguments")
 	}
 	if os.Getenv(assetsVariable) == "" {
 		return fmt.Errorf(`%s is not set: run eval "$(go run ./envtest/cmd/assets)" first`, assetsVariable)
 	}
 	log.SetLogger(logr.Discard())
-	return serve(ctx, *file, stdout)
+	servers := new(envtest.Environment)
+	if *plugins != "" {
+		servers.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", *plugins)
+	}
+	return serve(ctx, servers, *file, stdout)
 }
 
 // serve starts the servers, publishes the kubeconfig, and stops them when ctx ends.
-func serve(ctx context.Context, file string, stdout io.Writer) (err error) {
-	servers := new(envtest.Environment)
+func serve(ctx context.Context, servers *envtest.Environment, file string, stdout io.Writer) (err error) {
 	config, err := servers.Start()
 	// A start that failed half-way leaves servers behind, so they are stopped in any case.
 	defer func() { err = errors.Join(err, servers.Stop()) }()

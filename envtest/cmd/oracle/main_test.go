@@ -72,7 +72,7 @@ func TestRefuses(t *testing.T) {
 		want string
 	}{
 		"no file":     {nil, "-kubeconfig FILE"},
-		"an argument": {[]string{"-kubeconfig", "x", "y"}, "nothing else"},
+		"an argument": {[]string{"-kubeconfig", "x", "y"}, "no arguments"},
 		"no binaries": {[]string{"-kubeconfig", "x"}, "./envtest/cmd/assets"},
 	} {
 		err := run(t.Context(), c.args, new(bytes.Buffer), new(bytes.Buffer))

@@ -73,13 +73,12 @@ var (
 	_ admission.ValidationInterface = plugin{}
 )
 
-// PluginName is kube-apiserver's name for one of Kinds.Admission. Several may be parts of one there.
+// PluginName is kube-apiserver's name for a plugin of this package. Several may be parts of one there.
 func PluginName(one admission.Interface) string {
-	if own, ok := one.(plugin); ok {
-		return own.name
-	}
-	return PodSecurityName
+	return one.(interface{ pluginName() string }).pluginName()
 }
+
+func (p plugin) pluginName() string { return p.name }
 
 // Admit implements admission.MutationInterface.
 func (p plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

@@ -26,7 +26,42 @@ func defaultPod(pod *corev1.Pod) {
 			}
 		})
 	}
+	if pod.Spec.Resources != nil {
+		defaultWholePod(&pod.Spec)
+	}
 	defaultPodStatus(&pod.Status)
+}
+
+// defaultWholePod completes the resources of a Pod as a whole, where it has some: limits of huge pages are those of its containers,
+// and a request is what its containers request, or the limit.
+func defaultWholePod(spec *corev1.PodSpec) {
+	whole := spec.Resources
+	add := func(list *corev1.ResourceList, name corev1.ResourceName, value resource.Quantity) {
+		if *list == nil {
+			*list = corev1.ResourceList{}
+		}
+		if _, ok := (*list)[name]; !ok {
+			(*list)[name] = value.DeepCopy()
+		}
+	}
+	if len(whole.Limits)+len(whole.Requests) > 0 {
+		for name, limit := range sumContainers(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits }) {
+			if _, ok := whole.Requests[name]; !ok && isHugePages(name) {
+				add(&whole.Limits, name, limit)
+			}
+		}
+	}
+	if len(whole.Limits) == 0 {
+		return
+	}
+	for name, request := range wholePod(containerRequests(spec)) {
+		if mayExceed(name) {
+			add(&whole.Requests, name, request)
+		}
+	}
+	for name, limit := range wholePod(whole.Limits) {
+		add(&whole.Requests, name, limit)
+	}
 }
 
 func defaultPodStatus(status *corev1.PodStatus) {

@@ -21,8 +21,9 @@
 // addresses and node ports, Jobs a selector; Secrets fold stringData; immutable content, selectors, role references, Pod
 // specs and claims stay what they are; scale, pods/binding, pods/eviction, pods/ephemeralcontainers and pods/resize are
 // served; the admission plugins LimitRanger, TaintNodesByCondition, PodSecurity, Priority, DefaultTolerationSeconds,
-// DefaultStorageClass, StorageObjectInUseProtection, PersistentVolumeClaimResize, RuntimeClass and DefaultIngressClass
-// (Kinds.Admission, Kinds.PodSecurity) work before webhooks do. The specs of envtest check this for every row, and pass on a kube-apiserver
+// DefaultStorageClass, StorageObjectInUseProtection, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
+// RuntimeClass and DefaultIngressClass (Kinds.Admission, Kinds.PodSecurity, OwnerReferences) work before webhooks do, and
+// ResourceQuota (Kinds.ResourceQuota) after them. The specs of envtest check this for every row, and pass on a kube-apiserver
 // too.
 //
 // # What is not
@@ -31,10 +32,8 @@
 //     Pods of Deployments or removes the finalizers of volumes.
 //   - Validation is written anew, and compared with that of a kube-apiserver by a corpus of requests (TestCorpus of envtest).
 //     What differs is in docs/fidelity.md: most of all, resource.k8s.io is checked less.
-//   - Nothing follows from the annotations that were the fields of AppArmor profiles, from matchLabelKeys, or from the resources
-//     of a whole Pod.
-//   - The admission plugins ResourceQuota, ServiceAccount, OwnerReferencesPermissionEnforcement and PodTopologyLabels do
-//     nothing here.
+//   - Nothing follows from the annotations that were the fields of AppArmor profiles, or from matchLabelKeys.
+//   - The admission plugins ServiceAccount and PodTopologyLabels do nothing here.
 //   - Services are IPv4 only and get the lowest free address.
 //   - pods/log, exec, attach, portforward and proxy, nodes/proxy and services/proxy lead to the kubelets and Pods that a test
 //     runs, if any. A WebSocket is passed on to a kubelet, and not translated to SPDY.

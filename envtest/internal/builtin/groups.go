@@ -30,6 +30,7 @@ type Kinds struct {
 	Tokens authenticator.Token
 
 	stores stores
+	quotas *quotaReads
 }
 
 // stores finds the store of a kind by its resource.
@@ -43,6 +44,7 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 		return nil, err
 	}
 	peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
+	quotas := newQuotaReads(stores[corev1.Resource("resourcequotas")])
 	var set groupSet
 	for _, k := range kinds() {
 		storages, err := newStorages(k, stores[k.groupResource()], peer, access)
@@ -57,7 +59,7 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 	}
 	set.add(corev1.SchemeGroupVersion, virtualStorages(stores[corev1.Resource("pods")]))
 	access.add(&set)
-	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: accounts{access, peer}, stores: stores}, nil
+	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: accounts{access, peer}, stores: stores, quotas: quotas}, nil
 }
 
 // Destroy closes the storages of kinds that no server has installed. To close them twice is harmless.

@@ -58,6 +58,8 @@ func (k *Kinds) PodSecurity(config io.Reader) (admission.Interface, error) {
 	return podSecurity{admission.NewHandler(admission.Create, admission.Update), library}, nil
 }
 
+func (podSecurity) pluginName() string { return PodSecurityName }
+
 // Validate implements admission.ValidationInterface.
 func (p podSecurity) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource().GroupResource()

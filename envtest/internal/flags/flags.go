@@ -135,7 +135,7 @@ func (f *Flags) validate() []error {
 	errs = append(errs, f.Serving.Validate()...)
 	errs = append(errs, f.Access.validate()...)
 	errs = append(errs, f.Audit.Validate()...)
-	errs = append(errs, f.Plugins.validate()...)
+	errs = append(errs, f.Plugins.Validate()...)
 	errs = append(errs, f.APIs.Validate(groups{})...)
 	errs = append(errs, f.Metrics.Validate()...)
 	errs = append(errs, f.Tracing.Validate()...)
