@@ -3,7 +3,11 @@
 
 package ownwrites
 
-import "time"
+import (
+	"time"
+
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
 
 // Pending is an entry for people who look at it.
 type Pending struct {
@@ -29,10 +33,31 @@ func (o *Overlay[V]) Pending(limit int) (all []Pending) {
 		if len(all) == limit {
 			return false
 		}
-		if _, now := e.in(state, set.uid); !e.passed(now) {
-			all = append(all, Pending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Noted: e.noted, Bytes: e.size.bytes()})
+		if p, ok := set.pending(state, e); ok {
+			all = append(all, p)
 		}
 		return true
 	})
 	return all
+}
+
+// PendingAt returns the entry of a key, unless there is none or the newest state has passed it.
+func (o *Overlay[V]) PendingAt(key string) (p Pending, ok bool) {
+	set := o.Load()
+	if set == nil {
+		return p, false
+	}
+	e, ok := set.entries.Get(&Entry[V]{Key: key})
+	if !ok {
+		return p, false
+	}
+	return set.pending(o.options.State(), e)
+}
+
+// pending returns an entry that a state has not passed.
+func (s *Set[V]) pending(state *watchcache.Snapshot[V], e *Entry[V]) (p Pending, ok bool) {
+	if _, now := e.in(state, s.uid); e.passed(now) {
+		return p, false
+	}
+	return Pending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Noted: e.noted, Bytes: e.size.bytes()}, true
 }

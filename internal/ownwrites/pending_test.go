@@ -28,7 +28,15 @@ func TestPendingHasWhatTheWatchHasNotShown(t *testing.T) {
 		}
 		f.Expect(keys(9)).To(Equal([]string{"a", "b", "c"}))
 		f.Expect(keys(2)).To(Equal([]string{"a", "b"}))
+		at := func(key string) bool {
+			p, ok := f.overlay.PendingAt(key)
+			f.Expect(p.Key == key).To(Equal(ok))
+			return ok
+		}
+		f.Expect(at("a")).To(BeTrue())
+		f.Expect(at("d")).To(BeFalse())
 		f.watch("a", 11, "u") // also before the overlay is swept
 		f.Expect(keys(9)).To(Equal([]string{"b"}))
+		f.Expect(at("a")).To(BeFalse())
 	})
 }

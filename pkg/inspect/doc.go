@@ -7,13 +7,13 @@
 //
 // # Contract
 //
-// The handler only reads. It starts no informer, asks the API server nothing, and answers from what
-// the cache holds: a kind without an informer is not found. Whoever may use it sees the objects of the
+// The handler only reads. It starts no informer, asks the API server nothing, leaves nothing behind, and
+// answers from what the cache holds: a kind without an informer is not found. Whoever may use it sees the objects of the
 // cache, with whatever rights the program has, but for the values of Secrets, see
 // [Options.ShowSecrets].
 //
 // Answers are bounded: a list has at most 500 objects, of which only the metadata is shown, and goes
-// on with the token of its page; an object takes at most 1 MiB.
+// on with the token of its page, from the state of the moment; an object takes at most 1 MiB.
 //
 // Nobody pays for the handler unless somebody looks. To show the recent events of a kind the handler
 // follows its informers, which needs no object: it begins with the first look and ends a minute after

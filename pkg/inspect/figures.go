@@ -41,7 +41,7 @@ type traffic struct {
 	// Lists and WatchEnds are the lists that have begun and the watches that have ended, by reason.
 	Lists     map[string]uint64 `json:"lists,omitempty"`
 	WatchEnds map[string]uint64 `json:"watchEnds,omitempty"`
-	// Reads are those of the program and of this handler, by plan.
+	// Reads are those of the program, by plan.
 	Reads map[string]uint64 `json:"reads,omitempty"`
 }
 

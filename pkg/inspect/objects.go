@@ -52,6 +52,8 @@ type objectInfo struct {
 	Deleting        *time.Time        `json:"deleting,omitempty"`
 	Labels          map[string]string `json:"labels,omitempty"`
 	MoreLabels      int               `json:"moreLabels,omitempty"`
+	// OwnWrite is the outcome of a write of the program that lies over what is shown.
+	OwnWrite string `json:"ownWrite,omitempty"`
 }
 
 // explanation is the answer to explain.
@@ -100,8 +102,6 @@ func (h *handler) selected(r *http.Request) (s selection, err error) {
 			return s, err
 		}
 	}
-	// What lies over the watch may have to be asked for at the API server, so it is shown by itself.
-	o.DisableReadYourWritesConsistency = true
 	for _, entry := range s.entries {
 		if o.Namespace == "" || entry.Namespace() == "" || entry.Namespace() == o.Namespace {
 			s.readers = append(s.readers, entry.Reader)
@@ -134,7 +134,7 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 		return objectList{}, err
 	}
 	page := &metav1.PartialObjectMetadataList{}
-	if err := reader.List(r.Context(), page, &s.options, s.readers...); err != nil {
+	if err := reader.Look(r.Context(), page, &s.options, s.readers...); err != nil {
 		return objectList{}, err
 	}
 	list := objectList{
@@ -143,8 +143,22 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 	}
 	for i := range page.Items {
 		list.Items[i] = infoOf(&page.Items[i])
+		if w, ok := s.ownWrite(client.ObjectKeyFromObject(&page.Items[i])); ok {
+			list.Items[i].OwnWrite = w.Outcome
+		}
 	}
 	return list, nil
+}
+
+// ownWrite returns the write of the program that lies over an object. It is shown beside what the watch has
+// brought, because what is there with it may have to be asked for at the API server.
+func (s *selection) ownWrite(key client.ObjectKey) (reader.PendingWrite, bool) {
+	for _, from := range s.readers {
+		if w, ok := from.PendingWrite(key); ok {
+			return w, true
+		}
+	}
+	return reader.PendingWrite{}, false
 }
 
 func infoOf(obj *metav1.PartialObjectMetadata) objectInfo {
@@ -234,9 +248,8 @@ func (h *handler) yamlOf(r *http.Request) ([]byte, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("namespace: it is missing, and %s is namespaced", s.key.Kind))
 	}
 	s.options = client.ListOptions{Namespace: key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", key.Name)}
-	s.options.DisableReadYourWritesConsistency = true
 	one := &metav1.List{} // a list of any type: the cache knows which one the objects have
-	if err := reader.List(r.Context(), one, &s.options, s.readers...); err != nil {
+	if err := reader.Look(r.Context(), one, &s.options, s.readers...); err != nil {
 		return nil, err
 	}
 	if len(one.Items) == 0 {
@@ -275,12 +288,8 @@ func (h *handler) remarks(s selection, key client.ObjectKey) (text []byte) {
 	if h.hides(s.key) {
 		text = append(text, "# Values of Secrets are hidden.\n"...)
 	}
-	for _, from := range s.readers {
-		for _, p := range from.PendingWrites(maxPending) {
-			if p.Key.Name == key.Name && (p.Key.Namespace == key.Namespace || p.Key.Namespace == "") {
-				text = fmt.Appendf(text, "# A write of this program lies over it (%s at resourceVersion %d): reads do not show what follows.\n", p.Outcome, p.Revision)
-			}
-		}
+	if w, ok := s.ownWrite(key); ok {
+		text = fmt.Appendf(text, "# A write of this program lies over it (%s at resourceVersion %d): reads do not show what follows.\n", w.Outcome, w.Revision)
 	}
 	return text
 }

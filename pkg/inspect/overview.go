@@ -88,6 +88,8 @@ type kindDetail struct {
 	Handlers   []handlerInfo `json:"handlerList"`
 	Indexes    []indexInfo   `json:"indexList"`
 	Pending    []pendingInfo `json:"pendingWrites"`
+	// MorePending is how many more there are, of which the watch may have shown some in this moment.
+	MorePending int `json:"morePending,omitempty"`
 }
 
 // scopeInfo is one informer.
@@ -147,10 +149,17 @@ func (h *handler) kind(r *http.Request) (kindDetail, error) {
 	d := kindDetail{Time: time.Now(), Handlers: handlersOf(stats), Indexes: indexesOf(stats), Pending: []pendingInfo{}}
 	d.kindInfo, d.AllScopes = h.describe(f, stats)
 	d.MoreScopes = cut(&d.AllScopes, maxScopes)
-	for _, entry := range f.entries {
+	writes := 0
+	for i, entry := range f.entries {
+		if store := stats[i].Reads.Store; store != nil {
+			writes += store.OwnWrites
+		}
 		for _, p := range entry.Reader.PendingWrites(maxPending - len(d.Pending)) {
 			d.Pending = append(d.Pending, pendingInfo{p.Key.Namespace, p.Key.Name, p.Outcome, p.Revision, time.Since(p.Noted).Seconds()})
 		}
+	}
+	if len(d.Pending) == maxPending {
+		d.MorePending = max(0, writes-maxPending)
 	}
 	return d, nil
 }

@@ -30,8 +30,8 @@
 //
 // # Files
 //
-//   - reader.go has Get, list.go List with its pages, iterate.go Iterate, fill.go the
-//     writing into lists.
+//   - reader.go has Get, list.go List with its pages, look.go Look, which leaves no trace,
+//     iterate.go Iterate, fill.go the writing into lists.
 //   - store.go is what a reader needs of a store; engine_store.go and indexer_store.go are
 //     the two stores.
 //   - page.go has the Continue token. kept_states.go keeps the states that pages are read

@@ -224,7 +224,9 @@ func (s *EngineStore) view(ctx context.Context, r *request, q *query.Query[objec
 	if r.page.state != 0 {
 		return s.kept.find(r.page.state)
 	}
-	s.planner.Prepare(q)
+	if !r.page.look {
+		s.planner.Prepare(q)
+	}
 	if err := s.reach(ctx, r.fresh); err != nil {
 		return engineView{}, err
 	}

@@ -58,10 +58,7 @@ func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, 
 	out.SetRemainingItemCount(nil)
 	if selected.rest > 0 {
 		out.SetContinue(selected.next())
-		if unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) { // as the API server does
-			rest := selected.rest // who keeps the metadata must not keep what was read
-			out.SetRemainingItemCount(&rest)
-		}
+		selected.tellRest(out, opts)
 		return nil
 	}
 	selected.finish(readers)
@@ -69,6 +66,14 @@ func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, 
 		out.SetContinue(continueNotSupported)
 	}
 	return nil
+}
+
+// tellRest says how many objects follow a page, where an API server does.
+func (s *selected) tellRest(out client.ObjectList, opts *client.ListOptions) {
+	if unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) {
+		rest := s.rest // who keeps the metadata must not keep what was read
+		out.SetRemainingItemCount(&rest)
+	}
 }
 
 // selected is what a list, or a page of one, selects.
@@ -111,17 +116,22 @@ func selectItems(ctx context.Context, opts *client.ListOptions, readers []*Cache
 			return nil, err
 		}
 	}
+	return s, s.gather(ctx, opts, readers, false)
+}
+
+// gather finds what matches opts behind the token. If look is set, it leaves no trace.
+func (s *selected) gather(ctx context.Context, opts *client.ListOptions, readers []*CacheReader, look bool) error {
 	from := ""
 	if s.at.After != "" {
 		from = watchcache.After(s.at.After)
 	}
 	for i, r := range readers {
-		answer, err := r.find(ctx, opts, page{limit: opts.Limit, state: s.at.States[i], from: from})
+		answer, err := r.find(ctx, opts, page{limit: opts.Limit, state: s.at.States[i], from: from, look: look})
 		if err != nil {
 			if apierrors.IsResourceExpired(err) {
 				s.drop(readers)
 			}
-			return nil, err
+			return err
 		}
 		if s.all = answer.all; s.all != nil && s.only == nil {
 			answer.items, s.all = slices.Collect(s.all.Items("", "")), nil
@@ -141,7 +151,7 @@ func selectItems(ctx context.Context, opts *client.ListOptions, readers []*Cache
 		slices.SortFunc(s.items, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
 	}
 	s.rest += cut(&s.items, opts.Limit)
-	return s, nil
+	return nil
 }
 
 // len returns the number of objects.
@@ -228,7 +238,9 @@ func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at pag
 		return answer{}, err
 	}
 	a, err := r.store.find(ctx, q)
-	r.reads.went(a.way)
+	if !at.look {
+		r.reads.went(a.way)
+	}
 	return a, r.explain(err)
 }
 

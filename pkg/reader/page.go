@@ -15,6 +15,7 @@ type page struct {
 	limit int64  // the number of objects in it; 0 is all there are
 	state uint64 // the state that the page before was read from; 0 for the first
 	from  string // the first key that may be in it, behind the page before
+	look  bool   // it is for people who look, see [Look]
 }
 
 // token is the content of a Continue token: the key that the page ended with, and for
@@ -23,7 +24,7 @@ type page struct {
 // ones select among the objects of the state that are behind that key.
 type token struct {
 	After  string   `json:"after"`
-	States []uint64 `json:"states"`
+	States []uint64 `json:"states,omitempty"`
 }
 
 func (t token) encode() string {
@@ -36,11 +37,7 @@ func (t token) encode() string {
 
 // decodeToken reads a token for a list from so many readers.
 func decodeToken(encoded string, readers int) (token, error) {
-	var t token
-	raw, err := base64.RawURLEncoding.DecodeString(encoded)
-	if err == nil {
-		err = json.Unmarshal(raw, &t)
-	}
+	t, err := decode(encoded)
 	if err != nil || len(t.States) != readers {
 		return token{}, apierrors.NewBadRequest("continue key is not valid: it did not come from a list of this cache with the same options")
 	}
@@ -50,4 +47,12 @@ func decodeToken(encoded string, readers int) (token, error) {
 		}
 	}
 	return t, nil
+}
+
+func decode(encoded string) (t token, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err == nil {
+		err = json.Unmarshal(raw, &t)
+	}
+	return t, err
 }

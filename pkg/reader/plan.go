@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -92,11 +93,29 @@ func (r *CacheReader) PendingWrites(limit int) []PendingWrite {
 	}
 	var all []PendingWrite
 	for _, p := range s.own.Pending(limit) {
-		namespace, name := object.SplitKey(p.Key)
-		all = append(all, PendingWrite{
-			Key: client.ObjectKey{Namespace: namespace, Name: name}, Outcome: p.Outcome.String(),
-			Revision: p.Revision, Noted: p.Noted, Bytes: p.Bytes,
-		})
+		all = append(all, pendingWrite(p))
 	}
 	return all
+}
+
+// PendingWrite returns the write that lies over an object, if there is one. The namespace of the key is
+// ignored for a cluster-scoped kind.
+func (r *CacheReader) PendingWrite(key client.ObjectKey) (PendingWrite, bool) {
+	s, ok := r.store.(*EngineStore)
+	if !ok {
+		return PendingWrite{}, false
+	}
+	if r.ClusterScoped() {
+		key.Namespace = ""
+	}
+	p, ok := s.own.PendingAt(object.Key(key.Namespace, key.Name))
+	return pendingWrite(p), ok
+}
+
+func pendingWrite(p ownwrites.Pending) PendingWrite {
+	namespace, name := object.SplitKey(p.Key)
+	return PendingWrite{
+		Key: client.ObjectKey{Namespace: namespace, Name: name}, Outcome: p.Outcome.String(),
+		Revision: p.Revision, Noted: p.Noted, Bytes: p.Bytes,
+	}
 }
