@@ -122,10 +122,8 @@ func (i *Informer) Stats() Stats {
 	lost, _ := i.Lost()
 	unindexed, _ := i.Unindexed()
 	s := Stats{
-		Events: Events{
-			Added: c.events.Added.Load(), Updated: c.events.Updated.Load(), Deleted: c.events.Deleted.Load(), Bookmarks: c.events.Bookmarks.Load(),
-		},
-		Lists: c.lists.Load(), Begun: at(c.begun.Load()), Synced: at(c.synced.Load()), Told: i.Told(),
+		Events: i.Events(),
+		Lists:  c.lists.Load(), Begun: at(c.begun.Load()), Synced: at(c.synced.Load()), Told: i.Told(),
 		Lost: lost, Unindexed: unindexed, Memory: i.memory(),
 	}
 	i.mu.Lock()
@@ -140,6 +138,12 @@ func (i *Informer) Stats() Stats {
 	}
 	slices.SortFunc(s.Handlers, func(a, b HandlerStats) int { return strings.Compare(a.Handler, b.Handler) })
 	return s
+}
+
+// Events returns what watches have sent so far.
+func (i *Informer) Events() Events {
+	e := &i.counts.events
+	return Events{Added: e.Added.Load(), Updated: e.Updated.Load(), Deleted: e.Deleted.Load(), Bookmarks: e.Bookmarks.Load()}
 }
 
 // at returns a time in nanoseconds since 1970; zero is the zero time.

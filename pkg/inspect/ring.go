@@ -15,8 +15,9 @@ import (
 type ring struct {
 	limit  int // bytes
 	bytes  int
-	newest uint64      // the number of the newest event; the first one has 1
-	events []eventInfo // in their order; what was cut off in front goes when the slice grows
+	newest uint64        // the number of the newest event
+	number func() uint64 // returns the number of the next one, which is higher
+	events []eventInfo   // in their order; what was cut off in front goes when the slice grows
 	counts map[watch.EventType]uint64
 }
 
@@ -37,11 +38,14 @@ const eventBytes = 112
 
 func (e *eventInfo) size() int { return eventBytes + len(e.Namespace) + len(e.Name) }
 
-func newRing(limit int) ring { return ring{limit: limit, counts: map[watch.EventType]uint64{}} }
+// newRing returns a ring without events. Those before it have numbers up to newest.
+func newRing(limit int, newest uint64, number func() uint64) ring {
+	return ring{limit: limit, newest: newest, number: number, counts: map[watch.EventType]uint64{}}
+}
 
 // add adds an event, and drops the oldest ones if there is no room.
 func (r *ring) add(now time.Time, c informers.Change) {
-	r.newest++
+	r.newest = r.number()
 	r.counts[c.Type]++
 	e := eventInfo{
 		Number: r.newest, Time: now, Type: c.Type, Namespace: c.Key.Namespace, Name: c.Key.Name,
@@ -56,8 +60,12 @@ func (r *ring) add(now time.Time, c informers.Change) {
 	}
 }
 
-// after returns the events that are newer than the one with a number.
+// after returns the events that are newer than the one with a number. One that is higher than all comes
+// from a process before this one: then all are new.
 func (r *ring) after(number uint64) []eventInfo {
+	if number > r.newest {
+		number = 0
+	}
 	first := len(r.events)
 	for first > 0 && r.events[first-1].Number > number {
 		first--

@@ -5,7 +5,10 @@ package inspect
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,11 +30,14 @@ const (
 // follower is an informer whose events can be followed.
 type follower interface {
 	Follow(ctx context.Context, see func(informers.Change)) error
+	// Received returns how many events the informer has received since it was made.
+	Received() uint64
 }
 
 // taps follow the events of kinds at which somebody looks. There is nothing here if nobody does.
 type taps struct {
-	start func(func(context.Context)) // runs a function in a goroutine of the cache
+	start   func(func(context.Context)) // runs a function in a goroutine of the cache
+	numbers atomic.Uint64               // of all events: whoever asks for those after one misses none of a later tap
 
 	mu   sync.Mutex // guards open; it comes before that of a tap
 	open map[informers.Key]*tap
@@ -50,7 +56,10 @@ type tap struct {
 	since  time.Time
 
 	mu       sync.Mutex // guards what follows
+	begun    bool       // there was a look
 	followed map[follower]struct{}
+	failed   map[follower]error // why those that are here cannot be followed
+	missed   uint64
 	ring     ring
 }
 
@@ -66,6 +75,10 @@ type recent struct {
 	Events []eventInfo `json:"events"`
 	// NotFollowed is the number of namespaces whose events are not shown.
 	NotFollowed int `json:"notFollowed,omitempty"`
+	// Missed is how many events came before a look, of informers that were made after the first one.
+	Missed uint64 `json:"missed,omitempty"`
+	// Problem says why events are not shown of an informer that should be followed.
+	Problem string `json:"problem,omitempty"`
 }
 
 // look returns the events of a kind behind the one with a number, and follows them for a minute.
@@ -78,10 +91,14 @@ func (t *taps) look(key informers.Key, informers []follower, after uint64) recen
 	for of, n := range one.ring.counts {
 		counts[of] = n
 	}
-	return recent{
+	r := recent{
 		Since: one.since, Time: time.Now(), Counts: counts, Newest: one.ring.newest, Events: one.ring.after(after),
-		NotFollowed: max(0, len(informers)-maxFollowed),
+		NotFollowed: max(0, len(informers)-maxFollowed), Missed: one.missed,
 	}
+	for _, err := range one.failed {
+		r.Problem = err.Error()
+	}
+	return r
 }
 
 // tap returns the tap of a kind, which goes on for a minute.
@@ -96,7 +113,10 @@ func (t *taps) tap(key informers.Key) *tap {
 	if len(t.open) >= maxTaps {
 		t.closeLocked(t.leastWantedLocked())
 	}
-	one := &tap{since: now, looked: now, followed: map[follower]struct{}{}, ring: newRing(ringBytes)}
+	one := &tap{
+		since: now, looked: now, followed: map[follower]struct{}{}, failed: map[follower]error{},
+		ring: newRing(ringBytes, t.numbers.Load(), func() uint64 { return t.numbers.Add(1) }),
+	}
 	one.ctx, one.end = context.WithCancel(context.Background())
 	one.timer = time.AfterFunc(lookFor, func() {
 		t.mu.Lock()
@@ -128,17 +148,23 @@ func (t *taps) closeLocked(key informers.Key) {
 	delete(t.open, key)
 }
 
-// follow follows those informers that are not followed yet.
+// follow follows those informers that are not followed yet. One that could not be is not tried again.
 func (t *tap) follow(informers []follower, start func(func(context.Context))) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	maps.DeleteFunc(t.failed, func(one follower, _ error) bool { return !slices.Contains(informers, one) })
 	for _, one := range informers[:min(len(informers), maxFollowed)] {
-		if _, already := t.followed[one]; already || len(t.followed) >= maxFollowed {
+		_, already := t.followed[one]
+		if already || t.failed[one] != nil || len(t.followed) >= maxFollowed {
 			continue
 		}
 		t.followed[one] = struct{}{}
+		if t.begun {
+			t.missed += one.Received()
+		}
 		start(func(ctx context.Context) { t.run(ctx, one) })
 	}
+	t.begun = true
 }
 
 // run follows one informer until the tap, the informer or the cache ends.
@@ -147,7 +173,7 @@ func (t *tap) run(ctx context.Context, one follower) {
 	defer cancel()
 	stop := context.AfterFunc(t.ctx, cancel)
 	defer stop()
-	_ = one.Follow(ctx, func(c informers.Change) { // it always ends with an error, which says why
+	err := one.Follow(ctx, func(c informers.Change) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.ring.add(time.Now(), c)
@@ -155,4 +181,7 @@ func (t *tap) run(ctx context.Context, one follower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.followed, one)
+	if ctx.Err() == nil { // it is removed, or cannot be followed
+		t.failed[one] = err
+	}
 }

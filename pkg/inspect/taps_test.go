@@ -23,11 +23,18 @@ import (
 
 // source is an informer whose events a test makes.
 type source struct {
-	mu  sync.Mutex
-	see map[*func(informers.Change)]struct{} // of those that follow
+	mu       sync.Mutex
+	see      map[*func(informers.Change)]struct{} // of those that follow
+	received uint64
+	refuses  error
 }
 
+func (s *source) Received() uint64 { return s.received }
+
 func (s *source) Follow(ctx context.Context, see func(informers.Change)) error {
+	if s.refuses != nil {
+		return s.refuses
+	}
 	s.mu.Lock()
 	if s.see == nil {
 		s.see = map[*func(informers.Change)]struct{}{}
@@ -91,10 +98,47 @@ func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
 		if n := s.send("late"); n != 0 || len(taps.open) != 0 {
 			t.Errorf("%d follow, and %d taps are open, a minute after the last look", n, len(taps.open))
 		}
-		if again := taps.look(keyOf(1), []follower{s}, 0); again.Newest != 0 || !again.Since.After(first.Since) {
+		again := taps.look(keyOf(1), []follower{s}, 0)
+		if again.Newest != 5 || len(again.Events) != 0 || !again.Since.After(first.Since) {
 			t.Errorf("a new look begins with %+v", again)
 		}
+		synctest.Wait()
+		s.send("again")
+		for _, after := range []uint64{5, 99} { // 99 was told by another process
+			if seen := taps.look(keyOf(1), []follower{s}, after); len(seen.Events) != 1 || seen.Events[0].Number != 6 {
+				t.Errorf("after %d, who has looked before sees %+v", after, seen.Events)
+			}
+		}
 		end() // waits for all goroutines
+	})
+}
+
+// TestAnInformerThatIsMadeAgainIsFollowed: what it has received before a look is counted, and so is said why
+// it cannot be followed.
+func TestAnInformerThatIsMadeAgainIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, end := cacheOf(t)
+		taps, first, second := newTaps(start), &source{received: 40}, &source{received: 3}
+		if seen := taps.look(keyOf(1), []follower{first}, 0); seen.Missed != 0 {
+			t.Errorf("%d are missed that came before the first look", seen.Missed)
+		}
+		for range 2 {
+			if seen := taps.look(keyOf(1), []follower{second}, 0); seen.Missed != 3 {
+				t.Errorf("%d are missed, want 3", seen.Missed)
+			}
+			synctest.Wait()
+		}
+		deaf := &source{refuses: errors.New("deaf")}
+		taps.look(keyOf(1), []follower{second, deaf}, 0)
+		synctest.Wait()
+		if seen := taps.look(keyOf(1), []follower{second, deaf}, 0); seen.Problem != "deaf" {
+			t.Errorf("the problem is %q", seen.Problem)
+		}
+		if seen := taps.look(keyOf(1), []follower{second}, 0); seen.Problem != "" {
+			t.Errorf("the problem of an informer that is gone is %q", seen.Problem)
+		}
+		end()
+		time.Sleep(2 * lookFor)
 	})
 }
 
@@ -155,7 +199,8 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 func TestARingHasTheNewestEventsWithinItsBytes(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
-	r := newRing(4 << 10)
+	numbers := uint64(0)
+	r := newRing(4<<10, 0, func() uint64 { numbers++; return numbers })
 	for n := range uint64(2000) {
 		name := strings.Repeat("x", random.IntN(254))
 		r.add(time.Time{}, informers.Change{Type: watch.Modified, Key: client.ObjectKey{Name: name}})

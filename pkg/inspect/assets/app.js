@@ -301,7 +301,9 @@ function eventsPart(recent) {
   const counts = recent.counts;
   return [
     el('p', { class: 'quiet small' }, `Since ${clock(recent.since)}: ${number(counts.ADDED)} added, ${number(counts.MODIFIED)} modified, ${number(counts.DELETED)} deleted. They are followed while this page looks.`,
-      recent.notFollowed ? ` Of ${plural(recent.notFollowed, 'namespace')} more they are not.` : ''),
+      recent.notFollowed ? ` Of ${plural(recent.notFollowed, 'namespace')} more they are not.` : '',
+      recent.missed ? ` ${plural(recent.missed, 'event')} of informers that were made since came before a look, and are not among them.` : ''),
+    recent.problem ? el('p', { class: 'note is-bad' }, recent.problem) : null,
     table('Recent events', [
       ['Time', (e) => clock(e.time)],
       ['Type', (e) => el('span', { class: { ADDED: 'good', MODIFIED: 'busy', DELETED: 'bad' }[e.type] }, e.type.toLowerCase())],
@@ -334,7 +336,7 @@ function partsOf(kind) {
     kind.pendingWrites.length ? section('Own writes over what the watch has shown', table('Own writes', [
       ['Object', (w) => about(w.namespace, w.name)], ['Outcome', (w) => w.outcome],
       ['Version', (w) => w.resourceVersion || '–', 'number'], ['For', (w) => duration(w.ageSeconds), 'number'],
-    ], kind.pendingWrites, '')) : null,
+    ], kind.pendingWrites, ''), kind.morePending ? el('p', { class: 'quiet' }, `and ${number(kind.morePending)} more`) : null) : null,
     section('Event handlers', table('Event handlers', [
       ['Handler', (h) => el('code', {}, h.type.replace(/[\w.~-]+\//g, ''))], ...namespace,
       ['Behind', (h) => el('span', { class: h.lag ? 'warn' : undefined }, plural(h.lag, 'event')), 'number'], ['For', (h) => (h.lagSeconds ? duration(h.lagSeconds) : '–'), 'number'],
@@ -356,8 +358,7 @@ function partsOf(kind) {
   ];
 }
 
-// objectsPart lists objects when it is asked to: a page of a list keeps a state, so it does not look
-// again by itself.
+// objectsPart lists objects when it is asked to: a table that is read does not change by itself.
 function objectsPart(path) {
   const input = (name, label, rest) => [name, el('label', rest && rest.short ? { class: 'short' } : {}, label, el('input', { name, autocomplete: 'off', spellcheck: 'false', ...(rest || {}), short: undefined }))];
   const fields = Object.fromEntries([
@@ -378,7 +379,7 @@ function objectsPart(path) {
           ['Name', (o) => el('a', { href: '#/' + path, 'data-key': 'object ' + o.uid, click: (e) => { e.preventDefault(); read(o); } }, o.name)],
           ['Namespace', (o) => o.namespace || '–'], ['Version', (o) => o.resourceVersion, 'number'],
           ['Age', (o) => (o.created ? since(o.created, Date.now()) : '–'), 'number'],
-          ['Labels', (o) => [Object.entries(o.labels || {}).map(([k, v]) => el('span', { class: 'label' }, `${k}=${v}`)), o.moreLabels ? `and ${o.moreLabels} more` : null, o.deleting ? el('span', { class: 'bad' }, ' being deleted') : null], 'wrap'],
+          ['Labels', (o) => [Object.entries(o.labels || {}).map(([k, v]) => el('span', { class: 'label' }, `${k}=${v}`)), o.moreLabels ? `and ${o.moreLabels} more` : null, o.deleting ? el('span', { class: 'bad' }, ' being deleted') : null, o.ownWrite ? el('span', { class: 'warn' }, ` own write over it: ${o.ownWrite}`) : null], 'wrap'],
         ], page.items, 'No object matches.'),
         el('div', { class: 'row' },
           el('p', { class: 'quiet' }, `${plural(page.items.length, 'object')} at resource version ${page.resourceVersion || '–'}${page.continue && page.continue !== 'continue-not-supported' ? ', ' + rest : ''}`),
