@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// establishedDelay is how long the CRD server holds back creates of a kind after it was established, so that other
-	// API servers of the cluster can learn of it. There are none here.
+	// establishedDelay is how long the CRD server holds back creates of a kind after its condition Established has
+	// changed, so that other API servers of the cluster can learn of it. There are none here. It looks at the time alone:
+	// a create that comes while the condition is still false, and the names are accepted already, is held back too.
 	establishedDelay = 2 * time.Second
 
 	// establishedShift puts the time of establishment safely before that delay; the time has a resolution of a second.
 	establishedShift = 3 * time.Second
 )
 
-// establishedEarlier decorates the store of CustomResourceDefinitions: a definition that becomes established is stored as
-// if that had happened a few seconds ago, so that its first custom resource does not wait.
+// establishedEarlier decorates the store of CustomResourceDefinitions: a definition whose condition Established changes
+// is stored as if that had happened a few seconds ago, so that its first custom resource does not wait.
 func establishedEarlier(next generic.StorageDecorator) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
@@ -60,12 +61,11 @@ func (s establishedStore) GuaranteedUpdate(
 	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, shifted, existing)
 }
 
-// shiftEstablished moves the time of an establishment that just happened; later ones stay as they are.
+// shiftEstablished moves the time of a condition Established that has just changed; older ones stay as they are.
 func shiftEstablished(crd *apiextensions.CustomResourceDefinition, now time.Time) {
 	for i := range crd.Status.Conditions {
 		condition := &crd.Status.Conditions[i]
-		isEstablished := condition.Type == apiextensions.Established && condition.Status == apiextensions.ConditionTrue
-		if isEstablished && now.Sub(condition.LastTransitionTime.Time) < establishedDelay {
+		if condition.Type == apiextensions.Established && now.Sub(condition.LastTransitionTime.Time) < establishedDelay {
 			condition.LastTransitionTime = metav1.NewTime(condition.LastTransitionTime.Add(-establishedShift))
 		}
 	}

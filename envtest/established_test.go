@@ -22,7 +22,7 @@ func TestShiftEstablished(t *testing.T) {
 		"just now":          {apiextensions.Established, apiextensions.ConditionTrue, now, now.Add(-3 * time.Second)},
 		"some time ago":     {apiextensions.Established, apiextensions.ConditionTrue, now.Add(-time.Minute), now.Add(-time.Minute)},
 		"shifted before":    {apiextensions.Established, apiextensions.ConditionTrue, now.Add(-3 * time.Second), now.Add(-3 * time.Second)},
-		"not established":   {apiextensions.Established, apiextensions.ConditionFalse, now, now},
+		"not quite yet":     {apiextensions.Established, apiextensions.ConditionFalse, now, now.Add(-3 * time.Second)},
 		"another condition": {apiextensions.NamesAccepted, apiextensions.ConditionTrue, now, now},
 	} {
 		crd := &apiextensions.CustomResourceDefinition{Status: apiextensions.CustomResourceDefinitionStatus{
