@@ -1,0 +1,174 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+)
+
+// versioned is a version of a guest.
+func versioned(name string, served, stored bool) apiextensionsv1.CustomResourceDefinitionVersion {
+	return apiextensionsv1.CustomResourceDefinitionVersion{
+		Name: name, Served: served, Storage: stored,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+	}
+}
+
+// change sets the versions of a definition that is there.
+func (g *guest) change(ctx context.Context, versions ...apiextensionsv1.CustomResourceDefinitionVersion) {
+	GinkgoHelper()
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"versions": versions}})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(g.crds.Patch(ctx, g.crd(""), client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+}
+
+// sendAs creates an object in a version as soon as the API server takes it.
+func (g *guest) sendAs(ctx context.Context, version, namespace, name string) {
+	GinkgoHelper()
+	obj := g.object(namespace, name)
+	obj.SetAPIVersion(g.group + "/" + version)
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(obj.GroupVersionKind(), meta.RESTScopeNamespace)
+	raw, err := client.New(cfg, client.Options{Mapper: m})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() error { return raw.Create(ctx, obj.DeepCopy()) }).WithPolling(time.Millisecond).Should(Succeed())
+}
+
+var _ = Describe("An optional kind that is served again", func() {
+	It("is listed once, and its controller sees it soon after Established", func(ctx SpecContext) {
+		namespace, g := newNamespace(ctx), newGuest()
+		transport, err := rest.TransportFor(cfg)
+		Expect(err).NotTo(HaveOccurred())
+		var looks, listed, refused atomic.Int64 // at discovery, lists and watches, and those that were told to come back later
+		mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+			Metrics: metricsserver.Options{BindAddress: "0"},
+			NewCache: func(c *rest.Config, opts cache.Options) (cache.Cache, error) {
+				opts.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					answer, err := transport.RoundTrip(r)
+					switch {
+					case err != nil || !strings.Contains(r.URL.Path, g.group):
+					case !strings.HasSuffix(r.URL.Path, "/guests"):
+						looks.Add(1)
+					case answer.StatusCode == http.StatusOK:
+						listed.Add(1)
+					case answer.Header.Get("Retry-After") != "":
+						refused.Add(1)
+					}
+					return answer, err
+				})}
+				return cache.With(optionalKinds)(c, opts)
+			},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		p := &program{Manager: mgr, ended: make(chan error, 1)}
+		its := make(chan string, 1)
+		p.control(g.object("", ""), "alice", its)
+		p.run()
+		key := client.ObjectKey{Namespace: namespace, Name: "alice"}
+		var took []time.Duration
+		for range 7 {
+			Eventually(func() bool { return meta.IsNoMatchError(mgr.GetCache().Get(ctx, key, g.object("", ""))) }).Should(BeTrue())
+			for len(its) > 0 {
+				<-its // of the deletion, perhaps
+			}
+			looks.Store(0)
+			listed.Store(0)
+			established := g.come(ctx, apiextensionsv1.NamespaceScoped)
+			g.send(ctx, namespace, "alice")
+			Eventually(its).WithPolling(time.Millisecond).Should(Receive())
+			took = append(took, time.Since(established))
+			Expect(listed.Load()).To(Equal(int64(1)), "one list that is a watch")
+			Expect(refused.Load()).To(BeZero(), "client-go waits a second")
+			Expect(looks.Load()).To(BeNumerically("<=", 30), "each change of the definition is followed by looks that are further and further apart")
+			g.leave(ctx)
+		}
+		slices.Sort(took)
+		AddReportEntry("from Established to the first reconcile: median and longest of seven", took[3].String()+", "+took[6].String())
+	})
+
+	It("follows in its version when another one is stored, and is parked while its version is not served", func(ctx SpecContext) {
+		namespace, g := newNamespace(ctx), newGuest()
+		c := started(ctx, cache.With(optionalKinds), cache.Options{})
+		informer, err := c.GetInformer(ctx, g.object("", ""))
+		Expect(err).NotTo(HaveOccurred())
+		events := make(chan string, 20)
+		note := func(what string, obj any) {
+			if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			u := obj.(*unstructured.Unstructured)
+			events <- what + " " + u.GetName() + " " + strings.TrimPrefix(u.GetAPIVersion(), g.group+"/")
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(obj any) { note("add", obj) }, DeleteFunc: func(obj any) { note("delete", obj) },
+		})
+		Expect(err).NotTo(HaveOccurred())
+		next := func(want ...string) {
+			GinkgoHelper()
+			var got []string
+			for range want {
+				var one string
+				Eventually(events).Should(Receive(&one))
+				got = append(got, one)
+			}
+			Expect(got).To(ConsistOf(want))
+		}
+		absent := func() bool {
+			return meta.IsNoMatchError(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "first"}, g.object("", "")))
+		}
+
+		g.come(ctx, apiextensionsv1.NamespaceScoped)
+		g.send(ctx, namespace, "first")
+		next("add first v1")
+		g.change(ctx, versioned("v1", true, false), versioned("v2", true, true)) // the server ends its watches
+		g.sendAs(ctx, "v2", namespace, "second")
+		next("add second v1")
+
+		g.change(ctx, versioned("v1", false, false), versioned("v2", true, true))
+		next("delete first v1", "delete second v1")
+		Eventually(absent).Should(BeTrue())
+		g.change(ctx, versioned("v1", true, false), versioned("v2", true, true))
+		next("add first v1", "add second v1")
+
+		g.leave(ctx)
+		next("delete first v1", "delete second v1")
+		Eventually(absent).Should(BeTrue())
+		crd := g.crd(apiextensionsv1.NamespaceScoped)
+		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{versioned("v1", true, false), versioned("v2", true, true)}
+		Expect(g.crds.Create(ctx, crd)).To(Succeed())
+		g.sendAs(ctx, "v2", namespace, "third")
+		next("add third v1")
+		Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "third"}, g.object("", ""))).To(Succeed())
+		g.leave(ctx)
+
+		crd = g.crd(apiextensionsv1.NamespaceScoped)
+		next("delete third v1")
+		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{versioned("v2", true, true)}
+		Expect(g.crds.Create(ctx, crd)).To(Succeed())
+		g.sendAs(ctx, "v2", namespace, "fourth")
+		Expect(absent()).To(BeTrue(), "it has come back without the version of the informer")
+		Consistently(events, 300*time.Millisecond).ShouldNot(Receive())
+		g.leave(ctx)
+	})
+})
