@@ -25,7 +25,8 @@
 //
 // An entry of which the content is not known makes reads of its key wait: for the watch first,
 // and if that is late, for one question to the server, whose answer becomes the entry. If there are
-// many such entries, the server is asked for a list.
+// many such entries, the server is asked for a list. If it does not answer, the read fails, and the next
+// question has to wait for a pause.
 //
 // If any objects with a prefix may have been written, there is one doubt, see Doubt, and no entry for
 // each: it concerns objects that the state has not got yet, too. An entry that was noted before the doubt
@@ -54,6 +55,6 @@
 //   - write.go: what a client tells a cache
 //   - entry.go: what is known of one object, and when a state has passed it
 //   - overlay.go, budget.go, floor.go, doubt.go: what there is of one kind
-//   - set.go, read.go, ask.go: what reads see, for what they wait, and what they ask the server
+//   - set.go, read.go, ask.go, patience.go: what reads see, for what they wait, and what they ask the server
 //   - sweep.go: how entries end
 package ownwrites

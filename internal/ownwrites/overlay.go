@@ -38,7 +38,8 @@ type Options[V any] struct {
 	// Wait waits until the state has reached a revision, and its source has been restored so often, or
 	// ctx ends.
 	Wait func(ctx context.Context, revision uint64, restored int) error
-	// Ask asks the server for one object, or for its revision alone if the key is empty.
+	// Ask asks the server for one object, or for its revision alone if the key is empty. Ask and List see to
+	// it that each of their requests ends.
 	Ask func(ctx context.Context, key string) (Answer[V], error)
 	// List asks the server for all objects with prefix. Each gets one after another, as an answer of its own.
 	List func(ctx context.Context, prefix string, each func(Answer[V])) (revision uint64, err error)
@@ -78,6 +79,7 @@ const (
 type Overlay[V any] struct {
 	options Options[V]
 	asking  singleflight.Group
+	patient patient
 	life    context.Context // of the questions to the server; ended by Close, with mu held
 	end     context.CancelFunc
 

@@ -4,6 +4,7 @@
 package ownwrites_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -44,7 +45,21 @@ type fixture struct {
 	asked  int
 	listed int
 	fails  error
+	slow   time.Duration // how long an answer takes, a second if it is zero
 	ended  []ownwrites.Ending
+}
+
+// wait takes the time of an answer, in a bubble.
+func (f *fixture) wait(ctx context.Context) error {
+	f.mu.Lock()
+	slow := cmp.Or(f.slow, time.Second)
+	f.mu.Unlock()
+	select {
+	case <-time.After(slow):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func newFixture(t *testing.T, budget int64) *fixture {
@@ -72,8 +87,10 @@ func newUnlisted(t *testing.T, budget int64) *fixture {
 	return f
 }
 
-func (f *fixture) ask(_ context.Context, key string) (ownwrites.Answer[thing], error) {
-	time.Sleep(time.Second) // of a bubble
+func (f *fixture) ask(ctx context.Context, key string) (ownwrites.Answer[thing], error) {
+	if err := f.wait(ctx); err != nil {
+		return ownwrites.Answer[thing]{}, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
@@ -81,8 +98,10 @@ func (f *fixture) ask(_ context.Context, key string) (ownwrites.Answer[thing], e
 	return ownwrites.Answer[thing]{Found: ok, Item: found, Revision: f.at}, f.fails
 }
 
-func (f *fixture) list(_ context.Context, prefix string, each func(ownwrites.Answer[thing])) (uint64, error) {
-	time.Sleep(time.Second) // of a bubble
+func (f *fixture) list(ctx context.Context, prefix string, each func(ownwrites.Answer[thing])) (uint64, error) {
+	if err := f.wait(ctx); err != nil {
+		return 0, err
+	}
 	f.mu.Lock()
 	found, at, err := maps.Clone(f.server), f.at, f.fails
 	f.listed++

@@ -7,10 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -19,8 +16,6 @@ const (
 	// patience is how long a read waits for the watch to bring an object whose content is not
 	// known, before it asks the server: a watch that works needs some milliseconds.
 	patience = 200 * time.Millisecond
-	// askFor bounds a question to the server.
-	askFor = 10 * time.Second
 	// waitFor bounds the wait for a revision. Watches that work are seconds behind at most, unless
 	// nothing is written: then a bookmark comes each minute, which is too long to wait for.
 	waitFor = 10 * time.Second
@@ -42,10 +37,9 @@ func (e *BehindError) Error() string {
 func (e *BehindError) Unwrap() error { return e.Cause }
 
 // UnansweredError is the error of a read for which the server was asked what became of a write, and did
-// not say. As an API error it is a ServiceUnavailable, whatever the answer was: that nothing was found or
-// that a page has expired is said of the question, and not of what the caller reads.
+// not say.
 type UnansweredError struct {
-	Cause error // of the question
+	Cause error // of the question, or for which the read did not wait for the answer
 }
 
 // Error implements error.
@@ -55,14 +49,6 @@ func (e *UnansweredError) Error() string {
 
 // Unwrap returns the cause.
 func (e *UnansweredError) Unwrap() error { return e.Cause }
-
-// Status implements APIStatus.
-func (e *UnansweredError) Status() metav1.Status {
-	return metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
-		Message: e.Error(), Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
-	}
-}
 
 // ErrNoRevision is what Ask and List return if the server does not say of which revision its answer is:
 // then there is nothing to compare with the watch, and what was asked for is dropped.
@@ -152,14 +138,15 @@ func (o *Overlay[V]) behind(ctx context.Context, wanted uint64) error {
 	return &BehindError{Wanted: wanted, Reached: o.options.State().Revision(), Cause: context.Cause(ctx)}
 }
 
-// once does f, once for all that wait for it under a name, and returns when that is done or ctx ends.
+// once does f, once for all that wait for it under a name, and returns when that is done or ctx ends. f goes
+// on when ctx has ended: others wait for it, or come back for it.
 func (o *Overlay[V]) once(ctx context.Context, name string, f func(context.Context) error) error {
 	done := o.asking.DoChan(name, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askFor) // others wait for it too
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
 		stop := context.AfterFunc(o.life, cancel)
 		defer stop()
-		return nil, f(ctx)
+		return nil, o.patient.ask(ctx, f)
 	})
 	select {
 	case result := <-done:
@@ -168,6 +155,6 @@ func (o *Overlay[V]) once(ctx context.Context, name string, f func(context.Conte
 		}
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return o.patient.gaveUp(context.Cause(ctx))
 	}
 }

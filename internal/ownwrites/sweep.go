@@ -4,7 +4,6 @@
 package ownwrites
 
 import (
-	"context"
 	"time"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -80,9 +79,7 @@ func (o *Overlay[V]) seenLocked(state *watchcache.Snapshot[V], e *Entry[V]) bool
 // noted before, newest being the number of the last of them.
 func (o *Overlay[V]) prove(newest uint64) {
 	before := o.options.State()
-	ctx, cancel := context.WithTimeout(o.life, askFor)
-	defer cancel()
-	answer, err := o.options.Ask(ctx, "")
+	answer, err := o.options.Ask(o.life, "")
 	if err != nil || answer.Revision == 0 {
 		return // it is asked again
 	}

@@ -14,6 +14,10 @@ import (
 // [NotOlderThan] or for a write of the program. Match a pointer to it with errors.As.
 type NotFreshError = reader.NotFreshError
 
+// UnansweredError is the error of a read after a write whose outcome is not known, if the API server does
+// not say it either.
+type UnansweredError = reader.UnansweredError
+
 // ReadOption is an option of a Get and of a List.
 type ReadOption interface {
 	client.GetOption

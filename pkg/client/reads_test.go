@@ -119,6 +119,9 @@ var _ = Describe("reads after writes", func() {
 		p.watches.down.Store(true)
 		_, err := get(ctx, p, "unknown")
 		Expect(err).To(MatchError(ContainSubstring("what became of a write is not known")))
+		unanswered := (*client.UnansweredError)(nil)
+		Expect(errors.As(err, &unanswered)).To(BeTrue(), "%v", err)
+		Expect(unanswered.GVK.Kind).To(Equal("ConfigMap"))
 		p.watches.down.Store(false)
 		for _, code := range []int{http.StatusNotFound, http.StatusGone} {
 			p.watches.refuse.Store(int64(code))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,8 +43,14 @@ func (w *ownWrites) ask(ctx context.Context, key string) (answer answered, err e
 	return answer, err
 }
 
-// askPage is how many objects a page has, so that an answer takes little memory.
-const askPage = 500
+const (
+	// askPage is how many objects a page has, so that an answer takes little memory.
+	askPage = 500
+	// askFor is how long a request may take. A list takes as long as its pages do.
+	askFor = 10 * time.Second
+)
+
+var errNoAnswer = fmt.Errorf("there was no answer within %v", askFor)
 
 // list asks the server for the objects with a prefix, as the informer lists them.
 func (w *ownWrites) list(ctx context.Context, prefix string, each func(answered)) (revision uint64, err error) {
@@ -76,8 +83,13 @@ func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.L
 	if err != nil {
 		return 0, "", err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, askFor, errNoAnswer)
+	defer cancel()
 	list, err := source.List(ctx, opts)
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
 		return 0, "", err
 	}
 	m, err := meta.ListAccessor(list)

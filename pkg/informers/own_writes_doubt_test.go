@@ -4,6 +4,13 @@
 package informers
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // lostDeletion is the deletion of all Pods in the namespace ns, whose answer was lost.
@@ -127,6 +135,72 @@ func TestADoubtWhileAKindComesBack(t *testing.T) {
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 		_, err = readPod(t, entry, "gone")
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		stop()
+	})
+}
+
+// paged is an API server whose list has pages that each take a while. The watch brings nothing.
+type paged struct {
+	pages int
+	slow  time.Duration
+	asked atomic.Int64
+	hang  atomic.Bool // it does not answer lists
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *paged) RoundTrip(r *http.Request) (*http.Response, error) {
+	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
+	query := r.URL.Query()
+	if query.Get("watch") != "" {
+		response.Body = silence{nil, r.Context().Done()}
+		return response, nil
+	}
+	if s.asked.Add(1) == 1 { // the informer's
+		response.Body = io.NopCloser(strings.NewReader(podList(100)))
+		return response, nil
+	}
+	if s.hang.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	time.Sleep(s.slow)
+	page, _ := strconv.Atoi(query.Get("continue"))
+	next := ""
+	if page++; page < s.pages {
+		next = strconv.Itoa(page)
+	}
+	response.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(
+		`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"110","continue":"%s"},"items":[%s]}`, next, pod(fmt.Sprint("p", page), 105, "n"))))
+	return response, nil
+}
+
+// TestAListOfALargeClusterTakesItsTime: no request takes long, and all of them do.
+func TestAListOfALargeClusterTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &paged{pages: 20, slow: 4 * time.Second}
+		o := testOptions()
+		o.Name, o.HTTPClient = "own-writes-paged-test", &http.Client{Transport: server}
+		m := NewMap(o)
+		stop := running(t, m)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		m.NoteWrite(lostDeletion())
+		list := &corev1.PodList{}
+		g.Expect(entry.Reader.List(t.Context(), list)).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(20))
+
+		server.hang.Store(true)
+		m.NoteWrite(lostDeletion())
+		err = entry.Reader.List(t.Context(), list)
+		why := (*reader.UnansweredError)(nil)
+		g.Expect(errors.As(err, &why)).To(BeTrue(), "%v", err)
+		g.Expect(why.GVK).To(Equal(podKey.GroupVersionKind))
+		g.Expect(err).To(MatchError(ContainSubstring("no answer within 10s")))
+		g.Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue())
+		server.hang.Store(false)
+		g.Expect(entry.Reader.List(t.Context(), list)).To(Succeed())
 		stop()
 	})
 }

@@ -59,18 +59,58 @@ func (e *NotFreshError) Status() metav1.Status {
 	}
 }
 
+// UnansweredError is the error of a read after a write of the program whose outcome is not known, as after a
+// time-out: the API server was asked for it, and has not said. Match a pointer to it with errors.As. As an
+// API error it is a ServiceUnavailable, whatever the answer was: that nothing was found or that a page has
+// expired is said of the question, and not of what the caller reads. Nothing was read; the caller may try
+// again at once, since there is a pause between two questions to a server that does not answer.
+type UnansweredError struct {
+	// GVK is the kind that was read.
+	GVK schema.GroupVersionKind
+	// Scope says which objects of the kind the informer holds, in words; empty means all.
+	Scope string
+	// Cause is the error of the question, or why the caller did not wait for its end.
+	Cause error
+}
+
+var _ apierrors.APIStatus = (*UnansweredError)(nil)
+
+// Error implements error.
+func (e *UnansweredError) Error() string {
+	scope := ""
+	if e.Scope != "" {
+		scope = " of " + e.Scope
+	}
+	return fmt.Sprintf("what became of a write is not known, and the API server does not say it of %s%s (%v): try again, or read with AsCached what the watch has shown",
+		e.GVK.Kind, scope, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *UnansweredError) Unwrap() error { return e.Cause }
+
+// Status implements APIStatus.
+func (e *UnansweredError) Status() metav1.Status {
+	return metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: e.Error(),
+		Details: &metav1.StatusDetails{Group: e.GVK.Group, Kind: e.GVK.Kind, RetryAfterSeconds: 1},
+	}
+}
+
 // explain returns err with what the reader knows of the wait that it is of.
 func (r *CacheReader) explain(err error) error {
 	if err == nil {
-		return nil // before errors.As makes behind allocate
+		return nil // before errors.As makes the variables allocate
 	}
-	behind := (*ownwrites.BehindError)(nil)
-	if !errors.As(err, &behind) {
-		return err
+	behind, unanswered := (*ownwrites.BehindError)(nil), (*ownwrites.UnansweredError)(nil)
+	switch {
+	case errors.As(err, &behind):
+		return &NotFreshError{
+			GVK: r.gvk, Scope: r.restriction, Wanted: version(behind.Wanted), Reached: version(behind.Reached), Cause: behind.Cause,
+		}
+	case errors.As(err, &unanswered):
+		return &UnansweredError{GVK: r.gvk, Scope: r.restriction, Cause: unanswered.Cause}
 	}
-	return &NotFreshError{
-		GVK: r.gvk, Scope: r.restriction, Wanted: version(behind.Wanted), Reached: version(behind.Reached), Cause: behind.Cause,
-	}
+	return err
 }
 
 // getFreshness returns what the options of a Get ask for. Their Raw has the meaning that it has for
