@@ -93,11 +93,10 @@ func (n *notes) wrote(x *exchange, of func() (target, error)) {
 	n.stored(to, r)
 }
 
-// unknown notes that a write may have happened.
+// unknown notes that a write may have happened. If the server has chosen the name, it may be any object of the
+// namespace.
 func (n *notes) unknown(to target) {
-	if to.key.Name != "" { // otherwise the server would have chosen the name
-		n.noter.NoteWrite(ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Unknown})
-	}
+	n.noter.NoteWrite(ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Unknown})
 }
 
 // stored notes the response to a write of an object that is there now.

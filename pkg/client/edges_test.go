@@ -1,0 +1,175 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+	"github.com/tarn-dev/tarn/pkg/client"
+)
+
+// Writes of which the response says little, or that never come.
+var _ = Describe("unusual own writes", func() {
+	var namespace string
+	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) })
+
+	lose := func(p *program, write func() error) {
+		GinkgoHelper()
+		p.writes.lose.Store(true)
+		defer p.writes.lose.Store(false)
+		Expect(write()).NotTo(Succeed())
+	}
+	newPod := func(name string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}
+	}
+
+	It("finds an object with a generated name whose answer was lost", func(ctx SpecContext) {
+		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+		p.watch(ctx, &corev1.ConfigMap{})
+		lose(p, func() error {
+			return p.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "child-", Labels: map[string]string{"app": "x"}}})
+		})
+		list := &corev1.ConfigMapList{}
+		for range 3 {
+			Expect(p.List(ctx, list, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "x"})).To(Succeed())
+			Expect(list.Items).To(HaveLen(1), "a controller would create it again")
+		}
+		Expect(p.Get(ctx, crclient.ObjectKeyFromObject(&list.Items[0]), &corev1.ConfigMap{})).To(Succeed())
+		Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
+	}, SpecTimeout(patience))
+
+	It("asks what an eviction and a binding have done whose answers were lost", func(ctx SpecContext) {
+		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+		for _, name := range []string{"evicted", "bound"} {
+			Expect(api.Create(ctx, newPod(name))).To(Succeed())
+		}
+		p.watch(ctx, &corev1.Pod{})
+		get := func(name string) (*corev1.Pod, error) {
+			found := &corev1.Pod{}
+			return found, p.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: name}, found)
+		}
+		lose(p, func() error {
+			return p.SubResource("binding").Create(ctx, newPod("bound"), &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node"}})
+		})
+		bound, err := get("bound")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(bound.Spec.NodeName).To(Equal("node"))
+		lose(p, func() error {
+			return p.SubResource("eviction").Create(ctx, newPod("evicted"), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}})
+		})
+		_, err = get("evicted")
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		Expect(p.watches.reads.Load()).To(BeEquivalentTo(2))
+	}, SpecTimeout(patience))
+
+	for name, oneWatch := range map[string]bool{"with a watch for each view": false, "with one watch": true} {
+		It("shows a patch of the status by metadata alone, "+name, func(ctx SpecContext) {
+			p := maker{cache: cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: &oneWatch}}), client: client.New}.run(ctx, cache.Options{}, crclient.CacheOptions{})
+			Expect(api.Create(ctx, newPod("pod"))).To(Succeed())
+			metadata := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod"}}
+			metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+			p.watch(ctx, &corev1.Pod{}, metadata.DeepCopy())
+			patch := crclient.RawPatch("application/merge-patch+json", []byte(`{"status":{"message":"patched"}}`))
+			Expect(p.Status().Patch(ctx, metadata, patch)).To(Succeed())
+			found, view := &corev1.Pod{}, metadata.DeepCopy()
+			Expect(p.Get(ctx, crclient.ObjectKeyFromObject(metadata), found)).To(Succeed())
+			Expect(found.Status.Message).To(Equal("patched"))
+			Expect(p.Get(ctx, crclient.ObjectKeyFromObject(metadata), view)).To(Succeed())
+			Expect(view.ResourceVersion).To(Equal(metadata.ResourceVersion))
+
+			By("a lost answer")
+			patch = crclient.RawPatch("application/merge-patch+json", []byte(`{"status":{"message":"again"}}`))
+			lose(p, func() error { return p.Status().Patch(ctx, metadata, patch) })
+			Expect(p.Get(ctx, crclient.ObjectKeyFromObject(metadata), found)).To(Succeed())
+			Expect(found.Status.Message).To(Equal("again"))
+		}, SpecTimeout(patience))
+	}
+
+	It("waits for nothing after an apply of what the cache does not hold", func(ctx SpecContext) {
+		p := ours.run(ctx, cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"app": "x"})}, crclient.CacheOptions{})
+		p.watch(ctx, &corev1.ConfigMap{})
+		apply := func(app string) error {
+			return p.Apply(ctx, applycorev1.ConfigMap("applied", namespace).WithLabels(map[string]string{"app": app}), crclient.FieldOwner("spec"), crclient.ForceOwnership)
+		}
+		get := func() error {
+			return p.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: "applied"}, &corev1.ConfigMap{})
+		}
+		Expect(apply("y")).To(Succeed())
+		Expect(apierrors.IsNotFound(get())).To(BeTrue())
+		Expect(apply("x")).To(Succeed())
+		Expect(get()).To(Succeed())
+		Expect(apply("z")).To(Succeed())
+		Expect(apierrors.IsNotFound(get())).To(BeTrue())
+		Expect(p.watches.reads.Load()).To(BeZero())
+
+		By("a lost answer")
+		lose(p, func() error { return apply("x") })
+		Expect(get()).To(Succeed())
+		Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
+	}, SpecTimeout(patience))
+
+	It("goes on with the other namespaces when one of them is deleted", func(ctx SpecContext) {
+		other := newNamespace(ctx)
+		p := ours.run(ctx, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}, other: {}}}, crclient.CacheOptions{})
+		p.watch(ctx, &corev1.ConfigMap{})
+		Expect(p.Create(ctx, configMap(namespace, "a", nil))).To(Succeed())
+		Expect(p.Create(ctx, configMap(other, "b", nil))).To(Succeed())
+		Expect(api.DeleteAllOf(ctx, &corev1.ConfigMap{}, crclient.InNamespace(other))).To(Succeed())
+		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}})).To(Succeed())
+		Expect(p.Create(ctx, configMap(other, "late", nil))).NotTo(Succeed())
+		lose(p, func() error { return p.Create(ctx, configMap(other, "lost", nil)) })
+		list := &corev1.ConfigMapList{}
+		Expect(p.List(ctx, list)).To(Succeed())
+		Expect(names(list)).To(ContainElement("a"))
+		Expect(names(list)).NotTo(ContainElements("late", "lost"))
+
+		By("the informers, which are removed")
+		Expect(p.cache.RemoveInformer(ctx, &corev1.ConfigMap{})).To(Succeed())
+		Expect(p.Create(ctx, configMap(namespace, "c", nil))).To(Succeed())
+		p.watches.pass()
+		Expect(p.List(ctx, list)).To(Succeed())
+		Expect(names(list)).To(ContainElements("a", "c"))
+		Expect(names(list)).NotTo(ContainElement("b"))
+		p.watches.hold()
+	}, SpecTimeout(patience))
+
+	It("writes when its cache has ended", func(ctx SpecContext) {
+		p := &program{watches: newStation(), writes: newStation()}
+		c, err := cache.New(p.watches.config(), cache.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		p.Client, err = client.New(p.writes.config(), crclient.Options{Cache: &crclient.CacheOptions{Reader: c}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Create(ctx, configMap(namespace, "before", nil))).To(Succeed(), "it has not begun")
+		running, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(running) }()
+		Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
+		found := &corev1.ConfigMap{}
+		Expect(p.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: "before"}, found)).To(Succeed())
+		cancel()
+		Eventually(ended).Should(Receive(BeNil()))
+
+		written := configMap(namespace, "after", nil)
+		Expect(p.Create(ctx, written)).To(Succeed())
+		lose(p, func() error { return p.Delete(ctx, configMap(namespace, "before", nil)) })
+		lose(p, func() error { return p.DeleteAllOf(ctx, &corev1.ConfigMap{}, crclient.InNamespace(namespace)) })
+		Expect(apierrors.IsNotFound(p.Get(ctx, crclient.ObjectKeyFromObject(written), found))).To(BeTrue(), "what was cached can still be read, and nothing else")
+		Expect(p.watches.reads.Load()).To(BeNumerically("<=", 1), "nobody asks the server")
+	}, SpecTimeout(patience))
+})
