@@ -85,7 +85,7 @@ func (q question[V]) keys(prefix string, all bool) map[string]struct{} {
 	for item := range q.before.Items(prefix, "") {
 		keys[item.Key] = struct{}{}
 	}
-	for e := range withPrefix(q.set.entries, prefix, "") {
+	for e := range q.set.entries.with(prefix, "") {
 		keys[e.Key] = struct{}{}
 	}
 	return keys
@@ -107,8 +107,8 @@ func (o *Overlay[V]) answered(q question[V], a Answer[V]) {
 	if next.history = o.history; a.Revision < q.before.Revision() {
 		next.history = max(o.history, q.before.Restored()+1)
 	}
-	asked := q.set.at(next.Key)
-	if now, _ := o.entries.Get(next); now != asked || asked == nil && o.passed(o.options.State(), next) {
+	asked := q.set.entries.get(next.Key)
+	if o.entries.get(next.Key) != asked || asked == nil && o.passed(o.options.State(), next) {
 		return
 	}
 	o.putLocked(next)
@@ -131,10 +131,8 @@ func (o *Overlay[V]) finish(q question[V], prefix, key string, revision uint64, 
 			return d
 		})
 		for asked := range q.keys(prefix, false) {
-			if e := q.set.at(asked); key == "" || key == asked {
-				if now, _ := o.entries.Get(e); now == e {
-					o.removeLocked(e)
-				}
+			if (key == "" || key == asked) && o.entries.get(asked) == q.set.entries.get(asked) {
+				o.removeLocked(asked)
 			}
 		}
 	default:

@@ -69,14 +69,14 @@ func (o *Overlay[V]) countLocked(e *Entry[V], n int) {
 func (o *Overlay[V]) fitLocked() {
 	for o.objects.Len() > 1 && o.options.Budget.objects.exceeds(o.size.objects) {
 		e, _ := o.objects.Min()
-		o.removeLocked(e)
+		o.removeLocked(e.Key)
 		mark := *e
 		mark.Outcome, mark.Value, mark.full = Changed, *new(V), true
 		o.addLocked(&mark)
 		o.tellLocked(e, NoRoom)
 	}
 	if o.options.Budget.keys.exceeds(o.size.keys) {
-		e, _ := o.entries.Min()
+		e := o.entries.first()
 		o.clearLocked()
 		o.floor = o.newFloorLocked(0)
 		o.tellLocked(e, Forgotten)

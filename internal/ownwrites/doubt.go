@@ -31,7 +31,7 @@ type doubt struct {
 	revision uint64 // at which the server was after the write; zero until it was asked
 	history  int    // of the revision
 
-	keys   []string // for which the server was asked
+	keys   []string // for which the server was asked, askEach at most
 	listed []string // prefixes for which it was asked for a list
 }
 
@@ -78,7 +78,7 @@ func (s *Set[V]) doubted(state *watchcache.Snapshot[V], prefix, key string) *dou
 		if !d.covers(prefix, key) || d.asked(prefix, key) || doubtPassed(d, state) {
 			continue
 		}
-		if e := s.at(key); key == "" || e == nil || e.of < d.number {
+		if e := s.entries.get(key); key == "" || e == nil || e.of < d.number {
 			return d
 		}
 	}
@@ -142,9 +142,11 @@ func (o *Overlay[V]) answeredDoubtsLocked(q question[V], prefix, key string, rev
 			return d
 		}
 		next := atRevision(d, q.before, revision)
-		if key != "" {
+		switch {
+		case d.asked(prefix, key), key != "" && len(d.keys) == askEach: // from now on there are lists
+		case key != "":
 			next.keys = append(slices.Clip(d.keys), key)
-		} else {
+		default:
 			next.listed = append(slices.Clip(d.listed), prefix)
 		}
 		return next

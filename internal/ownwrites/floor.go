@@ -52,7 +52,7 @@ func (o *Overlay[V]) resumeLocked(restored int) {
 		return
 	}
 	o.history = restored
-	for _, e := range o.entries.Items() {
+	for _, e := range o.entries.all() {
 		next := *e
 		next.history = restored
 		o.replaceLocked(e, &next)

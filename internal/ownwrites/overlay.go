@@ -94,7 +94,7 @@ type Overlay[V any] struct {
 
 // kept is what an overlay holds.
 type kept[V any] struct {
-	entries *btree.BTreeG[*Entry[V]]
+	entries entries[V]
 	objects *btree.BTreeG[*Entry[V]] // those with a Value, the oldest first
 	size    size
 	open    int    // how many entries are
@@ -104,15 +104,11 @@ type kept[V any] struct {
 	history int // how often the source has been restored, as far as those know who write
 }
 
-func newTree[V any](less func(a, b *Entry[V]) bool) *btree.BTreeG[*Entry[V]] {
-	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
-}
-
 // New returns an empty overlay.
 func New[V any](o Options[V]) *Overlay[V] {
 	made := &Overlay[V]{options: o, kept: kept[V]{
-		entries: newTree(func(a, b *Entry[V]) bool { return a.Key < b.Key }),
-		objects: newTree(func(a, b *Entry[V]) bool { return a.number < b.number }),
+		entries: newEntries[V](),
+		objects: btree.NewBTreeGOptions(func(a, b *Entry[V]) bool { return a.number < b.number }, btree.Options{NoLocks: true}),
 	}}
 	made.life, made.end = context.WithCancel(context.Background())
 	return made
@@ -133,7 +129,7 @@ func (o *Overlay[V]) Size() (entries, bytes int) {
 	if set == nil {
 		return 0, 0
 	}
-	return set.entries.Len() + len(set.doubts), set.bytes
+	return set.entries.len() + len(set.doubts), set.bytes
 }
 
 // Note adds what is known after a write. Reads that begin when Note has returned show it.
@@ -143,8 +139,9 @@ func (o *Overlay[V]) Note(e Entry[V]) {
 	if o.life.Err() != nil {
 		return // no state will pass it
 	}
+	o.retireLocked()
 	next := o.completeLocked(&e)
-	if last, ok := o.entries.Get(next); ok {
+	if last := o.entries.get(next.Key); last != nil {
 		if next = after(last, next); next == nil {
 			return
 		}
@@ -154,6 +151,19 @@ func (o *Overlay[V]) Note(e Entry[V]) {
 	}
 	o.putLocked(next)
 	o.publishLocked()
+}
+
+// retireLocked removes the oldest objects that the state has passed, so that reads look at few entries while
+// many are noted between two sweeps.
+func (o *Overlay[V]) retireLocked() {
+	state := o.options.State()
+	for range 2 {
+		oldest, ok := o.objects.Min()
+		if !ok || !o.passed(state, oldest) {
+			return
+		}
+		o.removeLocked(oldest.Key)
+	}
 }
 
 // contradictsLocked reports whether the state is as far as e and does not have its object. Then either
@@ -179,7 +189,7 @@ func (o *Overlay[V]) completeLocked(e *Entry[V]) *Entry[V] {
 	case o.options.UID(item.Value) == e.UID:
 		e.Revision = max(e.Revision, item.Revision)
 	case e.Revision == 0: // whether the object of the state is the newer one is not known
-		if _, noted := o.entries.Get(e); !noted {
+		if o.entries.get(e.Key) == nil {
 			return &Entry[V]{Key: e.Key, Outcome: Unknown}
 		}
 	}
@@ -190,7 +200,7 @@ func (o *Overlay[V]) completeLocked(e *Entry[V]) *Entry[V] {
 func (o *Overlay[V]) putLocked(e *Entry[V]) {
 	o.noted++
 	e.noting = noting{number: o.noted, of: cmp.Or(e.of, o.noted), noted: time.Now(), history: max(e.history, o.history)}
-	o.removeLocked(e)
+	o.removeLocked(e.Key)
 	if !o.passed(o.options.State(), e) {
 		o.addLocked(e)
 		o.fitLocked()
@@ -211,13 +221,13 @@ func (o *Overlay[V]) addLocked(e *Entry[V]) {
 		e.size.objects = o.options.Size(e.Value)
 		o.objects.Set(e)
 	}
-	o.entries.Set(e)
+	o.entries.set(e)
 	o.countLocked(e, 1)
 }
 
-// removeLocked removes the entry with the key of e.
-func (o *Overlay[V]) removeLocked(e *Entry[V]) {
-	if e, ok := o.entries.Delete(e); ok {
+// removeLocked removes the entry for a key.
+func (o *Overlay[V]) removeLocked(key string) {
+	if e := o.entries.remove(key); e != nil {
 		o.objects.Delete(e)
 		o.countLocked(e, -1)
 	}
@@ -226,20 +236,20 @@ func (o *Overlay[V]) removeLocked(e *Entry[V]) {
 func (o *Overlay[V]) clearLocked() {
 	o.options.Budget.objects.used.Add(int64(-o.size.objects))
 	o.options.Budget.keys.used.Add(int64(-o.size.keys))
-	o.entries.Clear()
+	o.entries.clear()
 	o.objects.Clear()
 	o.size, o.open, o.floor, o.doubts = size{}, 0, nil, nil
 }
 
 // publishLocked shows the entries to readers, and has them swept.
 func (o *Overlay[V]) publishLocked() {
-	if o.entries.Len() == 0 && o.floor == nil && len(o.doubts) == 0 {
+	if o.entries.len() == 0 && o.floor == nil && len(o.doubts) == 0 {
 		o.told = 0
 		o.set.Store(nil)
 		return
 	}
 	o.set.Store(&Set[V]{
-		entries: o.entries.Copy(), uid: o.options.UID, open: o.open, floor: o.floor, doubts: o.doubts, number: o.noted, bytes: o.size.bytes(),
+		entries: o.entries.copy(), uid: o.options.UID, open: o.open, floor: o.floor, doubts: o.doubts, number: o.noted, bytes: o.size.bytes(),
 	})
 	if o.timer == nil && o.life.Err() == nil {
 		o.timer = time.AfterFunc(sweepEvery, o.sweep)
@@ -272,7 +282,7 @@ func (o *Overlay[V]) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.history = o.options.State().Restored() + 1
-	entries, doubts := o.entries.Items(), o.doubts
+	entries, doubts := o.entries.all(), o.doubts
 	o.clearLocked()
 	for _, d := range doubts {
 		o.doubtLocked(d.prefix)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -191,6 +192,22 @@ func TestAWriteIsShownUntilTheWatchHasPassedIt(t *testing.T) {
 		f.shows("a", "1", 6)
 		time.Sleep(time.Second)
 		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+// A program that writes all the time, with a watch that is quick, has few entries at any time.
+func TestWhatTheWatchHasPassedDoesNotPileUp(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		for n := range 1000 {
+			key, revision := fmt.Sprintf("ns/%04d", n), uint64(10+n)
+			f.overlay.Note(f.shown(key, revision, "1"))
+			entries, _ := f.overlay.Size()
+			f.Expect(entries).To(BeNumerically("<=", 5))
+			if n > 2 {
+				f.watch(fmt.Sprintf("ns/%04d", n-2), revision-2, "1")
+			}
+		}
+		f.shows("ns/0999", "1", 1009)
 	})
 }
 

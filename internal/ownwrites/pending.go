@@ -29,15 +29,14 @@ func (o *Overlay[V]) Pending(limit int) (all []Pending) {
 	for _, d := range set.doubts[:min(limit, len(set.doubts))] {
 		all = append(all, Pending{Key: d.prefix, Outcome: Unknown, Revision: d.revision, Noted: d.noted})
 	}
-	set.entries.Scan(func(e *Entry[V]) bool {
+	for e := range set.entries.with("", "") {
 		if len(all) == limit {
-			return false
+			break
 		}
 		if p, ok := set.pending(state, e); ok {
 			all = append(all, p)
 		}
-		return true
-	})
+	}
 	return all
 }
 
@@ -47,8 +46,8 @@ func (o *Overlay[V]) PendingAt(key string) (p Pending, ok bool) {
 	if set == nil {
 		return p, false
 	}
-	e, ok := set.entries.Get(&Entry[V]{Key: key})
-	if !ok {
+	e := set.entries.get(key)
+	if e == nil {
 		return p, false
 	}
 	return set.pending(o.options.State(), e)

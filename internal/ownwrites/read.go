@@ -76,7 +76,7 @@ func (o *Overlay[V]) Read(ctx context.Context, prefix, key string) (*Set[V], *wa
 		} else if e := set.waiting(state, prefix, key); e != nil {
 			err = o.settle(ctx, e, set, prefix, key == "")
 		} else {
-			if key == "" && !set.applies(state) {
+			if key == "" && !set.applies(state, prefix) {
 				set = nil
 			}
 			return set, state, nil

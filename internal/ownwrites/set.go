@@ -5,9 +5,7 @@ package ownwrites
 
 import (
 	"iter"
-	"strings"
 
-	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -15,7 +13,7 @@ import (
 
 // Set is the entries of an [Overlay] at one moment. It never changes.
 type Set[V any] struct {
-	entries *btree.BTreeG[*Entry[V]] // in the order of their keys
+	entries entries[V]
 	uid     func(V) types.UID
 	open    int      // how many entries are
 	floor   *floor   // that reads of all keys must have reached, nil for none
@@ -24,50 +22,49 @@ type Set[V any] struct {
 	bytes   int
 }
 
-// at returns the entry for a key, nil if there is none.
-func (s *Set[V]) at(key string) *Entry[V] {
-	e, _ := s.entries.Get(&Entry[V]{Key: key})
-	return e
-}
-
 // Bytes returns the memory of the entries.
 func (s *Set[V]) Bytes() int { return s.bytes }
 
 // Has reports whether there is an entry for a key, or anything that holds for all keys.
 func (s *Set[V]) Has(key string) bool {
-	return s.at(key) != nil || s.floor != nil || len(s.doubts) > 0
+	return s.entries.get(key) != nil || s.floor != nil || len(s.doubts) > 0
 }
 
 // Get returns the object under a key, of the state or of an entry that the state has not passed.
 func (s *Set[V]) Get(state *watchcache.Snapshot[V], key string) (watchcache.Item[V], bool) {
-	e := s.at(key)
+	item, there, _ := s.Find(state, key)
+	return item, there
+}
+
+// Find is Get with the reason for which the cache cannot hold the object that is there.
+func (s *Set[V]) Find(state *watchcache.Snapshot[V], key string) (item watchcache.Item[V], there bool, lost error) {
+	e := s.entries.get(key)
 	if e == nil {
-		return state.Get(key)
+		item, there = state.Get(key)
+		return item, there, nil
 	}
 	item, now := e.in(state, s.uid)
 	switch {
 	case e.passed(now):
 	case e.Outcome == Shown:
-		return e.item(), true
+		return e.item(), true, nil
 	case e.hides(now):
-		return watchcache.Item[V]{}, false
+		return watchcache.Item[V]{}, false, e.Lost
 	}
-	return item, now.there
+	return item, now.there, nil
 }
 
-// Of returns the entry for a key; nil if there is none, or the state has passed it.
-func (s *Set[V]) Of(state *watchcache.Snapshot[V], key string) *Entry[V] {
+// Tells reports whether there is an entry for a key that a state has not passed.
+func (s *Set[V]) Tells(state *watchcache.Snapshot[V], key string) bool {
 	if s == nil {
-		return nil
+		return false
 	}
-	e := s.at(key)
+	e := s.entries.get(key)
 	if e == nil {
-		return nil
+		return false
 	}
-	if _, now := e.in(state, s.uid); e.passed(now) {
-		return nil
-	}
-	return e
+	_, now := e.in(state, s.uid)
+	return !e.passed(now)
 }
 
 func (e *Entry[V]) item() watchcache.Item[V] {
@@ -79,7 +76,7 @@ func (e *Entry[V]) item() watchcache.Item[V] {
 // which there is only the key.
 func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.Seq2[watchcache.Item[V], bool] {
 	return func(yield func(watchcache.Item[V], bool) bool) {
-		for e := range withPrefix(s.entries, prefix, from) {
+		for e := range s.entries.with(prefix, from) {
 			_, now := e.in(state, s.uid)
 			switch {
 			case e.passed(now):
@@ -93,15 +90,6 @@ func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.S
 				}
 			}
 		}
-	}
-}
-
-// withPrefix walks entries in the order of their keys, with prefix and not before from.
-func withPrefix[V any](entries *btree.BTreeG[*Entry[V]], prefix, from string) iter.Seq[*Entry[V]] {
-	return func(yield func(*Entry[V]) bool) {
-		entries.Ascend(&Entry[V]{Key: max(prefix, from)}, func(e *Entry[V]) bool {
-			return strings.HasPrefix(e.Key, prefix) && yield(e)
-		})
 	}
 }
 
@@ -120,9 +108,9 @@ func (s *Set[V]) Count(state *watchcache.Snapshot[V], prefix, from string) int {
 	return count
 }
 
-// applies reports whether s changes anything that a list shows of a state.
-func (s *Set[V]) applies(state *watchcache.Snapshot[V]) bool {
-	for range s.Over(state, "", "") {
+// applies reports whether s changes anything that a list of the keys with prefix shows of a state.
+func (s *Set[V]) applies(state *watchcache.Snapshot[V], prefix string) bool {
+	for range s.Over(state, prefix, "") {
 		return true
 	}
 	return false
@@ -140,7 +128,7 @@ func (s *Set[V]) waiting(state *watchcache.Snapshot[V], prefix, key string) *Ent
 		}
 		return nil
 	}
-	if e := s.at(key); e != nil && s.waits(state, e) {
+	if e := s.entries.get(key); e != nil && s.waits(state, e) {
 		return e
 	}
 	return nil
@@ -161,7 +149,7 @@ func (s *Set[V]) waitingWith(state *watchcache.Snapshot[V], prefix string) iter.
 		if s == nil || s.open == 0 {
 			return
 		}
-		for e := range withPrefix(s.entries, prefix, "") {
+		for e := range s.entries.with(prefix, "") {
 			if s.waits(state, e) && !yield(e) {
 				return
 			}

@@ -27,12 +27,12 @@ func (o *Overlay[V]) sweepOnce() (newest uint64) {
 	o.timer = nil
 	state, now := o.options.State(), time.Now()
 	due := o.sweepDoubtsLocked(state, now)
-	for _, e := range o.entries.Items() {
+	for _, e := range o.entries.all() {
 		switch {
 		case o.passed(state, e):
-			o.removeLocked(e)
+			o.removeLocked(e.Key)
 		case now.Sub(e.noted) >= deadline:
-			o.removeLocked(e)
+			o.removeLocked(e.Key)
 			if _, held := state.Get(e.Key); held || e.Lost != nil || e.Outcome != Gone && e.Outcome != Hidden { // else reads show the same
 				o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})
 			}
@@ -91,7 +91,7 @@ func (o *Overlay[V]) prove(newest uint64) {
 		}
 		return atRevision(d, before, answer.Revision)
 	})
-	for _, e := range o.entries.Items() {
+	for _, e := range o.entries.all() {
 		if e.Outcome == Gone && e.Revision == 0 && e.proof == 0 && e.number <= newest {
 			next := *e
 			next.proof = answer.Revision
@@ -103,6 +103,6 @@ func (o *Overlay[V]) prove(newest uint64) {
 
 // replaceLocked puts an entry of the same size in the place of e.
 func (o *Overlay[V]) replaceLocked(e, next *Entry[V]) {
-	o.removeLocked(e)
+	o.removeLocked(e.Key)
 	o.addLocked(next)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // NotFreshError is the error of a read that waited in vain for a resource version. Match a pointer
@@ -154,22 +155,22 @@ func (s *EngineStore) reach(ctx context.Context, at freshness) error {
 // getOver is get for a key that was written, or with a resource version to wait for. An object that
 // is new enough itself needs no wait for the watch.
 func (s *EngineStore) getOver(ctx context.Context, named client.ObjectKey, key string, at freshness) (object.Object, bool, error) {
+	prefix := key[:len(key)-len(named.Name)] // of the namespace
 	for {
-		written := s.own.Load() != nil && !at.watched // before the state, see package ownwrites
-		snapshot := s.engine.Snapshot()
+		var own *ownwrites.Set[object.Object]
+		var snapshot *watchcache.Snapshot[object.Object]
+		var err error
+		if at.watched || s.own.Load() == nil { // before the state, see package ownwrites
+			snapshot = s.engine.Snapshot()
+		} else if own, snapshot, err = s.own.Read(ctx, prefix, key); err != nil {
+			return object.Object{}, false, err
+		}
 		item, ok := snapshot.Get(key)
-		if written {
-			own, over, err := s.own.Read(ctx, object.KeyPrefix(named.Namespace), key)
-			if err != nil {
-				return object.Object{}, false, err
-			}
-			snapshot = over
-			if item, ok = over.Get(key); own != nil {
-				item, ok = own.Get(over, key)
-				if e := own.Of(over, key); e != nil && e.Lost != nil {
-					return object.Object{}, false, e.Lost
-				}
-			}
+		if own != nil {
+			item, ok, err = own.Find(snapshot, key)
+		}
+		if err != nil {
+			return object.Object{}, false, err
 		}
 		if snapshot.Revision() >= at.revision || ok && item.Revision >= at.revision {
 			return item.Value, ok, nil
@@ -187,7 +188,7 @@ func (r *CacheReader) Tells(key client.ObjectKey) bool {
 		return false
 	}
 	own := s.own.Load() // before the state
-	return own.Of(s.engine.Snapshot(), object.Key(key.Namespace, key.Name)) != nil
+	return own.Tells(s.engine.Snapshot(), object.Key(key.Namespace, key.Name))
 }
 
 // reached refuses a read that needs a newer state than the store of an informer of the user's has:

@@ -15,10 +15,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
+
+// TestAReadLooksForAnEntryWithoutMemory: a Get allocates no more when something lies over the state,
+// whether it is what the Get is of or not.
+func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
+	g := NewWithT(t)
+	s := newEngineStore(g, &corev1.Pod{}, false)
+	own := s.reader.ShowOwnWrites(reader.OwnWrites{Budget: ownwrites.NewBudget(0)})
+	defer own.Close()
+	s.put(pod("ns", "a", 1))
+	s.put(pod("ns", "b", 2))
+	r := reader.New(reader.Options{Store: s.reader, GVK: podKind, Scope: meta.RESTScopeNameNamespace, Fields: index.NewFields(podKind, logr.Discard())})
+	out := &corev1.Pod{}
+	measure := func(name string) float64 {
+		return testing.AllocsPerRun(100, func() {
+			g.Expect(r.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, out)).To(Succeed())
+		})
+	}
+	without := measure("a")
+	for n := range 5 {
+		over := pod("ns", fmt.Sprint("b", n), 10+n)
+		if n == 0 {
+			over.Name = "b"
+		}
+		kept := s.item(over)
+		own.Note(ownwrites.Entry[object.Object]{Key: kept.Key, Outcome: ownwrites.Shown, Revision: kept.Revision, Value: kept.Value})
+	}
+	g.Expect(own.Load()).NotTo(BeNil())
+	g.Expect(measure("a")).To(Equal(without))
+	g.Expect(measure("b")).To(Equal(without))
+	g.Expect(out.ResourceVersion).To(Equal("10"))
+}
 
 // TestWhoWritesNothingPaysNothing counts the allocations of reads of a store that could show own
 // writes and has none, and of one that could not.
