@@ -216,6 +216,11 @@ func (c *Codec) Encode(obj any, dict *Dictionary) (Object, error) {
 //
 // The error is ErrWrongType or ErrCorrupt; into is then in an undefined but valid state.
 func (c *Codec) Decode(o Object, into any) error {
+	return c.decode(o, into, true)
+}
+
+// decode is Decode, with values in slabs or singly.
+func (c *Codec) decode(o Object, into any, inSlabs bool) error {
 	p, err := c.memory(into)
 	if err != nil {
 		return err
@@ -232,8 +237,10 @@ func (c *Codec) Decode(o Object, into any) error {
 		return d.finish()
 	}
 	var slabs slabTable
-	slabs.fill(d.counts)
-	d.slabs = &slabs
+	if inSlabs {
+		slabs.fill(d.counts)
+		d.slabs = &slabs
+	}
 	reflect.ValueOf(into).Elem().SetZero()
 	if c.flags&flagMetadata != 0 {
 		d.structure(metadataPlan(), unsafe.Add(p, c.meta))

@@ -80,7 +80,7 @@ func (c *compiler) finish() error {
 func (c *compiler) shell(t reflect.Type) *plan {
 	p, ok := c.plans[t]
 	if !ok {
-		p = &plan{typ: t, kind: kindUnknown, size: t.Size(), align: uintptr(t.Align())}
+		p = &plan{typ: t, kind: kindUnknown, size: t.Size(), align: uint8(t.Align())}
 		c.plans[t] = p
 	}
 	return p

@@ -381,7 +381,7 @@ func (d *decoder) newPointee(t *plan) unsafe.Pointer {
 	}
 	switch {
 	case t.noscan && t.size <= carveLimit:
-		return d.carve(t.size, t.align)
+		return d.carve(t.size, uintptr(t.align))
 	case t.kind == kindString:
 		return unsafe.Pointer(&d.stringHeaders(1)[0])
 	default:
@@ -430,7 +430,7 @@ func (d *decoder) allocate(t *plan, s *sliceHeader, n int) {
 	case t.elem.kind == kindString:
 		s.data = unsafe.Pointer(unsafe.SliceData(d.stringHeaders(n)))
 	case t.elem.noscan && size <= carveLimit:
-		s.data = d.carve(size, t.elem.align)
+		s.data = d.carve(size, uintptr(t.elem.align))
 	default:
 		if t.elem.slab != 0 && d.slabs != nil {
 			if s.data = d.slabs.take(t.elem, n); s.data != nil {

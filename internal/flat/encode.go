@@ -379,7 +379,7 @@ func (e *encoder) needPointee(t *plan) {
 	e.charged += int(t.size)
 	switch {
 	case t.noscan:
-		e.carve(t.size, t.align)
+		e.carve(t.size, uintptr(t.align))
 	case t.slab != 0:
 		e.slabs.add(t, 1)
 	case t.kind == kindString:
@@ -409,7 +409,7 @@ func (e *encoder) needSlice(t *plan, n int) {
 	case t.kind == kindString:
 		e.strings += n
 	case t.noscan && n > 0:
-		e.carve(t.size*uintptr(n), t.align)
+		e.carve(t.size*uintptr(n), uintptr(t.align))
 	case t.slab != 0:
 		e.slabs.add(t, n)
 	}

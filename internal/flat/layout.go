@@ -202,7 +202,7 @@ func (l *layout) misfit(p *plan) string {
 		return "values of kind " + p.typ.Kind().String() + " take " + strconv.Itoa(int(p.size)) + " bytes, which is not the known size"
 	case p.noscan && l.pointers(p.typ):
 		return p.typ.String() + " was taken for free of pointers"
-	case p.noscan && p.align > l.align:
+	case p.noscan && uintptr(p.align) > l.align:
 		return "values of type " + p.typ.String() + " must be aligned to " + strconv.Itoa(int(p.align)) + " bytes"
 	case p.kind == kindSlice && !l.namesPointer(p.slicePointer, p.typ):
 		return "the type word of *" + p.typ.String() + " is not the known one"

@@ -5,6 +5,7 @@ package flat
 
 import (
 	"reflect"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -42,21 +43,21 @@ const (
 )
 
 // plan says how values of one Go type are written and read. It never changes after it is compiled.
+// What is small stands together: a kind has some hundred plans.
 type plan struct {
 	kind   kind
+	align  uint8
+	noscan bool  // the type holds no pointers, so that its values can be carved from one chunk
+	shared bool  // values of this struct type may enter the dictionary as a whole
+	slab   uint8 // the number of the type within its codec; 0 if its values are allocated singly
 	size   uintptr
-	align  uintptr
 	count  int          // elements of an array
 	typ    reflect.Type // the type itself
 	elem   *plan        // of pointers, slices, arrays and maps
 	key    *plan        // of maps
 	fields *structPlan  // of structs
 
-	// noscan says that the type holds no pointers, so that its values can be carved from one chunk.
-	noscan bool
-	// shared says that values of this struct type may enter the dictionary as a whole.
-	shared bool
-	slabPlan
+	arrays atomic.Pointer[slabArrays] // nil until a slab is needed
 	// slicePointer is the type word of *[]T, for slices only. With it, reflection allocates
 	// straight into a slice header.
 	slicePointer unsafe.Pointer

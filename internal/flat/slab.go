@@ -21,12 +21,6 @@ const (
 	slabLimit = 1 << 10 // bytes of a value, so that a slab stays small
 )
 
-// slabPlan says how several values of a type are allocated together.
-type slabPlan struct {
-	slab   uint8                      // the number of the type within its codec; 0 if its values are allocated singly
-	arrays atomic.Pointer[slabArrays] // nil until a slab is needed
-}
-
 // slabArrays holds the array types of the sizes used so far.
 type slabArrays [slabSize + 1]atomic.Pointer[reflect.Type]
 

@@ -22,8 +22,13 @@ func (c *Codec) Verify(obj any, o Object) error {
 	if _, err := c.memory(obj); err != nil {
 		return err
 	}
+	return c.verify(obj, o, true)
+}
+
+// verify is Verify, and decodes with values in slabs or singly.
+func (c *Codec) verify(obj any, o Object, inSlabs bool) error {
 	got := reflect.New(c.typ)
-	if err := c.Decode(o, got.Interface()); err != nil {
+	if err := c.decode(o, got.Interface(), inSlabs); err != nil {
 		return err
 	}
 	if !reflect.DeepEqual(obj, got.Interface()) {

@@ -6,6 +6,7 @@ package flat
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -259,7 +260,7 @@ func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, at 
 		}
 		all[number] = entry
 	}
-	return all, nil
+	return slices.Clone(all), nil // without room for more
 }
 
 // field returns the field of type t at an offset of the struct of m.
