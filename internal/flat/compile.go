@@ -233,7 +233,6 @@ func (c *compiler) slice(p *plan, t reflect.Type, path string) error {
 	if t.Elem().Size() == 0 {
 		return c.refuse(path, "elements without size cannot be counted in bytes")
 	}
-	p.slicePointer = c.layout.boxed.typeWord(reflect.Zero(reflect.PointerTo(t)).Interface())
 	c.refer(p, kindSlice, path)
 	return nil
 }

@@ -6,7 +6,6 @@ package flat
 import (
 	"math"
 	"math/bits"
-	"reflect"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -385,7 +384,7 @@ func (d *decoder) newPointee(t *plan) unsafe.Pointer {
 	case t.kind == kindString:
 		return unsafe.Pointer(&d.stringHeaders(1)[0])
 	default:
-		return reflect.New(t.typ).UnsafePointer()
+		return t.allocate(1)
 	}
 }
 
@@ -437,11 +436,7 @@ func (d *decoder) allocate(t *plan, s *sliceHeader, n int) {
 				break
 			}
 		}
-		// Growing an empty slice through reflection writes its memory and capacity into s.
-		i := interfaceHeader{typ: t.slicePointer, data: unsafe.Pointer(s)}
-		reflect.ValueOf(*(*any)(unsafe.Pointer(&i))).Elem().Grow(n)
-		s.len = n
-		return
+		s.data = t.elem.allocate(n)
 	}
 	s.len, s.cap = n, n
 }

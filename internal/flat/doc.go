@@ -48,8 +48,10 @@
 // fields stand at the offsets that reflection gives, elements of slices and arrays one size apart,
 // a type has the memory of its underlying type, and a pointer into an allocation keeps all of the
 // allocation. No address is ever kept as a number, and each pointer is stored as a pointer, so that
-// nothing is assumed of how the garbage collector works or whether it moves memory. Nothing is
-// linked by name.
+// nothing is assumed of how the garbage collector works or whether it moves memory. One function
+// is linked by name, reflect.unsafe_NewArray, which allocates values of a type that is not known to
+// the compiler. The Go runtime keeps it, and its signature, for packages that do so; a release
+// without it would refuse to link, and not run otherwise.
 //
 // The rest is assumed, and is what [Go's compiler] does. For compares it with the running program
 // before it makes a codec, see layout.go. What does not hold refuses the type, whose objects then
@@ -72,7 +74,8 @@
 //   - Numbers have the size of their kind; pointers, maps and handles take a word.
 //   - A type that is taken for free of pointers is free of them, and is not aligned to more than
 //     a uint64: its values are carved from a chunk of these.
-//   - A pointer to a slice has the type word that it had when the codec was made. (namesPointer)
+//   - The data word of a reflect.Type is the type word of interfaces that hold a value of that
+//     type. (names)
 //   - A map whose key and element types are string types, resource.Quantity or any is in memory
 //     what it would be if these types had no names of their own. (viewsMap, viewsPairs)
 //   - time.Time, resource.Quantity, runtime.RawExtension and unstructured.Unstructured have the

@@ -5,6 +5,7 @@ package flat
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,6 +26,7 @@ type layout struct {
 	slice [3]uintptr // offsets of the data pointer, the length and the capacity of a slice
 	text  [2]uintptr // offsets of the data pointer and the length of a string
 	boxed interfaceLayout
+	word  func(reflect.Type) unsafe.Pointer // the type word of interfaces that hold a value of a type
 
 	isNil func(p unsafe.Pointer) bool // whether the slice, map, pointer, interface or handle at p is nil
 	yes   byte                        // the byte of true
@@ -57,6 +59,7 @@ var goLayout = layout{
 	slice: [3]uintptr{unsafe.Offsetof(sliceHeader{}.data), unsafe.Offsetof(sliceHeader{}.len), unsafe.Offsetof(sliceHeader{}.cap)},
 	text:  [2]uintptr{0, wordSize},
 	boxed: interfaceLayout{unsafe.Offsetof(interfaceHeader{}.typ), unsafe.Offsetof(interfaceHeader{}.data), typeWord},
+	word:  wordOf,
 	isNil: func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) == nil },
 	yes:   1,
 	sizes: [kindUnknown]uintptr{
@@ -187,7 +190,7 @@ func (l *layout) knowsMetadata(s *structPlan) bool {
 			want = kindStringMap
 		}
 		f, ok := typeObjectMeta.FieldByName(name)
-		if !ok || i >= len(first) || first[i].offset != f.Offset || first[i].kind != want {
+		if !ok || i >= len(first) || uintptr(first[i].offset) != f.Offset || first[i].kind != want {
 			return false
 		}
 	}
@@ -198,14 +201,16 @@ func (l *layout) knowsMetadata(s *structPlan) bool {
 // they are.
 func (l *layout) misfit(p *plan) string {
 	switch {
+	case p.size > math.MaxUint32:
+		return "values of type " + p.typ.String() + " are too large"
 	case l.sizes[p.kind] != 0 && l.sizes[p.kind] != p.size:
 		return "values of kind " + p.typ.Kind().String() + " take " + strconv.Itoa(int(p.size)) + " bytes, which is not the known size"
 	case p.noscan && l.pointers(p.typ):
 		return p.typ.String() + " was taken for free of pointers"
 	case p.noscan && uintptr(p.align) > l.align:
 		return "values of type " + p.typ.String() + " must be aligned to " + strconv.Itoa(int(p.align)) + " bytes"
-	case p.kind == kindSlice && !l.namesPointer(p.slicePointer, p.typ):
-		return "the type word of *" + p.typ.String() + " is not the known one"
+	case !l.names(p.typ):
+		return "the type word of " + p.typ.String() + " is not the known one"
 	case p.kind == kindStringMap && !l.viewsMap(p.typ, reflect.TypeFor[map[string]string]()),
 		p.kind == kindQuantityMap && !l.viewsMap(p.typ, reflect.TypeFor[map[string]resource.Quantity]()),
 		p.kind == kindContentMap && !l.viewsMap(p.typ, typeContentMap):
@@ -232,10 +237,8 @@ func holdsPointers(t reflect.Type) bool {
 	}
 }
 
-// namesPointer says whether an interface with that type word holds a pointer to a t.
-func (l *layout) namesPointer(word unsafe.Pointer, t reflect.Type) bool {
-	return reflect.TypeOf(boxed(word, nil)) == reflect.PointerTo(t)
-}
+// names says whether an interface with the type word of t holds a value of type t.
+func (l *layout) names(t reflect.Type) bool { return reflect.TypeOf(boxed(l.word(t), nil)) == t }
 
 // viewsMap says whether a map of type t can be read and written as one of type as: the two differ
 // at most in the names of their key and element types.

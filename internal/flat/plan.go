@@ -5,7 +5,6 @@ package flat
 
 import (
 	"reflect"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -56,12 +55,17 @@ type plan struct {
 	elem   *plan        // of pointers, slices, arrays and maps
 	key    *plan        // of maps
 	fields *structPlan  // of structs
-
-	arrays atomic.Pointer[slabArrays] // nil until a slab is needed
-	// slicePointer is the type word of *[]T, for slices only. With it, reflection allocates
-	// straight into a slice header.
-	slicePointer unsafe.Pointer
 }
+
+// allocate returns zeroed memory for n values. What reflect exports would make a Go type for each n,
+// which stays, or a slice header for each call.
+func (t *plan) allocate(n int) unsafe.Pointer { return newArray(wordOf(t.typ), n) }
+
+// newArray allocates zeroed memory for n values of the type with that type word. The Go runtime keeps
+// it for packages outside of reflect, go.dev/issue/67401.
+//
+//go:linkname newArray reflect.unsafe_NewArray
+func newArray(word unsafe.Pointer, n int) unsafe.Pointer
 
 // nillable says whether values of the type may be nil. Such a value is nil exactly if its first
 // word is nil.
@@ -89,11 +93,11 @@ type fieldGroup struct {
 
 // field is one field, with its offset from the start of the struct that is being written or read.
 type field struct {
-	offset uintptr
+	offset uint32
 	// probe is the offset of eight bytes that are zero exactly if the field is zero. It is valid if
 	// wide is set. Most fields of most objects are zero, and with probe one look is enough to skip
 	// them.
-	probe uintptr
+	probe uint32
 	wide  bool
 	kind  kind // of plan, here for locality
 	plan  *plan
@@ -101,10 +105,10 @@ type field struct {
 
 // newField returns the field of plan p at offset.
 func newField(p *plan, offset uintptr) field {
-	f := field{offset: offset, probe: offset, kind: p.kind, plan: p}
+	f := field{offset: uint32(offset), probe: uint32(offset), kind: p.kind, plan: p}
 	switch p.kind {
 	case kindString:
-		f.probe += unsafe.Sizeof(uintptr(0)) // the length, behind the pointer
+		f.probe += uint32(wordSize) // the length, behind the pointer
 		f.wide = true
 	case kindPointer, kindSlice, kindBytes, kindStringMap, kindQuantityMap, kindContentMap, kindMap, kindContent, kindHandle:
 		f.wide = true // the first word is nil exactly when the value is
@@ -137,8 +141,8 @@ type sliceHeader struct {
 
 // shift returns the field with its offsets moved by as many bytes.
 func (f field) shift(by uintptr) field {
-	f.offset += by
-	f.probe += by
+	f.offset += uint32(by)
+	f.probe += uint32(by)
 	return f
 }
 
@@ -147,6 +151,9 @@ type interfaceHeader struct {
 	typ  unsafe.Pointer
 	data unsafe.Pointer
 }
+
+// wordOf returns the type word of interfaces that hold a value of type t.
+func wordOf(t reflect.Type) unsafe.Pointer { return (*interfaceHeader)(unsafe.Pointer(&t)).data }
 
 // typeWord returns the type word of an interface that holds v.
 func typeWord(v any) unsafe.Pointer {

@@ -51,6 +51,7 @@ func TestTypesThatAreRefused(t *testing.T) {
 		{struct{ M map[any]int }{}, "M", "no order"},
 		{struct{ L []struct{} }{}, "L", "without size"},
 		{struct{ P uintptr }{}, "P", "uintptr"},
+		{struct{ A *[1 << 33]byte }{}, "A", "too large"},
 		{struct{ C complex128 }{}, "C", "complex"},
 		{"text", "(the type itself)", "struct"},
 	} {

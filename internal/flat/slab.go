@@ -3,11 +3,7 @@
 
 package flat
 
-import (
-	"reflect"
-	"sync/atomic"
-	"unsafe"
-)
+import "unsafe"
 
 // Values of one type that stand behind several pointers and slices of an object are allocated
 // together, in a slab. The encoder counts them. The header has the counts as pairs of bytes: the
@@ -17,12 +13,9 @@ import (
 const (
 	slabTypes = 255     // numbers for types; values of further types are allocated singly
 	slabKinds = 24      // types in one object
-	slabSize  = 16      // values in one slab: each size is a Go type of its own
+	slabSize  = 16      // values in one slab: whoever keeps one keeps the others
 	slabLimit = 1 << 10 // bytes of a value, so that a slab stays small
 )
-
-// slabArrays holds the array types of the sizes used so far.
-type slabArrays [slabSize + 1]atomic.Pointer[reflect.Type]
 
 // number numbers the types of the pointees for their slabs. The first number is after+1; the last
 // one is returned. A pointer-free type gets no number, because its values are carved from a chunk.
@@ -131,27 +124,11 @@ func (s *slabTable) take(t *plan, n int) unsafe.Pointer {
 		return nil
 	}
 	if from.next == nil {
-		from.next = t.array(from.left)
+		from.next = t.allocate(from.left)
 	}
 	p := from.next
 	if from.left -= n; from.left > 0 {
 		from.next = unsafe.Add(p, uintptr(n)*t.size)
 	}
 	return p
-}
-
-// array allocates n values in one allocation. The largest n is slabSize.
-func (t *plan) array(n int) unsafe.Pointer {
-	arrays := t.arrays.Load()
-	if arrays == nil {
-		t.arrays.CompareAndSwap(nil, new(slabArrays))
-		arrays = t.arrays.Load()
-	}
-	typ := arrays[n].Load()
-	if typ == nil {
-		array := reflect.ArrayOf(n, t.typ)
-		typ = &array
-		arrays[n].Store(typ)
-	}
-	return reflect.New(*typ).UnsafePointer()
 }

@@ -221,7 +221,7 @@ func (w *wireCompiler) message(t reflect.Type, s *structPlan) (*wireMessage, err
 	}
 	for _, g := range s.groups {
 		for _, f := range g.fields {
-			at.slots[f.offset], at.missed[f.offset] = len(m.values), true
+			at.slots[uintptr(f.offset)], at.missed[uintptr(f.offset)] = len(m.values), true
 			m.values = append(m.values, &wireValue{plan: f.plan}) // until the field is found
 		}
 	}
