@@ -63,7 +63,7 @@ var BrokenLayouts = map[string]Broken{
 	"size of a handle":    {Break: func(l *layout) { l.sizes[kindHandle] = 16 }, Type: reflect.TypeFor[holder[unique.Handle[string]]](), Reason: "struct take 8 bytes", Other: reflect.TypeFor[holder[string]]()},
 	"pointers":            {Break: func(l *layout) { l.pointers = func(t reflect.Type) bool { return t.Kind() == reflect.Float32 } }, Type: reflect.TypeFor[holder[*float32]](), Reason: "float32 was taken for free of pointers", Other: reflect.TypeFor[holder[*float64]]()},
 	"alignment":           {Break: func(l *layout) { l.align = 4 }, Type: reflect.TypeFor[holder[int64]](), Reason: "aligned to 8 bytes", Other: reflect.TypeFor[holder[string]]()},
-	"type of elements":    {Break: func(l *layout) { l.word = wordOfAnother }, Type: reflect.TypeFor[holder[[]float32]](), Reason: "type word of float32", Other: reflect.TypeFor[holder[[]float64]]()},
+	"type of elements":    {Break: func(l *layout) { l.boxed.wordOf = wordOfAnother }, Type: reflect.TypeFor[holder[[]float32]](), Reason: "type word of float32", Other: reflect.TypeFor[holder[[]float64]]()},
 	"map with named keys": {Break: func(l *layout) { l.view = emptyMap }, Type: reflect.TypeFor[holder[map[named]string]](), Reason: "named]string is not in memory", Other: reflect.TypeFor[holder[map[string]string]]()},
 	"map of quantities":   {Break: func(l *layout) { l.view = emptyMap }, Type: reflect.TypeFor[holder[map[named]resource.Quantity]](), Reason: "Quantity is not in memory", Other: reflect.TypeFor[holder[map[string]resource.Quantity]]()},
 	"map of content":      {Break: func(l *layout) { l.view = emptyMap }, Type: reflect.TypeFor[holder[map[named]any]](), Reason: "is not in memory", Other: reflect.TypeFor[holder[map[string]any]]()},

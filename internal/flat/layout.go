@@ -26,7 +26,6 @@ type layout struct {
 	slice [3]uintptr // offsets of the data pointer, the length and the capacity of a slice
 	text  [2]uintptr // offsets of the data pointer and the length of a string
 	boxed interfaceLayout
-	word  func(reflect.Type) unsafe.Pointer // the type word of interfaces that hold a value of a type
 
 	isNil func(p unsafe.Pointer) bool // whether the slice, map, pointer, interface or handle at p is nil
 	yes   byte                        // the byte of true
@@ -44,8 +43,9 @@ type layout struct {
 
 // interfaceLayout is the part of layout for empty interfaces.
 type interfaceLayout struct {
-	typ, data uintptr                  // offsets of the type word and of the data word
-	typeWord  func(any) unsafe.Pointer // the type word of an interface
+	typ, data uintptr                           // offsets of the type word and of the data word
+	typeWord  func(any) unsafe.Pointer          // the type word of an interface
+	wordOf    func(reflect.Type) unsafe.Pointer // the type word of interfaces that hold a value of a type
 }
 
 // mirror is a struct of this package that stands for one of another package.
@@ -58,8 +58,7 @@ type mirror struct {
 var goLayout = layout{
 	slice: [3]uintptr{unsafe.Offsetof(sliceHeader{}.data), unsafe.Offsetof(sliceHeader{}.len), unsafe.Offsetof(sliceHeader{}.cap)},
 	text:  [2]uintptr{0, wordSize},
-	boxed: interfaceLayout{unsafe.Offsetof(interfaceHeader{}.typ), unsafe.Offsetof(interfaceHeader{}.data), typeWord},
-	word:  wordOf,
+	boxed: interfaceLayout{unsafe.Offsetof(interfaceHeader{}.typ), unsafe.Offsetof(interfaceHeader{}.data), typeWord, wordOf},
 	isNil: func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) == nil },
 	yes:   1,
 	sizes: [kindUnknown]uintptr{
@@ -238,7 +237,9 @@ func holdsPointers(t reflect.Type) bool {
 }
 
 // names says whether an interface with the type word of t holds a value of type t.
-func (l *layout) names(t reflect.Type) bool { return reflect.TypeOf(boxed(l.word(t), nil)) == t }
+func (l *layout) names(t reflect.Type) bool {
+	return reflect.TypeOf(boxed(l.boxed.wordOf(t), nil)) == t
+}
 
 // viewsMap says whether a map of type t can be read and written as one of type as: the two differ
 // at most in the names of their key and element types.
