@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
@@ -29,11 +30,18 @@ type access struct {
 	first     []authenticator.Request               // are asked before all others
 	clientCA  dynamiccertificates.CAContentProvider // who signs certificates of users; nil if nobody does
 	tokens    *tokens
-	static    authenticator.Token                       // knows further tokens; may be nil
-	accounts  authenticator.Token                       // knows tokens of service accounts; set before authenticator is called
-	audiences []string                                  // of tokens that are for this server; likewise
-	anonymous bool                                      // who has no credential may ask
-	header    *authenticatorfactory.RequestHeaderConfig // how a proxy in front says who asks; nil if there is none
+	static    authenticator.Token // knows further tokens; may be nil
+	accounts  authenticator.Token // knows tokens of service accounts; set before authenticator is called
+	audiences []string            // of tokens that are for this server; likewise
+	anonymous bool                // who has no credential may ask
+	front     front
+}
+
+// front is about proxies in front of API servers, which say who asks.
+type front struct {
+	header *authenticatorfactory.RequestHeaderConfig // how they say it; nil if none is believed
+	// credentials returns the certificate and the key with which this server is such a proxy, none if it has none.
+	credentials func() (cert, key []byte)
 }
 
 // newAccess makes an authority for users of the server at the address, whose clients trust servingCA.
@@ -46,9 +54,36 @@ func newAccess(address string, servingCA []byte) (*access, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the authority of users: %w", err)
 	}
-	return &access{
+	a := &access{
 		address: address, servingCA: servingCA, clients: clients, clientCA: clientCA, tokens: newTokens(), anonymous: true,
-	}, nil
+	}
+	return a, a.setFrontProxy()
+}
+
+// frontProxyName is the common name of the server's certificate in requests that it passes on to other servers.
+const frontProxyName = "front-proxy-client"
+
+// setFrontProxy makes the authority by which other servers believe who asks, and the certificate that only this server has.
+func (a *access) setFrontProxy() error {
+	front, err := newAuthority("tarn-front-proxy-ca")
+	if err != nil {
+		return err
+	}
+	cert, key, err := front.client(frontProxyName, nil)
+	if err != nil {
+		return err
+	}
+	ca, err := dynamiccertificates.NewStaticCAContent("front-proxy-ca", front.bundle())
+	if err != nil {
+		return fmt.Errorf("load the authority of the front proxy: %w", err)
+	}
+	a.front.credentials = func() ([]byte, []byte) { return cert, key }
+	a.front.header = &authenticatorfactory.RequestHeaderConfig{
+		UsernameHeaders: headerrequest.StaticStringSlice{"X-Remote-User"}, UIDHeaders: headerrequest.StaticStringSlice{"X-Remote-Uid"},
+		GroupHeaders: headerrequest.StaticStringSlice{"X-Remote-Group"}, ExtraHeaderPrefixes: headerrequest.StaticStringSlice{"X-Remote-Extra-"},
+		AllowedClientNames: headerrequest.StaticStringSlice{frontProxyName}, CAContentProvider: ca,
+	}
+	return nil
 }
 
 // loopback is the configuration with which the server asks itself.

@@ -75,8 +75,11 @@ func serveReviews(decide func(path string, request *admissionv1.AdmissionRequest
 	return server
 }
 
-// webhookCertificate makes a self-signed certificate.
-func webhookCertificate() tls.Certificate {
+// webhookCertificate is that of serveReviews.
+func webhookCertificate() tls.Certificate { return certificateFor("hook.default.svc") }
+
+// certificateFor makes a self-signed certificate for a DNS name and the loopback address.
+func certificateFor(name string) tls.Certificate {
 	GinkgoHelper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Expect(err).NotTo(HaveOccurred())
@@ -84,7 +87,7 @@ func webhookCertificate() tls.Certificate {
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"hook.default.svc"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:    []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	Expect(err).NotTo(HaveOccurred())

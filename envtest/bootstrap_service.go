@@ -98,7 +98,7 @@ func (a *access) trust() (*corev1.ConfigMap, error) {
 	if a.clientCA != nil {
 		data["client-ca-file"] = string(a.clientCA.CurrentCABundleContent())
 	}
-	if header := a.header; header != nil {
+	if header := a.front.header; header != nil {
 		data["requestheader-client-ca-file"] = string(header.CAContentProvider.CurrentCABundleContent())
 		for key, values := range map[string][]string{
 			"requestheader-username-headers":     header.UsernameHeaders.Value(),

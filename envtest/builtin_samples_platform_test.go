@@ -55,6 +55,11 @@ func platformSamples() []sample {
 		{resource: device("resourceslices"), kind: "ResourceSlice", cluster: true, counted: true,
 			content: `{"spec":{"driver":"gpu.example.com","nodeName":"node","pool":{"name":"node","generation":1,"resourceSliceCount":1},"devices":[{"name":"gpu-0"}]}}`,
 			change:  `{"spec":{"devices":[{"name":"gpu-0"},{"name":"gpu-1"}]}}`},
+		{resource: resource("apiregistration.k8s.io", "v1", "apiservices"), kind: "APIService", cluster: true, name: "v1.tarn.example.com",
+			content: `{"spec":{"group":"tarn.example.com","version":"v1","groupPriorityMinimum":10,"versionPriority":10}}`,
+			change:  `{"spec":{"versionPriority":11}}`,
+			status: `{"status":{"conditions":[{"type":"Available","status":"True","reason":"Local","message":"Local APIServices are always available","lastTransitionTime":"2026-01-01T00:00:00Z"},` +
+				`{"type":"Tested","status":"True","reason":"Tested","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`},
 		{resource: flow("flowschemas"), kind: "FlowSchema", cluster: true, counted: true,
 			content: `{"spec":{"priorityLevelConfiguration":{"name":"workload-low"},"matchingPrecedence":9000}}`,
 			change:  `{"spec":{"matchingPrecedence":9001}}`, status: `{"status":{"conditions":[{"type":"Tested","status":"True"}]}}`},

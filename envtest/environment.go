@@ -177,6 +177,9 @@ func (e *Environment) runProcess(ctx context.Context) (r running, err error) {
 	if err = bootstrap(ctx, r.server.loopback, r.access); err != nil {
 		return r, err
 	}
+	if err = r.server.others.resume(ctx); err != nil {
+		return r, err
+	}
 	close(r.server.ready)
 	return r, nil
 }

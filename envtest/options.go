@@ -34,8 +34,9 @@ type Options struct {
 	// environment variable TARN_CHECK_CONSISTENCY=true does so for all environments.
 	CheckConsistency bool
 
-	// ServiceResolver finds the Services that webhook configurations and conversion webhooks name. Without it, webhooks
-	// with a Service fail, and webhooks with a URL work.
+	// ServiceResolver finds the Services that webhook configurations, conversion webhooks and APIServices name. Without it,
+	// webhooks with a Service fail, and webhooks with a URL work; APIServices lead to the external name or the endpoints of
+	// their Service.
 	ServiceResolver ServiceResolver
 
 	// EnableAdmissionPlugins are kube-apiserver's names of admission plugins that are off by default, of which there is one

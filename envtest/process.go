@@ -41,6 +41,7 @@ type process struct {
 	flags *flags.Flags
 	info  *genericapiserver.SecureServingInfo
 	etcd  *remote
+	proxy *dynamiccertificates.DynamicCertKeyPairContent // for aggregated servers; nil if the flags name none
 
 	errOut io.Writer // for people
 }
@@ -76,10 +77,13 @@ func (p *process) users() (*access, error) {
 	}
 	p.info.ClientCA = users.clientCA
 	if header != nil {
-		users.header = header
+		users.front.header = header
 		users.first = []authenticator.Request{headerrequest.NewDynamicVerifyOptionsSecure(header.CAContentProvider.VerifyOptions,
 			header.AllowedClientNames, header.UsernameHeaders, header.UIDHeaders, header.GroupHeaders, header.ExtraHeaderPrefixes)}
 		p.info.ClientCA = bothCAs(users.clientCA, header.CAContentProvider)
+	}
+	if users.front.credentials, err = p.frontProxy(); err != nil {
+		return nil, err
 	}
 	if file := p.flags.Access.TokenFile; file != "" {
 		static, err := tokenfile.NewCSV(file)
@@ -89,6 +93,19 @@ func (p *process) users() (*access, error) {
 		users.static = static
 	}
 	return users, p.addLoopback(users)
+}
+
+// frontProxy loads the certificate that the flags name for aggregated servers.
+func (p *process) frontProxy() (func() (cert, key []byte), error) {
+	f := p.flags.Aggregator
+	if f.CertFile == "" {
+		return func() ([]byte, []byte) { return nil, nil }, nil
+	}
+	var err error
+	if p.proxy, err = dynamiccertificates.NewDynamicServingContentFromFiles("aggregator-proxy-cert", f.CertFile, f.KeyFile); err != nil {
+		return nil, fmt.Errorf("load the certificate for aggregated servers: %w", err)
+	}
+	return p.proxy.CurrentCertKeyContent, nil
 }
 
 // bothCAs is what the server says that it trusts.
@@ -148,6 +165,9 @@ func (p *process) secure(ctx context.Context) (*tls.Config, error) {
 		base.ClientAuth = tls.RequestClientCert
 	}
 	certificates := dynamiccertificates.NewDynamicServingCertificateController(base, p.info.ClientCA, p.info.Cert, p.info.SNICerts, nil)
+	if p.proxy != nil {
+		go p.proxy.Run(ctx, 1)
+	}
 	watched := []any{p.info.ClientCA, p.info.Cert}
 	for _, pair := range p.info.SNICerts {
 		watched = append(watched, pair)

@@ -104,15 +104,18 @@ func servedLines(t *testing.T, config *rest.Config) []string {
 	return lines
 }
 
-// notServed reads the table: a group version and a resource for each entry.
+// notServed reads the table, which may be empty: a group version and a resource for each entry.
 func notServed(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/fidelity.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(page), "<!-- not served: begin -->")
-	table, _, _ := strings.Cut(after, "<!-- not served: end -->")
+	_, after, begins := strings.Cut(string(page), "<!-- not served: begin -->")
+	table, _, ends := strings.Cut(after, "<!-- not served: end -->")
+	if !begins || !ends {
+		t.Fatal("docs/fidelity.md has no table of what is not served")
+	}
 	name := regexp.MustCompile("`([^`]+)`")
 	var resources []string
 	for line := range strings.Lines(table) {
@@ -127,9 +130,6 @@ func notServed(t *testing.T) []string {
 		for _, resource := range name.FindAllStringSubmatch(cells[2], -1) {
 			resources = append(resources, group+" "+resource[1])
 		}
-	}
-	if len(resources) == 0 {
-		t.Fatal("docs/fidelity.md has no table of what is not served")
 	}
 	return resources
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -31,11 +33,6 @@ const (
 	// serverUser is the name by which kube-apiserver knows itself.
 	serverUser = "system:apiserver"
 	adminGroup = "system:masters"
-
-	// builtinPriority puts the built-in groups before those of CRDs, as on a real server: a CRD cannot take away what
-	// "deploy" means.
-	builtinPriority = 17800
-	maxVersions     = 100
 )
 
 // server is the API server of one environment: k8s.io/apiserver's generic server with the CRD server's handlers and the
@@ -48,6 +45,7 @@ type server struct {
 	custom   customStores
 	checks   *consistency
 	openAPI  *openAPI
+	others   *aggregation
 	ready    chan struct{} // closed when requests of others are answered; nil if nobody can know of the server before
 	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	hooks    hooks
@@ -68,6 +66,7 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 	if opts.process != nil {
 		s.ready = make(chan struct{})
 	}
+	s.others = newAggregation(s, opts)
 	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer func() {
 		if err != nil {
@@ -78,6 +77,7 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 	if err != nil {
 		return nil, err
 	}
+	s.others.credentials = users.front.credentials
 	if opts.process == nil {
 		learnProgress(s.run)
 	}
@@ -159,12 +159,12 @@ func (s *server) config(
 	return config, nil
 }
 
-// chain is the default handler chain, with two additions. Requests for the OpenAPI documents wait until there are some.
+// chain is the default handler chain, with three additions. Requests for what other servers serve go to them. Requests for the OpenAPI documents wait until there are some.
 // And handlers are counted at the inner end too:
 // the outer end gives up on a request that its client has left, and Stop must not pull the storage away from the handler
 // that still works on it.
 func (s *server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	return s.awaitOpenAPI(genericapiserver.DefaultBuildHandlerChain(s.handlers.track(handler), config))
+	return s.awaitOpenAPI(genericapiserver.DefaultBuildHandlerChain(s.handlers.track(s.others.wrap(handler)), config))
 }
 
 // awaitReady holds requests back until the server is ready, except its own: a client that asks whether it is would ask again
@@ -205,6 +205,7 @@ func (s *server) build(
 	generic := crds.GenericAPIServer
 	generic.AggregatedLegacyDiscoveryGroupManager = catalogSource{newCatalog(crdserver.Codecs), aggregated.BuiltinSource}
 	installDiscovery(generic, s.catalog)
+	s.others.setGroups(kinds.Groups)
 	if err := installBuiltin(generic, kinds.Groups); err != nil {
 		s.cancel()
 		generic.RunPostStartHooks(s.run) // the controllers end only if they ran
@@ -229,12 +230,19 @@ func installBuiltin(generic *genericapiserver.GenericAPIServer, groups []*generi
 	if err := generic.InstallAPIGroups(named...); err != nil { // together: each call builds the OpenAPI models once
 		return fmt.Errorf("install the built-in groups: %w", err)
 	}
-	for i, group := range named {
-		for j, gv := range group.PrioritizedVersions {
-			generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), builtinPriority-i, maxVersions-j)
+	for _, group := range named {
+		for _, gv := range group.PrioritizedVersions {
+			prioritize(generic, gv)
 		}
 	}
+	prioritize(generic, apiextensionsv1.SchemeGroupVersion)
 	return nil
+}
+
+// prioritize puts a built-in version into its place in discovery.
+func prioritize(generic *genericapiserver.GenericAPIServer, gv schema.GroupVersion) {
+	p := priorityOf(gv)
+	generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), p.group, p.version)
 }
 
 // start serves requests and returns when the server is ready: informers are synced and hooks are done.
@@ -286,6 +294,7 @@ func (s *server) stop(grace time.Duration) error {
 		s.crds.GenericAPIServer.RunPostStartHooks(s.run) // the CRD server's controllers end only if they ran
 	}
 	hooks := s.awaitHooks()
+	s.others.end()
 	s.loopback.informers.Shutdown()
 	s.crds.Informers.Shutdown()
 	s.loopback.close()

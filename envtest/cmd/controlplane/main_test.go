@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregatorclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -118,8 +120,19 @@ func TestRestart(t *testing.T) {
 	_, err = kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default").Create(ctx,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
+	_, err = aggregatorclient.NewForConfigOrDie(config).ApiregistrationV1().APIServices().Create(ctx, &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: "v1.gone.example.com"},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: "gone.example.com", Version: "v1", GroupPriorityMinimum: 100, VersionPriority: 10,
+			Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: "gone"},
+		},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(env.Stop()).To(Succeed())
-	_, err = kubernetes.NewForConfigOrDie(start(t, env)).CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
+	kube := kubernetes.NewForConfigOrDie(start(t, env))
+	err = kube.CoreV1().RESTClient().Get().AbsPath("/apis/gone.example.com/v1/things").Do(ctx).Error()
+	g.Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v: an APIService still leads to another server", err)
+	_, err = kube.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 }
 

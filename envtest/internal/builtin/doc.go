@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package builtin is the built-in kinds of the API server in the test process: every group of kube-apiserver's default set
-// but apiregistration, in its v1, and autoscaling in its v2 too.
+// in its v1, and autoscaling in its v2 too.
 //
 // # One table
 //

@@ -15,7 +15,7 @@ var table = sync.OnceValue(func() []*kind {
 	return slices.Concat(
 		coreKinds(), coreResourceKinds(), appsKinds(), batchKinds(), autoscalingKinds(), coordinationKinds(), discoveryKinds(), networkingKinds(),
 		nodeKinds(), policyKinds(), rbacKinds(), schedulingKinds(), storageKinds(), admissionKinds(), certificatesKinds(),
-		flowcontrolKinds(), resourceKinds(),
+		flowcontrolKinds(), resourceKinds(), apiregistrationKinds(),
 	)
 })
 

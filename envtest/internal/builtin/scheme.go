@@ -34,6 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-openapi/pkg/common"
 
 	"github.com/tarn-dev/tarn/envtest/internal/openapi"
@@ -75,7 +76,8 @@ func buildScheme() *runtime.Scheme {
 		autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme, coordinationv1.AddToScheme,
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
 		rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme, authorizationv1.AddToScheme, certificatesv1.AddToScheme,
-		flowcontrolv1.AddToScheme, nodev1.AddToScheme, resourcev1.AddToScheme, addEventConversions, addAutoscalerConversions,
+		flowcontrolv1.AddToScheme, nodev1.AddToScheme, resourcev1.AddToScheme,
+		apiregistrationv1.AddToScheme, addEventConversions, addAutoscalerConversions,
 		addConnectParameters,
 	} {
 		utilruntime.Must(add(scheme))
@@ -91,6 +93,7 @@ func buildScheme() *runtime.Scheme {
 		networkingv1.SchemeGroupVersion, policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion,
 		schedulingv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion,
 		certificatesv1.SchemeGroupVersion, flowcontrolv1.SchemeGroupVersion, nodev1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
+		apiregistrationv1.SchemeGroupVersion,
 	} {
 		registerInternal(scheme, gv)
 	}
@@ -120,7 +123,7 @@ func registerInternal(scheme *runtime.Scheme, gv schema.GroupVersion) {
 func registerKind(scheme *runtime.Scheme, k *kind) error {
 	obj, err := scheme.New(k.gvk)
 	if err != nil {
-		return fmt.Errorf("the table names %s, which no package of k8s.io/api registers: %w", k.gvk, err)
+		return fmt.Errorf("the table names %s, which no package of API types registers: %w", k.gvk, err)
 	}
 	if k.hooks.defaults != nil {
 		addDefaults(scheme, k, obj)

@@ -43,6 +43,8 @@ type Flags struct {
 	Access   *Access
 	Plugins  *Plugins
 
+	Aggregator *Aggregator
+
 	sets cliflag.NamedFlagSets
 	rest map[string]*flag // what the table has, by name
 }
@@ -58,18 +60,19 @@ func New() (*Flags, error) {
 		return nil, fmt.Errorf("register the feature gates: %w", err)
 	}
 	f := &Flags{
-		Run:      serveroptions.NewServerRunOptionsForComponent(basecompatibility.DefaultKubeComponent, registry),
-		Etcd:     serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig(defaultPrefix, nil)),
-		Serving:  serveroptions.NewSecureServingOptions(),
-		Audit:    serveroptions.NewAuditOptions(),
-		Features: serveroptions.NewFeatureOptions(),
-		APIs:     serveroptions.NewAPIEnablementOptions(),
-		Tracing:  serveroptions.NewTracingOptions(),
-		Logs:     logsapi.NewLoggingConfiguration(),
-		Metrics:  metrics.NewOptions(),
-		Access:   newAccess(),
-		Plugins:  &Plugins{},
-		rest:     map[string]*flag{},
+		Run:        serveroptions.NewServerRunOptionsForComponent(basecompatibility.DefaultKubeComponent, registry),
+		Etcd:       serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig(defaultPrefix, nil)),
+		Serving:    serveroptions.NewSecureServingOptions(),
+		Audit:      serveroptions.NewAuditOptions(),
+		Features:   serveroptions.NewFeatureOptions(),
+		APIs:       serveroptions.NewAPIEnablementOptions(),
+		Tracing:    serveroptions.NewTracingOptions(),
+		Logs:       logsapi.NewLoggingConfiguration(),
+		Metrics:    metrics.NewOptions(),
+		Access:     newAccess(),
+		Plugins:    &Plugins{},
+		Aggregator: &Aggregator{},
+		rest:       map[string]*flag{},
 	}
 	f.Etcd.DefaultStorageMediaType = storedAs
 	f.Serving.BindPort, f.Serving.Required = defaultPort, true
@@ -88,6 +91,7 @@ func (f *Flags) addFlags() {
 	f.Access.addFlags(f.sets.FlagSet("authentication"), f.sets.FlagSet("authorization"))
 	f.APIs.AddFlags(f.sets.FlagSet("API enablement"))
 	f.Plugins.addFlags(f.sets.FlagSet("admission"))
+	f.Aggregator.addFlags(f.sets.FlagSet("misc"))
 	f.Metrics.AddFlags(f.sets.FlagSet("metrics"))
 	logsapi.AddFlags(f.Logs, f.sets.FlagSet("logs"))
 	f.Tracing.AddFlags(f.sets.FlagSet("traces"))
@@ -136,6 +140,7 @@ func (f *Flags) validate() []error {
 	errs = append(errs, f.Access.validate()...)
 	errs = append(errs, f.Audit.Validate()...)
 	errs = append(errs, f.Plugins.Validate()...)
+	errs = append(errs, f.Aggregator.validate()...)
 	errs = append(errs, f.APIs.Validate(groups{})...)
 	errs = append(errs, f.Metrics.Validate()...)
 	errs = append(errs, f.Tracing.Validate()...)

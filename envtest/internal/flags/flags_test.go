@@ -103,6 +103,8 @@ func TestWhatBecomesOfAFlag(t *testing.T) {
 		{arg: "--enable-admission-plugins=PodNodeSelector", notice: "PodNodeSelector has no effect"},
 		{arg: "--enable-admission-plugins=ResourceQuota,OwnerReferencesPermissionEnforcement"},
 		{arg: "--disable-admission-plugins=ResourceQuota"},
+		{arg: "--enable-aggregator-routing"},
+		{arg: "--proxy-client-cert-file=/none", err: "--proxy-client-cert-file and --proxy-client-key-file must be specified together"},
 		{arg: "--feature-gates=DynamicResourceAllocation=true", notice: "DynamicResourceAllocation has no effect"},
 		{arg: "--service-cluster-ip-range=10.0.0.0/24"},
 		{arg: "--allow-privileged=true"},
