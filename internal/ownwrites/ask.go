@@ -107,11 +107,10 @@ func (o *Overlay[V]) answered(q question[V], a Answer[V]) {
 	if next.history = o.history; a.Revision < q.before.Revision() {
 		next.history = max(o.history, q.before.Restored()+1)
 	}
-	asked := q.set.entries.get(next.Key)
-	if o.entries.get(next.Key) != asked || asked == nil && o.passed(o.options.State(), next) {
+	if now := o.entries.get(next.Key); o.life.Err() != nil || now != nil && now.number > q.set.number {
 		return
 	}
-	o.putLocked(next)
+	o.putLocked(next) // also where there is no entry any more: what was passed is not what was asked for
 	o.publishLocked()
 }
 

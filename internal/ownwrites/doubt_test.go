@@ -139,6 +139,29 @@ func TestADoubtThatComesDuringAQuestion(t *testing.T) {
 	}
 }
 
+// The watch passes what the program wrote before, while the server is asked what came after it.
+func TestTheWatchPassesAnEntryDuringAQuestion(t *testing.T) {
+	for name, read := range map[string]func(*fixture){
+		"for a key":  func(f *fixture) { f.shows("ns/a", "", 0) },
+		"for a list": func(f *fixture) { f.Expect(f.keys("ns/")).To(BeEmpty()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(f *fixture) {
+				f.watch("ns/a", 9, "1")
+				f.overlay.Note(f.shown("ns/a", 10, "1"))
+				f.overlay.Doubt("ns/")
+				f.serverAt(12) // which has no ns/a
+				go func() {
+					time.Sleep(time.Second / 2)
+					f.watch("ns/a", 10, "1")
+				}()
+				read(f)
+				read(f)
+			})
+		})
+	}
+}
+
 // Nobody reads: then the server is asked for its revision alone.
 func TestADoubtEndsByItself(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
