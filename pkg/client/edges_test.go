@@ -54,6 +54,28 @@ var _ = Describe("unusual own writes", func() {
 		Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
 	}, SpecTimeout(patience))
 
+	It("remembers what a request did that was repeated", func(ctx SpecContext) {
+		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+		p.watch(ctx, &corev1.ConfigMap{})
+		shown := func() (names []string) {
+			list := &corev1.ConfigMapList{}
+			Expect(p.List(ctx, list, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "x"})).To(Succeed())
+			for i := range list.Items {
+				names = append(names, list.Items[i].Name)
+			}
+			return names
+		}
+		child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "child-", Labels: map[string]string{"app": "x"}}}
+		p.writes.again.Store(true)
+		Expect(p.Create(ctx, child)).To(Succeed())
+		Expect(shown()).To(HaveLen(2), "both requests have created one")
+		Expect(shown()).To(ContainElement(child.Name))
+
+		p.writes.again.Store(true)
+		Expect(p.DeleteAllOf(ctx, &corev1.ConfigMap{}, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "x"})).To(Succeed())
+		Expect(shown()).To(BeEmpty(), "the first request has deleted them, and the second one found none")
+	}, SpecTimeout(patience))
+
 	It("asks what an eviction and a binding have done whose answers were lost", func(ctx SpecContext) {
 		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
 		for _, name := range []string{"evicted", "bound"} {

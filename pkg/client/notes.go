@@ -55,8 +55,15 @@ func targetOf(configuration runtime.ApplyConfiguration) (target, error) {
 // write does a request that writes obj, and notes what came of it.
 func (n *notes) write(ctx context.Context, obj client.Object, do func(context.Context) error) error {
 	x := &exchange{}
+	generated := obj != nil && obj.GetName() == "" // the response is read into obj
 	err := do(x.in(ctx))
 	n.wrote(x, func() (target, error) { return n.target(obj) })
+	if generated && x.unknown && x.answered() { // a request before the last one may have created another object
+		if to, err := n.target(obj); err == nil {
+			to.key.Name = ""
+			n.unknown(to)
+		}
+	}
 	return err
 }
 
@@ -234,9 +241,10 @@ func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.De
 	return err
 }
 
-// deletedOf returns the objects that the response to the deletion of a collection has, if it has them.
+// deletedOf returns the objects that the response to the deletion of a collection has, if it has them all: it
+// lacks those that an earlier request of the same call has deleted.
 func deletedOf(x *exchange) (deleted []metav1.PartialObjectMetadata, known bool) {
-	if !x.answered() {
+	if !x.answered() || x.unknown {
 		return nil, false
 	}
 	r, err := readResponse(x.body.Bytes())

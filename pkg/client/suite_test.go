@@ -67,6 +67,7 @@ type station struct {
 	down    atomic.Bool                         // every request fails
 	refuse  atomic.Int64                        // the status with which gets and lists are answered, 0 for what the server says
 	rewrite atomic.Pointer[func([]byte) []byte] // what the server answers to writes
+	again   atomic.Bool                         // the next write is answered with an error after which client-go repeats it
 }
 
 func newStation() *station {
@@ -140,6 +141,11 @@ func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil && r.Method != http.MethodGet && s.lose.Load() {
 		response.Body.Close()
 		return nil, io.ErrUnexpectedEOF
+	}
+	if err == nil && r.Method != http.MethodGet && s.again.CompareAndSwap(true, false) {
+		response.Body.Close()
+		body := io.NopCloser(strings.NewReader("try again"))
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"0"}}, Body: body, Request: r}, nil
 	}
 	if rewrite := s.rewrite.Load(); err == nil && r.Method != http.MethodGet && rewrite != nil {
 		body, err := io.ReadAll(response.Body)
