@@ -106,17 +106,29 @@ func (r *Reader) Get(ctx context.Context, what Request, out client.Object) error
 	return err
 }
 
-// Forget says that an object may have changed: reads that begin later ask the server anew.
+// Forget says that an object may have changed, or any object of the namespace if the key has no name, of
+// all namespaces if it is empty: reads that begin later ask the server anew.
 func (r *Reader) Forget(gvk schema.GroupVersionKind, key client.ObjectKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed := object{gvk, key}
-	r.absent.Remove(changed)
+	r.absent.Remove(object{gvk, key})
+	if key.Name == "" {
+		for _, known := range r.absent.Keys() {
+			if known.(object).among(gvk, key) {
+				r.absent.Remove(known)
+			}
+		}
+	}
 	for at := range r.flights {
-		if at.object == changed {
+		if at.object.among(gvk, key) {
 			delete(r.flights, at) // those who wait for it get its answer
 		}
 	}
+}
+
+// among reports whether o is the object under a key or, if the key has no name, one of its namespace.
+func (o object) among(gvk schema.GroupVersionKind, key client.ObjectKey) bool {
+	return o.gvk == gvk && (key.Name == "" || o.key.Name == key.Name) && (key == client.ObjectKey{} || o.key.Namespace == key.Namespace)
 }
 
 func (r *Reader) get(ctx context.Context, what Request, out client.Object) (Answer, error) {

@@ -130,6 +130,15 @@ func TestWhatIsNotThereIsRememberedForAMoment(t *testing.T) {
 
 // What the program has written is asked for anew, also if a request for it is under way.
 func TestWhatIsForgottenIsAskedForAnew(t *testing.T) {
+	for name, key := range map[string]client.ObjectKey{
+		"one object": one.Key, "a namespace": {Namespace: one.Key.Namespace}, "all": {},
+	} {
+		t.Run(name, func(t *testing.T) { forgets(t, key) })
+	}
+}
+
+// forgets has an object read before and after what is under a key was forgotten.
+func forgets(t *testing.T, key client.ObjectKey) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{delay: time.Second}
 		r := s.reader(map[Answer]int{})
@@ -143,7 +152,8 @@ func TestWhatIsForgottenIsAskedForAnew(t *testing.T) {
 		s.mu.Lock()
 		s.there = true
 		s.mu.Unlock()
-		r.Forget(one.GVK, one.Key)
+		r.Forget(one.GVK, client.ObjectKey{Namespace: "other"})
+		r.Forget(one.GVK, key)
 		if err := r.Get(t.Context(), one, &corev1.ConfigMap{}); err != nil {
 			t.Error(err)
 		}
