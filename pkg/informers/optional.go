@@ -137,7 +137,7 @@ func (o *optional) handler(next toolscache.WatchErrorHandlerWithContext) toolsca
 	}
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
 		if cause, _ := causeOf(err); cause == NotServed {
-			o.kinds.look(o.entry.key.GroupVersion())
+			o.kinds.look(o.entry.key.GroupVersion(), true)
 			return
 		}
 		next(ctx, r, err)

@@ -59,7 +59,7 @@ func (s *hosting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newOptionalMap returns a map of optional kinds.
-func newOptionalMap(g *WithT, server *hosting) *Map {
+func newOptionalMap(g *WithT, server http.RoundTripper) *Map {
 	o := testOptions()
 	o.Name, o.HTTPClient, o.Config = "optional-test", &http.Client{Transport: server}, &rest.Config{}
 	o.Mapper = meta.NewDefaultRESTMapper(nil)

@@ -51,6 +51,8 @@ type servedGroup struct {
 	entries map[*MapEntry]struct{}
 	at      time.Time // of the next look; zero if there is none
 	looks   int       // since something has happened
+	events  int       // how often something has happened
+	left    bool      // all that has happened since the last look that was expected is that something went
 }
 
 const (
@@ -91,7 +93,7 @@ func (s *Served) follow(e *MapEntry, scope meta.RESTScopeName) {
 		s.groups[gv] = &servedGroup{entries: map[*MapEntry]struct{}{}}
 	}
 	s.groups[gv].entries[e] = struct{}{}
-	s.lookLocked(gv)
+	s.lookLocked(gv, false)
 }
 
 func (s *Served) forget(e *MapEntry) {
@@ -106,20 +108,23 @@ func (s *Served) forget(e *MapEntry) {
 	}
 }
 
-// look looks soon at a version of a group. If the version is empty, it looks at all of the group, and
-// if the group is empty too, at everything.
-func (s *Served) look(changed schema.GroupVersion) {
+// look looks soon at a version of a group, in which something came, changed or left. If the version is empty, it
+// looks at all of the group, and if the group is empty too, at everything.
+func (s *Served) look(changed schema.GroupVersion, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for gv := range s.groups {
 		if (changed.Group == "" || gv.Group == changed.Group) && (changed.Version == "" || gv.Version == changed.Version) {
-			s.lookLocked(gv)
+			s.lookLocked(gv, left)
 		}
 	}
 }
 
-func (s *Served) lookLocked(gv schema.GroupVersion) {
-	s.groups[gv].at, s.groups[gv].looks = time.Now(), 0
+func (s *Served) lookLocked(gv schema.GroupVersion, left bool) {
+	group := s.groups[gv]
+	group.left = left && (group.left || group.at.IsZero())
+	group.at, group.looks = time.Now(), 0
+	group.events++
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -170,6 +175,7 @@ func (s *Served) next() (first schema.GroupVersion, due time.Duration) {
 
 // ask asks discovery for a version of a group, and tells its entries.
 func (s *Served) ask(ctx context.Context, gv schema.GroupVersion) {
+	events := s.eventsOf(gv)
 	resources, err := s.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
 	if apierrors.IsNotFound(err) {
 		resources, err = &metav1.APIResourceList{}, nil
@@ -182,17 +188,34 @@ func (s *Served) ask(ctx context.Context, gv schema.GroupVersion) {
 	}
 	entries := slices.Collect(maps.Keys(group.entries))
 	s.mu.Unlock()
-	changed := err == nil && s.tell(entries, resources)
+	changed, served := false, false
+	if err == nil {
+		changed, served = s.tell(entries, resources)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if group.events != events {
+		return // it has happened since the question, and is looked at
+	}
 	if changed {
 		group.looks = 0
 	}
-	group.again(changed, err != nil, s.polls)
+	group.again(changed || err == nil && group.left && !served, err != nil, s.polls)
 }
 
-// tell tells entries what is served, and reports whether that is new to one of them.
-func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList) (changed bool) {
+// eventsOf returns how often something has happened in a version of a group.
+func (s *Served) eventsOf(gv schema.GroupVersion) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if group := s.groups[gv]; group != nil {
+		return group.events
+	}
+	return 0
+}
+
+// tell tells entries what is served, and reports whether that is new to one of them, and whether any of them is
+// served.
+func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList) (changed, served bool) {
 	for _, e := range entries {
 		gvk := e.key.GroupVersionKind
 		mapping := mappingIn(resources, gvk)
@@ -200,21 +223,23 @@ func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList) (c
 			s.mu.Lock()
 			s.scopes[gvk] = mapping.Scope.Name()
 			s.mu.Unlock()
+			served = true
 		}
 		changed = e.optional().served(mapping, s.logger) || changed
 	}
-	return changed
+	return changed, served
 }
 
-// again sets when to look next.
-func (g *servedGroup) again(changed, failed, polls bool) {
+// again sets when to look next. If a look has found what is expected, nothing more is: a change or, after
+// something went, that nothing is served.
+func (g *servedGroup) again(expected, failed, polls bool) {
 	g.looks++
 	switch {
 	case failed:
 		g.at = time.Now().Add(min(firstLook<<min(g.looks, 20), longestPoll))
 	case polls:
 		g.at = time.Now().Add(wait.Jitter(min(shortestPoll<<min(g.looks-1, 10), longestPoll), 0.1))
-	case changed || g.looks >= lastLook:
+	case expected || g.looks >= lastLook:
 		g.at = time.Time{}
 	default:
 		g.at = time.Now().Add(firstLook << g.looks)
@@ -253,7 +278,7 @@ func (s *Served) watch(ctx context.Context, group, resource, kind string, needed
 	s.mu.Lock()
 	s.polls = true
 	s.mu.Unlock()
-	s.look(schema.GroupVersion{})
+	s.look(schema.GroupVersion{}, false)
 }
 
 // reflect lists and watches until ctx ends, or until that is not allowed or the kind is not served: then
@@ -280,7 +305,7 @@ type servedStore struct{ served *Served }
 var _ toolscache.ReflectorStore = (*servedStore)(nil)
 
 // changed looks at the group in the name of a CRD, or the version and group in that of an APIService.
-func (s *servedStore) changed(obj any) error {
+func (s *servedStore) changed(obj any, left bool) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return err
@@ -290,17 +315,17 @@ func (s *servedStore) changed(obj any) error {
 	if p, ok := obj.(*metav1.PartialObjectMetadata); ok && p.Kind == "APIService" {
 		gv.Version = first
 	}
-	s.served.look(gv)
+	s.served.look(gv, left || m.GetDeletionTimestamp() != nil)
 	return nil
 }
 
-func (s *servedStore) Add(obj any) error    { return s.changed(obj) }
-func (s *servedStore) Update(obj any) error { return s.changed(obj) }
-func (s *servedStore) Delete(obj any) error { return s.changed(obj) }
+func (s *servedStore) Add(obj any) error    { return s.changed(obj, false) }
+func (s *servedStore) Update(obj any) error { return s.changed(obj, false) }
+func (s *servedStore) Delete(obj any) error { return s.changed(obj, true) }
 func (s *servedStore) Resync() error        { return nil }
 
 // Replace looks at everything: of what has happened since the list before, nothing is known.
 func (s *servedStore) Replace([]any, string) error {
-	s.served.look(schema.GroupVersion{})
+	s.served.look(schema.GroupVersion{}, false)
 	return nil
 }

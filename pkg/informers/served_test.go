@@ -5,6 +5,7 @@ package informers
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 )
 
@@ -97,5 +99,114 @@ func TestServedTriesAgainSoonAfterALongWatch(t *testing.T) {
 		synctest.Wait()
 		g.Expect(server.attempts.Load()-before).To(BeNumerically(">=", 2), "client-go waits for 1.6 and then for 3.2 seconds at most")
 		end()
+	})
+}
+
+// announcing is an API server that serves Pods, or does not, and tells of the CRD of Pods that there might be.
+type announcing struct {
+	hosting
+	asked atomic.Int64 // requests for discovery
+	slow  atomic.Bool  // they are answered a second later, with what was true before
+	crds  chan string  // events
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *announcing) RoundTrip(r *http.Request) (*http.Response, error) {
+	ok := func(body io.ReadCloser) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: body}, nil
+	}
+	watch := r.URL.Query().Get("watch") != ""
+	switch path := r.URL.Path; {
+	case path == "/api/v1":
+		s.asked.Add(1)
+		response, err := s.hosting.RoundTrip(r)
+		if s.slow.Load() {
+			time.Sleep(time.Second)
+		}
+		return response, err
+	case r.URL.Query().Get("sendInitialEvents") != "":
+		response, err := ok(io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)))
+		response.StatusCode = http.StatusUnprocessableEntity
+		return response, err
+	case strings.Contains(path, "customresourcedefinitions") && watch:
+		return ok(&announcements{s.crds, r.Context()})
+	case strings.Contains(path, "customresourcedefinitions"):
+		return ok(io.NopCloser(strings.NewReader(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"items":[]}`)))
+	}
+	return s.hosting.RoundTrip(r)
+}
+
+// announcements is the body of a watch.
+type announcements struct {
+	events <-chan string
+	ctx    context.Context
+}
+
+// Read implements io.Reader. An event is shorter than p.
+func (a *announcements) Read(p []byte) (int, error) {
+	select {
+	case event := <-a.events:
+		return copy(p, event), nil
+	case <-a.ctx.Done():
+		return 0, io.EOF
+	}
+}
+
+// Close implements io.Closer.
+func (*announcements) Close() error { return nil }
+
+// crdEvent is an event of the CRD whose group is that of Pods.
+func crdEvent(of string, version int) string {
+	return fmt.Sprintf(`{"type":%q,"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"pods.","resourceVersion":"%d"}}}`+"\n", of, version)
+}
+
+// announcedMap runs a map of optional kinds, with Pods in it, until the test ends.
+func announcedMap(t *testing.T, g *WithT) (*announcing, *MapEntry) {
+	server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
+	m := newOptionalMap(g, server)
+	running(t, m)
+	entry, err := m.Get(t.Context(), podKey)
+	g.Expect(err).NotTo(HaveOccurred())
+	time.Sleep(time.Minute)
+	return server, entry
+}
+
+// TestAfterAKindHasGoneNobodyAsks: a look finds that it is gone, and each later event that says so has one look more.
+func TestAfterAKindHasGoneNobodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server, entry := announcedMap(t, g)
+		server.serves.Store(true)
+		server.crds <- crdEvent("ADDED", 6)
+		time.Sleep(time.Minute)
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+
+		before := server.asked.Load()
+		server.serves.Store(false)
+		server.crds <- crdEvent("DELETED", 7)
+		time.Sleep(time.Minute)
+		server.crds <- crdEvent("DELETED", 8)
+		time.Sleep(time.Minute)
+		g.Expect(meta.IsNoMatchError(entry.WaitForSync(t.Context()))).To(BeTrue())
+		g.Expect(server.asked.Load() - before).To(BeNumerically("<=", 3))
+	})
+}
+
+// TestWhatHappensDuringALookIsLookedAt: the kind comes back while a look finds that it has gone.
+func TestWhatHappensDuringALookIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server, entry := announcedMap(t, g)
+		server.serves.Store(true)
+		server.crds <- crdEvent("ADDED", 6)
+		time.Sleep(time.Minute)
+		server.serves.Store(false)
+		server.slow.Store(true)
+		server.crds <- crdEvent("DELETED", 7)
+		time.Sleep(time.Second / 2)
+		server.serves.Store(true)
+		server.crds <- crdEvent("ADDED", 8)
+		time.Sleep(time.Minute)
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 	})
 }
