@@ -4,7 +4,7 @@
 // Command apiserver runs one environment of package envtest as a process of its own, for kubectl and for any program
 // that reads a kubeconfig:
 //
-//	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]... [-watch-cache tarn|upstream|none]
+//	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]... [-watch-cache tarn|upstream|none] [-controllers LIST]
 //
 // It writes the kubeconfig, prints how to use it, and runs until it is interrupted, or its terminal is closed. Then it
 // removes the kubeconfig and leaves nothing behind. If it is killed, its next start removes what is left.
@@ -17,11 +17,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/envtest/controllers"
 	"github.com/tarn-dev/tarn/internal/kubeconfig"
 	"github.com/tarn-dev/tarn/internal/program"
 )
@@ -31,6 +33,7 @@ type arguments struct {
 	kubeconfig string
 	crds       []string
 	watchCache envtest.StorageDecorator // nil is the default
+	beside     []envtest.Controller
 	verbose    bool
 }
 
@@ -45,7 +48,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	if !parsed.verbose {
 		klog.SetLogger(logr.Discard()) // the libraries' messages are of no use to whoever reads ours
 	}
-	env := envtest.New(envtest.Options{CRDDirectoryPaths: parsed.crds, StorageDecorator: parsed.watchCache})
+	env := envtest.New(envtest.Options{CRDDirectoryPaths: parsed.crds, StorageDecorator: parsed.watchCache, Controllers: parsed.beside})
 	if err := env.Start(ctx); err != nil {
 		return err
 	}
@@ -80,6 +83,10 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 	flags.Func("watch-cache", "answer reads and watches with the watch cache of this `name`: tarn, upstream or none", func(name string) (err error) {
 		a.watchCache, err = envtest.DecoratorNamed(name)
 		return err
+	})
+	flags.Func("controllers", "run controllers of these `names`, separated by commas; * stands for all, -NAME leaves one out", func(names string) error {
+		a.beside = controllers.Named(strings.Split(names, ",")...)
+		return nil
 	})
 	if err := flags.Parse(args); err != nil {
 		return a, err

@@ -57,7 +57,7 @@ func TestRunServesUntilInterrupted(t *testing.T) {
 			t.Errorf("the CRD of -crds is not served: %v", err)
 		}
 	}
-	if err := run(ctx, []string{"-kubeconfig", file, "-crds", "../../testdata/crds"}, out, io.Discard); err != nil {
+	if err := run(ctx, []string{"-kubeconfig", file, "-crds", "../../testdata/crds", "-controllers", "*"}, out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"KUBECONFIG=" + file, "USE_EXISTING_CLUSTER=true", "TARN_ORACLE_KUBECONFIG="} {
@@ -82,6 +82,7 @@ func TestRunRefusesArguments(t *testing.T) {
 		"flag provided but not":  {"-unknown"},
 		"CRDDirectoryPaths[0]":   {"-kubeconfig", "x", "-crds", "missing"},
 		"no watch cache":         {"-kubeconfig", "x", "-watch-cache", "mine"},
+		"there is no controller": {"-kubeconfig", "x", "-controllers", "*,-unknown"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want one with %q", args, err, want)

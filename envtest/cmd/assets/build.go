@@ -20,8 +20,8 @@ const (
 	buildHint   = "the go command's words are above; a newer Go may be needed"
 )
 
-// build builds r's binaries below work, in a temporary module, and returns the folder that holds them alone.
-func build(ctx context.Context, p *progress, r release, work string) (string, error) {
+// build builds programs of r below work, in a temporary module, and returns the folder that holds them alone.
+func build(ctx context.Context, p *progress, r release, programs []string, work string) (string, error) {
 	module, bin := filepath.Join(work, "module"), filepath.Join(work, "bin")
 	for _, dir := range []string{module, bin} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -32,24 +32,20 @@ func build(ctx context.Context, p *progress, r release, work string) (string, er
 	if err != nil {
 		return "", err
 	}
-	rec, err := prepare(ctx, p, g, r)
+	rec, err := prepare(ctx, p, g, r, programs)
 	if err != nil {
 		return "", err
 	}
-	targets := map[string]target{
-		"etcd":           {pkg: etcdModule, version: strings.TrimPrefix(rec.etcd, "v")},
-		"kube-apiserver": {pkg: kubernetesPackage, version: r.kubernetes},
-	}
-	for _, name := range binaries {
-		if err := targets[name].build(ctx, p, g, filepath.Join(bin, name), r.ldflags()); err != nil {
+	for _, name := range programs {
+		if err := targetOf(name, r, rec).build(ctx, p, g, filepath.Join(bin, name), r.ldflags()); err != nil {
 			return "", err
 		}
 	}
 	return bin, nil
 }
 
-// prepare writes the temporary module into g's folder and downloads every module that the build needs.
-func prepare(ctx context.Context, p *progress, g goCommand, r release) (recipe, error) {
+// prepare writes the temporary module into g's folder and downloads every module that the build of the programs needs.
+func prepare(ctx context.Context, p *progress, g goCommand, r release, programs []string) (recipe, error) {
 	var rec recipe
 	err := p.stage("downloading Kubernetes "+r.kubernetes, "", func(a *activity) error {
 		source, err := download(ctx, g, a, r)
@@ -63,7 +59,11 @@ func prepare(ctx context.Context, p *progress, g goCommand, r release) (recipe, 
 		return recipe{}, err
 	}
 	err = p.stage("downloading what it needs", "modules", func(a *activity) error {
-		return g.run(ctx, io.Discard, a, r.networkHint(), "list", "-mod=mod", "-deps", kubernetesPackage, etcdModule)
+		args := []string{"list", "-mod=mod", "-deps"}
+		for _, name := range programs {
+			args = append(args, packageOf(name))
+		}
+		return g.run(ctx, io.Discard, a, r.networkHint(), args...)
 	})
 	return rec, err
 }
@@ -115,13 +115,34 @@ func writeModule(dir string, r release, s source) (recipe, error) {
 	return rec, os.WriteFile(filepath.Join(dir, "go.sum"), append(sums, r.pins()...), 0o600)
 }
 
-// target is one binary.
+// target is one program.
 type target struct {
-	pkg     string // import path of the command
-	version string // what the binary must report
+	pkg     string   // import path of the command
+	version string   // what the program must report
+	ask     []string // the arguments with which it does
 }
 
-// build builds the binary at path and makes sure that it runs and is of the right version.
+// targetOf returns what the program of that name is in release r, whose etcd is that of rec.
+func targetOf(name string, r release, rec recipe) target {
+	t := target{pkg: packageOf(name), version: r.kubernetes, ask: []string{"--version"}}
+	switch name {
+	case "etcd":
+		t.version = strings.TrimPrefix(rec.etcd, "v")
+	case "kubectl":
+		t.ask = []string{"version", "--client"}
+	}
+	return t
+}
+
+// packageOf returns the import path of the program of that name.
+func packageOf(name string) string {
+	if name == "etcd" {
+		return etcdModule
+	}
+	return kubernetesModule + "/cmd/" + name
+}
+
+// build builds the program at path and makes sure that it runs and is of the right version.
 func (t target) build(ctx context.Context, p *progress, g goCommand, path, ldflags string) error {
 	name := filepath.Base(path)
 	err := p.stage("compiling "+name+" "+t.version, "packages", func(a *activity) error {
@@ -131,7 +152,7 @@ func (t target) build(ctx context.Context, p *progress, g goCommand, path, ldfla
 	if err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	out, err := exec.CommandContext(ctx, path, t.ask...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("run the new %s: %w\n%s", name, err, out)
 	}

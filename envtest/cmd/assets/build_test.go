@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,6 +76,41 @@ func TestRunBuildsOnce(t *testing.T) {
 	}
 	if first.String() != second.String() || stderr.Len() > 0 {
 		t.Errorf("second run: %q, stderr %q; first: %q", &second, &stderr, &first)
+	}
+}
+
+// TestRunBuildsExtras beside binaries that are there, and each once.
+func TestRunBuildsExtras(t *testing.T) {
+	useFakeGo(t)
+	root := t.TempDir()
+	args := []string{"-dir", root, "-kubectl", "-scheduler"}
+	var first, stderr bytes.Buffer
+	if err := run(t.Context(), args[:2], &first, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	stderr.Reset()
+	var second bytes.Buffer
+	if err := run(t.Context(), args, &second, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	if first.String() != second.String() {
+		t.Errorf("another folder: %q, before %q", &second, &first)
+	}
+	if strings.Contains(stderr.String(), "compiling kube-apiserver") {
+		t.Errorf("the binaries were built again:\n%s", &stderr)
+	}
+	place := strings.Trim(strings.TrimPrefix(strings.TrimSpace(second.String()), "export KUBEBUILDER_ASSETS="), "'")
+	if got, want := list(t, place), []string{"etcd", "kube-apiserver", "kube-scheduler", "kubectl"}; !slices.Equal(got, want) {
+		t.Errorf("the folder has %q, want %q", got, want)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(place, "kubectl")).Output()
+	if err != nil || !strings.Contains(string(out), "of k8s.io/kubernetes/cmd/kubectl") {
+		t.Errorf("kubectl is another program: %v, %q", err, out)
+	}
+	stderr.Reset()
+	t.Setenv("PATH", "")
+	if err := run(t.Context(), args, &second, &stderr); err != nil || stderr.Len() > 0 {
+		t.Errorf("it builds again: %v, %q", err, &stderr)
 	}
 }
 

@@ -51,12 +51,12 @@ func TestFolderFinished(t *testing.T) {
 		mode  fs.FileMode
 		want  bool
 	}{
-		"complete":       {binaries[:], 0o700, true},
+		"complete":       {binaries, 0o700, true},
 		"empty":          {nil, 0o700, false},
 		"one missing":    {binaries[:1], 0o700, false},
-		"not executable": {binaries[:], 0o600, false},
+		"not executable": {binaries, 0o600, false},
 	} {
-		f := newFolder(t.TempDir(), "x")
+		f := newFolder(t.TempDir(), "x", binaries...)
 		if f.finished() {
 			t.Fatalf("%s: finished before it was there", name)
 		}
@@ -69,8 +69,8 @@ func TestFolderFinished(t *testing.T) {
 
 func TestPublish(t *testing.T) {
 	root := t.TempDir()
-	f := newFolder(root, "x")
-	fillWith(t, f.path, 0o700, "etcd", "left of an incomplete folder")
+	f := newFolder(root, "x", binaries...)
+	fillWith(t, f.path, 0o700, "etcd", "kubectl", "left of an incomplete folder")
 	fillWith(t, f.work, 0o700, "left of an interrupted run")
 	err := f.publish(func(work string) (string, error) {
 		if got := list(t, work); len(got) != 0 {
@@ -78,13 +78,13 @@ func TestPublish(t *testing.T) {
 		}
 		fillWith(t, filepath.Join(work, "module"), 0o600, "go.mod")
 		bin := filepath.Join(work, "bin")
-		fillWith(t, bin, 0o700, binaries[:]...)
+		fillWith(t, bin, 0o700, binaries...)
 		return bin, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := list(t, f.path), []string{"etcd", "kube-apiserver"}; !slices.Equal(got, want) {
+	if got, want := list(t, f.path), []string{"etcd", "kube-apiserver", "kubectl"}; !slices.Equal(got, want) {
 		t.Errorf("published %q, want %q", got, want)
 	}
 	if got := list(t, root); !slices.Equal(got, []string{"x"}) {
@@ -98,7 +98,7 @@ func TestPublish(t *testing.T) {
 
 func TestPublishNothingOfAFailedBuild(t *testing.T) {
 	root := t.TempDir()
-	f := newFolder(root, "x")
+	f := newFolder(root, "x", binaries...)
 	failure := errors.New("no")
 	err := f.publish(func(work string) (string, error) {
 		fillWith(t, filepath.Join(work, "bin"), 0o700, binaries[0])
@@ -141,7 +141,7 @@ func TestLockAdmitsOneAtATime(t *testing.T) {
 }
 
 func TestWaitForTheLockEndsWithTheContext(t *testing.T) {
-	f := newFolder(t.TempDir(), "x")
+	f := newFolder(t.TempDir(), "x", binaries...)
 	p := newProgress(new(bytes.Buffer))
 	unlock, err := f.lock(t.Context(), p)
 	if err != nil {

@@ -6,8 +6,10 @@
 //
 //	eval "$(go run ./envtest/cmd/assets)"
 //
-// sets KUBEBUILDER_ASSETS in the shell. With -tarn it builds Tarn's own etcd and kube-apiserver instead, one program under
-// both names, of the version of this program: suites that start the binaries then run on Tarn, without a change. The line stands alone on stdout; progress and errors go to stderr.
+// sets KUBEBUILDER_ASSETS in the shell. With -tarn it builds Tarn's own etcd and kube-apiserver instead, of the
+// version of this program: suites that start the binaries then run on Tarn, without a change.
+// With -kubectl, -controller-manager and -scheduler the real programs of these names are put beside, for suites and
+// people that use them. The line stands alone on stdout; progress and errors go to stderr.
 // The binaries are kept in the user's cache folder, one folder a release, so that a second run answers at once.
 // Everything comes through the go command and its module proxy: no other download site is asked. The checksums of the
 // default release are part of this program; for others the checksum database is asked, even if it is switched off.
@@ -39,6 +41,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	dir := flags.String("dir", "", "keep the binaries below this `folder` (default: tarn/assets in the user's cache folder)")
 	version := flags.String("kubernetes", defaultKubernetes, "build this `release` of Kubernetes, and the etcd that goes with it")
 	own := flags.Bool("tarn", false, "build Tarn's own kube-apiserver and etcd, instead of the real ones")
+	wanted := map[string]*bool{}
+	for _, name := range extras {
+		wanted[name] = flags.Bool(strings.TrimPrefix(name, "kube-"), false, "build the real "+name+" too")
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -53,29 +59,66 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	place, build := newFolder(root, r.folderName(runtime.GOOS, runtime.GOARCH)), func(folder folder) error {
-		return fill(ctx, folder, r, stderr)
+	job := job{root: root, release: r, stderr: stderr}
+	place, err := job.controlPlane(ctx, *own)
+	if err != nil {
+		return err
 	}
-	again := false
-	if *own {
-		t := ownTarn()
-		again = t.moves()
-		place, build = newFolder(root, t.folderName(runtime.GOOS, runtime.GOARCH)), func(folder folder) error {
-			return t.fill(ctx, folder, stderr)
-		}
-	}
-	if again || !place.finished() {
-		if err := build(place); err != nil {
-			return err
+	for _, name := range extras {
+		if *wanted[name] {
+			if err := job.beside(ctx, place, name); err != nil {
+				return err
+			}
 		}
 	}
 	_, err = fmt.Fprintf(stdout, "export KUBEBUILDER_ASSETS=%s\n", shellQuote(place.path))
 	return err
 }
 
-// fill builds r into folder. When another process is at it already, it waits for that one and uses its result.
-func fill(ctx context.Context, folder folder, r release, stderr io.Writer) error {
-	p := newProgress(stderr)
+// job is what one run of the command builds, and where.
+type job struct {
+	root    string // the folder that holds one folder for each release
+	release release
+	stderr  io.Writer
+}
+
+// controlPlane returns the folder with kube-apiserver and etcd, Tarn's own ones or the real ones, and builds them unless
+// they are there.
+func (j job) controlPlane(ctx context.Context, own bool) (folder, error) {
+	if !own {
+		place := newFolder(j.root, j.release.folderName("kubernetes", runtime.GOOS, runtime.GOARCH), binaries...)
+		return place, j.fill(ctx, place)
+	}
+	t := ownTarn()
+	place := newFolder(j.root, t.folderName(runtime.GOOS, runtime.GOARCH), binaries...)
+	if !t.moves() && place.finished() {
+		return place, nil
+	}
+	return place, t.fill(ctx, place, j.stderr)
+}
+
+// beside puts the program of that name into place, and builds it unless it is there. A program that is in place and came
+// from elsewhere is replaced: it may be of another release.
+func (j job) beside(ctx context.Context, place folder, name string) error {
+	program := newFolder(j.root, j.release.folderName(name, runtime.GOOS, runtime.GOARCH), name)
+	if err := j.fill(ctx, program); err != nil {
+		return err
+	}
+	unlock, err := place.lock(ctx, newProgress(j.stderr))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return place.include(program)
+}
+
+// fill builds the programs of the folder, unless they are there. When another process is at it already, it waits for that
+// one and uses its result.
+func (j job) fill(ctx context.Context, folder folder) error {
+	if folder.finished() {
+		return nil
+	}
+	p := newProgress(j.stderr)
 	unlock, err := folder.lock(ctx, p)
 	if err != nil {
 		return err
@@ -84,8 +127,9 @@ func fill(ctx context.Context, folder folder, r release, stderr io.Writer) error
 	if folder.finished() {
 		return nil
 	}
-	p.printf("building kube-apiserver %s and its etcd into %s, once; this takes some minutes", r.kubernetes, folder.path)
-	return folder.publish(func(work string) (string, error) { return build(ctx, p, r, work) })
+	p.printf("building %s of Kubernetes %s into %s, once; this takes some minutes",
+		strings.Join(folder.programs, " and "), j.release.kubernetes, folder.path)
+	return folder.publish(func(work string) (string, error) { return build(ctx, p, j.release, folder.programs, work) })
 }
 
 // rootFolder is the absolute path of the folder that holds one folder a release: dir, or the default for "".

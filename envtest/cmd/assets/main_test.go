@@ -16,7 +16,7 @@ func TestAFinishedFolderIsAnsweredAtOnce(t *testing.T) {
 	t.Setenv("PATH", "") // nothing can be started
 	root := t.TempDir()
 	finished := filepath.Join(root, "kubernetes-"+defaultKubernetes+"-"+runtime.GOOS+"-"+runtime.GOARCH)
-	fillWith(t, finished, 0o700, binaries[:]...)
+	fillWith(t, finished, 0o700, binaries...)
 
 	var stdout, stderr bytes.Buffer
 	if err := run(t.Context(), []string{"-dir", root}, &stdout, &stderr); err != nil {
@@ -44,7 +44,7 @@ func TestRunRefuses(t *testing.T) {
 		want string
 	}{
 		"an argument":      {[]string{"here"}, `unexpected argument "here"`},
-		"an unknown flag":  {[]string{"-kubectl"}, "-kubectl"},
+		"an unknown flag":  {[]string{"-cubectl"}, "-cubectl"},
 		"a wrong release":  {[]string{"-kubernetes", "1.36"}, "full version such as v1.36.3"},
 		"no go command":    {[]string{"-dir", t.TempDir()}, "put it on PATH"},
 		"a file as folder": {[]string{"-dir", filepath.Join(file, "dir")}, "name another with -dir"},

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	kubernetesModule  = "k8s.io/kubernetes"
-	kubernetesPackage = kubernetesModule + "/cmd/kube-apiserver"
+	kubernetesModule = "k8s.io/kubernetes"
 	// etcdModule is also the import path of the etcd command.
 	etcdModule = "go.etcd.io/etcd/server/v3"
 	// stagingPrefix is how Kubernetes' go.mod points at the modules that it publishes from its own tree.
@@ -36,12 +35,12 @@ func parseRelease(version string) (release, error) {
 	return release{kubernetes: version, staging: "v0." + rest}, nil
 }
 
-// folderName names the folder of this release's binaries for one platform.
-func (r release) folderName(goos, goarch string) string {
-	return fmt.Sprintf("kubernetes-%s-%s-%s", r.kubernetes, goos, goarch)
+// folderName names the folder of a program of this release, or of its binaries (kubernetes), for one platform.
+func (r release) folderName(program, goos, goarch string) string {
+	return fmt.Sprintf("%s-%s-%s-%s", program, r.kubernetes, goos, goarch)
 }
 
-// ldflags strips the binary and gives kube-apiserver the version that it reports.
+// ldflags strips a program and gives it the version that it reports.
 func (r release) ldflags() string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(r.kubernetes), "v"), ".")
 	flags := "-s -w"
@@ -51,7 +50,7 @@ func (r release) ldflags() string {
 	return flags
 }
 
-// recipe is the temporary module from which both binaries are built.
+// recipe is the temporary module from which the programs are built.
 type recipe struct {
 	gomod []byte // its go.mod
 	etcd  string // the version of etcd that it builds

@@ -32,7 +32,7 @@ func TestParseRelease(t *testing.T) {
 
 func TestReleaseNamesAndFlags(t *testing.T) {
 	r := release{kubernetes: "v1.36.3", staging: "v0.36.3"}
-	if got, want := r.folderName("linux", "arm64"), "kubernetes-v1.36.3-linux-arm64"; got != want {
+	if got, want := r.folderName("kubernetes", "linux", "arm64"), "kubernetes-v1.36.3-linux-arm64"; got != want {
 		t.Errorf("folderName = %q, want %q", got, want)
 	}
 	const v = " -X k8s.io/component-base/version."

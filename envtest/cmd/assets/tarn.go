@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	tarnPackage = "github.com/tarn-dev/tarn/envtest/cmd/controlplane"
+	// tarnPackages holds a program for each of the binaries, in a folder of its name.
+	tarnPackages = "github.com/tarn-dev/tarn/envtest/cmd/controlplane/"
 
 	// development is the version of a program that was built in a work tree.
 	development = "(devel)"
@@ -70,22 +71,24 @@ func (t tarn) fill(ctx context.Context, folder folder, stderr io.Writer) error {
 	return folder.publish(func(work string) (string, error) { return t.build(ctx, p, work) })
 }
 
-// build builds one program below work, gives it the name of each binary, and returns the folder that holds them alone.
+// build builds a program for each of the binaries below work, and returns the folder that holds them alone.
 func (t tarn) build(ctx context.Context, p *progress, work string) (string, error) {
 	bin := filepath.Join(work, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		return "", err
 	}
-	program := filepath.Join(bin, filepath.Base(tarnPackage)+exeSuffix())
-	// It is compiled as the user's tests are, so that what they share is in the build cache.
+	// They are compiled as the user's tests are, so that what they share is in the build cache.
 	env := []string{"CGO_ENABLED=" + os.Getenv("CGO_ENABLED")}
-	dir, args := work, []string{"install", "-v", "-ldflags=-s -w", tarnPackage + "@" + t.version}
+	dir, args, version := work, []string{"install", "-v", "-ldflags=-s -w"}, "@"+t.version
 	if t.moves() { // what is in the work tree, or the version that the module around requires
 		var err error
 		if dir, err = os.Getwd(); err != nil {
 			return "", err
 		}
-		args = []string{"build", "-v", "-ldflags=-s -w", "-o", program, tarnPackage}
+		args, version = []string{"build", "-v", "-ldflags=-s -w", "-o", bin + string(filepath.Separator)}, ""
+	}
+	for _, name := range binaries {
+		args = append(args, tarnPackages+name+version)
 	}
 	g, err := findGo(dir, append(env, "GOBIN="+bin))
 	if err != nil {
@@ -97,18 +100,10 @@ func (t tarn) build(ctx context.Context, p *progress, work string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	for _, name := range binaries {
-		if err := os.Link(program, filepath.Join(bin, name+exeSuffix())); err != nil {
-			return "", fmt.Errorf("give the program the name %s: %w", name, err)
-		}
-	}
-	if err := os.Remove(program); err != nil {
-		return "", err
-	}
 	return bin, checkTarn(ctx, filepath.Join(bin, "kube-apiserver"+exeSuffix()))
 }
 
-// checkTarn makes sure that the program runs, and by its name.
+// checkTarn makes sure that the kube-apiserver runs.
 func checkTarn(ctx context.Context, path string) error {
 	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
 	if err != nil {

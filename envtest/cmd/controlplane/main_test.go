@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"errors"
@@ -10,12 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// assets is a folder with the program under both names.
+// assets is a folder with both programs.
 var assets string
 
 func TestMain(m *testing.M) {
@@ -46,20 +48,19 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// build builds the program and gives it its names.
+// build builds both programs into a folder.
 func build() (string, error) {
 	folder, err := os.MkdirTemp("", "tarn-controlplane-")
 	if err != nil {
 		return "", err
 	}
-	etcd := filepath.Join(folder, "etcd")
-	if out, err := exec.Command("go", "build", "-o", etcd, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the program: %w\n%s", err, out)
+	if out, err := exec.Command("go", "build", "-o", folder+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	return folder, os.Link(etcd, filepath.Join(folder, "kube-apiserver"))
+	return folder, nil
 }
 
-// environment is controller-runtime's, on the program. A failure shows what the program said.
+// environment is controller-runtime's, on the programs. A failure shows what kube-apiserver said.
 func environment(t *testing.T) (env *envtest.Environment, said *gbytes.Buffer) {
 	t.Helper()
 	said = gbytes.NewBuffer()
@@ -176,7 +177,50 @@ func TestFlagsOfSuites(t *testing.T) {
 	g.Expect(string(said.Contents())).To(ContainSubstring("JobManagedBy has no effect"))
 }
 
-// TestRefusals starts the program with what kube-apiserver refuses, and with what this one does.
+// TestAggregatorRouting has an APIService led to where its Service's addresses are, and with the flag to where its endpoints
+// are. Nobody is there: the condition of the APIService says who was asked.
+func TestAggregatorRouting(t *testing.T) {
+	const clusterIP, endpoint = "10.0.0.77", "198.51.100.1" // an address of documentation
+	for flag, asked := range map[string]string{"false": "https://" + clusterIP + ":443/", "true": "https://" + endpoint + ":8443/"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			g, ctx := NewWithT(t), t.Context()
+			env, _ := environment(t)
+			env.ControlPlane.GetAPIServer().Configure().Append("enable-aggregator-routing", flag)
+			config := start(t, env)
+			kube, services := kubernetes.NewForConfigOrDie(config), aggregatorclient.NewForConfigOrDie(config).ApiregistrationV1().APIServices()
+			_, err := kube.CoreV1().Services("default").Create(ctx, &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: "extension"},
+				Spec:       corev1.ServiceSpec{ClusterIP: clusterIP, Ports: []corev1.ServicePort{{Port: 443}}},
+			}, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = kube.DiscoveryV1().EndpointSlices("default").Create(ctx, &discoveryv1.EndpointSlice{
+				ObjectMeta:  metav1.ObjectMeta{Name: "extension", Labels: map[string]string{discoveryv1.LabelServiceName: "extension"}},
+				AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint}}},
+				Ports: []discoveryv1.EndpointPort{{Name: new(string), Port: new(int32(8443))}},
+			}, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = services.Create(ctx, &apiregistrationv1.APIService{
+				ObjectMeta: metav1.ObjectMeta{Name: "v1.extension.example.com"},
+				Spec: apiregistrationv1.APIServiceSpec{
+					Group: "extension.example.com", Version: "v1", GroupPriorityMinimum: 100, VersionPriority: 10,
+					InsecureSkipTLSVerify: true, Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: "extension"},
+				},
+			}, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Eventually(ctx, func() ([]apiregistrationv1.APIServiceCondition, error) {
+				service, err := services.Get(ctx, "v1.extension.example.com", metav1.GetOptions{})
+				if err != nil {
+					return nil, err
+				}
+				return service.Status.Conditions, nil
+			}).WithTimeout(time.Minute).Should(ContainElement(And(
+				HaveField("Reason", "FailedDiscoveryCheck"), HaveField("Message", ContainSubstring(asked)))))
+		})
+	}
+}
+
+// TestRefusals starts kube-apiserver with what the real one refuses, and with what this one does.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -198,13 +242,4 @@ func TestRefusals(t *testing.T) {
 			g.Expect(string(out)).To(ContainSubstring(c.said))
 		})
 	}
-}
-
-// TestNeedsAName starts the program by a name that is none of its own.
-func TestNeedsAName(t *testing.T) {
-	g, path := NewWithT(t), filepath.Join(t.TempDir(), "controlplane")
-	g.Expect(os.Symlink(filepath.Join(assets, "etcd"), path)).To(Succeed())
-	out, err := exec.CommandContext(t.Context(), path).CombinedOutput()
-	g.Expect(err).To(HaveOccurred())
-	g.Expect(string(out)).To(ContainSubstring("by the name etcd or kube-apiserver"))
 }
