@@ -1,0 +1,149 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/envtest/controllers"
+	"github.com/tarn-dev/tarn/envtest/faults"
+)
+
+// These specs are about what kube-controller-manager leaves to chance, and about the environment.
+var _ = Describe("Our garbage collector", func() {
+	var ns string
+
+	BeforeEach(func(ctx SpecContext) {
+		if isReal() {
+			Skip("about ours: the controllers are those of " + realVariable)
+		}
+		ns = newNamespace(ctx).Name
+	})
+
+	// late holds back what the collector's watch of Secrets brings.
+	late := func() *faults.Hold {
+		GinkgoHelper()
+		hold, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "secrets", UserAgent: "garbage-collector-controller"})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(hold.End)
+		return hold
+	}
+
+	It("leaves the dependents of an owner that orphans them, also those that it sees later", func(ctx SpecContext) {
+		known(ctx, ns)
+		owner, watch := create(ctx, configMap(ns, "owner")), late()
+		child := create(ctx, owned(secret(ns, "child"), refTo(owner)))
+		Expect(watch.Wait(ctx, 1)).To(Succeed())
+		Expect(api.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+		Eventually(ctx, gone(ctx, owner)).Should(Succeed())
+		Expect(ownersOf(ctx, child)()).To(HaveLen(1))
+		watch.End()
+		Eventually(ctx, ownersOf(ctx, child)).Should(BeEmpty())
+		known(ctx, ns)
+		Expect(going(ctx, child)()).To(BeFalse())
+	}, SpecTimeout(patience))
+
+	It("does not delete an object that has got another owner, which it does not see yet", func(ctx SpecContext) {
+		owner, other := create(ctx, configMap(ns, "owner")), create(ctx, configMap(ns, "other"))
+		child := create(ctx, owned(secret(ns, "child"), refTo(owner)))
+		known(ctx, ns)
+		watch := late()
+		change(ctx, child, func() { child.SetOwnerReferences([]metav1.OwnerReference{refTo(owner), refTo(other)}) })
+		Expect(watch.Wait(ctx, 1)).To(Succeed())
+		refused, err := injector.Inject(faults.Rule{Verb: "delete", Resource: "secrets", Name: "child"}, faults.Delay(0))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Delete(ctx, owner)).To(Succeed())
+		Eventually(ctx, refused.Hits).Should(BeNumerically(">=", 1), "it has tried")
+		Expect(ownersOf(ctx, child)()).To(HaveLen(2))
+		watch.End()
+		Eventually(ctx, ownersOf(ctx, child)).Should(HaveExactElements(other.GetUID()))
+		Expect(going(ctx, child)()).To(BeFalse())
+	}, SpecTimeout(patience))
+
+	It("deletes an object whose other fields it does not see yet", func(ctx SpecContext) {
+		owner := create(ctx, configMap(ns, "owner"))
+		child := create(ctx, owned(secret(ns, "child"), refTo(owner)))
+		known(ctx, ns)
+		watch := late()
+		change(ctx, child, func() { child.Data = map[string][]byte{"key": []byte("value")} })
+		Expect(watch.Wait(ctx, 1)).To(Succeed())
+		Expect(api.Delete(ctx, owner)).To(Succeed())
+		Eventually(ctx, gone(ctx, child)).Should(Succeed())
+	}, SpecTimeout(patience))
+
+	It("keeps the dependents of an owner that is served in another version by now", func(ctx SpecContext) {
+		kind := newKind(ctx, apiextensionsv1.NamespaceScoped)
+		owner := create(ctx, kind.object(ns, "owner"))
+		child := create(ctx, owned(configMap(ns, "child"), refTo(owner)))
+		known(ctx, ns)
+		next := kind.crd.DeepCopy()
+		next.Spec.Versions = append(next.Spec.Versions, *next.Spec.Versions[0].DeepCopy())
+		next.Spec.Versions[0].Served, next.Spec.Versions[0].Storage, next.Spec.Versions[1].Name = false, false, "v2"
+		Expect(env.InstallCRDs(ctx, next)).To(Succeed())
+		dependent := kind.object(ns, "dependent")
+		dependent.SetAPIVersion(next.Spec.Group + "/v2")
+		dependent.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "never", UID: "never"}})
+		Eventually(ctx, gone(ctx, create(ctx, dependent))).Should(Succeed(), "the new version is followed")
+		known(ctx, ns)
+		Expect(going(ctx, child)()).To(BeFalse())
+		owner.SetAPIVersion(next.Spec.Group + "/v2")
+		Expect(gone(ctx, owner)()).NotTo(Succeed())
+	}, SpecTimeout(patience))
+
+	It("does what was left to do when it begins, and ends with its context", func(ctx SpecContext) {
+		bare := envtest.StartWith(GinkgoTB(), envtest.Options{})
+		before := api
+		var err error
+		api, err = client.New(bare.Config(), client.Options{Scheme: before.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { api = before })
+		front, orphans, other := create(ctx, configMap("default", "front")), create(ctx, configMap("default", "orphans")), create(ctx, configMap("default", "other"))
+		inFront := create(ctx, owned(secret("default", "in-front"), blocking(front)))
+		orphan := create(ctx, owned(secret("default", "orphan"), refTo(orphans)))
+		dangling := create(ctx, owned(secret("default", "dangling"), refTo(other)))
+		Expect(api.Delete(ctx, front, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+		Expect(api.Delete(ctx, orphans, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+		Expect(api.Delete(ctx, other)).To(Succeed())
+
+		running, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- controllers.Named("garbage-collector-controller")[0].Run(running, bare.Config()) }()
+		for _, obj := range []client.Object{inFront, front, orphans, dangling} {
+			Eventually(ctx, gone(ctx, obj)).Should(Succeed())
+		}
+		Expect(ownersOf(ctx, orphan)()).To(BeEmpty())
+		cancel()
+		Eventually(ctx, ended).Should(Receive(Or(Succeed(), MatchError(context.Canceled))))
+	}, SpecTimeout(patience))
+
+	It("keeps what comes back with its owner", func(ctx SpecContext) {
+		own := envtest.StartWith(GinkgoTB(), envtest.Options{Controllers: controllers.Named("*")})
+		before := api
+		var err error
+		api, err = client.New(own.Config(), client.Options{Scheme: before.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { api = before })
+		owner := create(ctx, configMap("default", "owner"))
+		child := create(ctx, owned(secret("default", "child"), refTo(owner)))
+		state, err := own.Snapshot(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Delete(ctx, owner)).To(Succeed())
+		Eventually(ctx, gone(ctx, child)).Should(Succeed())
+		Expect(own.Restore(ctx, state)).To(Succeed())
+		known(ctx, "default")
+		Expect(going(ctx, child)()).To(BeFalse())
+		Expect(own.Reset(ctx)).To(Succeed())
+		list := &corev1.SecretList{}
+		Expect(api.List(ctx, list)).To(Succeed())
+		Expect(list.Items).To(BeEmpty())
+	}, SpecTimeout(patience))
+})

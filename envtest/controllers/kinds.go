@@ -1,0 +1,249 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+)
+
+const (
+	// byOwner is the name of the index of objects by the UIDs of their owners.
+	byOwner = "metadata.ownerReferences.uid"
+	// discoveryPeriod is how often discovery is asked, as by kube-controller-manager. CRDs and APIServices tell of changes before.
+	discoveryPeriod = 30 * time.Second
+)
+
+var (
+	crdKind        = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	apiServiceKind = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+)
+
+// kinds follows the metadata of all kinds that can be deleted, listed and watched, except events, and tells the collector of
+// what it should look at. It is a runnable of a manager, and safe for concurrent use.
+//
+// An informer that has begun stays: it is parked while its kind is not served.
+type kinds struct {
+	cache     cache.Cache
+	live      client.Reader
+	discovery *discovery.DiscoveryClient
+	watch     func(source.TypedSource[identity]) error // of the controller
+
+	newest atomic.Int64 // resource version that was seen
+	queue  atomic.Pointer[workqueue.TypedRateLimitingInterface[identity]]
+	news   chan struct{} // has one element if changed is not empty
+
+	mu       sync.Mutex // guards what follows
+	followed map[schema.GroupKind]*followedKind
+	changed  map[string]bool // names of CRDs, or "" for APIServices
+}
+
+// followedKind is a kind that is followed. A value does not change.
+type followedKind struct {
+	schema.GroupVersionKind
+	namespaced bool
+	crd        string // its name; "" if there is none
+}
+
+func newKinds(m ctrl.Manager) (*kinds, error) {
+	asks, err := discovery.NewDiscoveryClientForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make the client of discovery: %w", err)
+	}
+	return &kinds{
+		cache: m.GetCache(), live: m.GetAPIReader(), discovery: asks, news: make(chan struct{}, 1),
+		followed: map[schema.GroupKind]*followedKind{}, changed: map[string]bool{},
+	}, nil
+}
+
+// Start implements manager.Runnable.
+func (k *kinds) Start(ctx context.Context) error {
+	ticker := time.NewTicker(discoveryPeriod)
+	defer ticker.Stop()
+	k.discover(ctx)
+	for {
+		select {
+		case <-k.news:
+			k.learn(ctx)
+		case <-ticker.C:
+			k.discover(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// tell has what a CRD or an APIService changes learned.
+func (k *kinds) tell(crd string) {
+	k.mu.Lock()
+	k.changed[crd] = true
+	k.mu.Unlock()
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}
+
+// learn follows the kinds of CRDs that have changed. Discovery may not show them yet.
+func (k *kinds) learn(ctx context.Context) {
+	k.mu.Lock()
+	changed := k.changed
+	k.changed = map[string]bool{}
+	k.mu.Unlock()
+	for crd := range changed {
+		if crd == "" {
+			k.discover(ctx)
+			continue
+		}
+		found, err := definedBy(ctx, k.live, crd)
+		if err == nil && found != nil {
+			err = k.follow(ctx, found.versions, *found.kind)
+		}
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "The kind of a CustomResourceDefinition is not known: discovery is asked later", "crd", crd)
+		}
+	}
+}
+
+// discover follows the kinds that discovery shows. Of groups that cannot be asked for now, nothing changes.
+func (k *kinds) discover(ctx context.Context) {
+	lists, err := k.discovery.ServerPreferredResourcesWithContext(ctx)
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).V(1).Info("Discovery does not show all groups: it is asked again", "reason", err.Error(), "after", discoveryPeriod)
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // nothing can be asked of it
+		}
+		for _, res := range list.APIResources {
+			if isCollected(gv, res) {
+				found := followedKind{GroupVersionKind: gv.WithKind(res.Kind), namespaced: res.Namespaced}
+				if err := k.follow(ctx, nil, found); err != nil && ctx.Err() == nil {
+					klog.FromContext(ctx).Error(err, "A kind is not followed", "kind", found.String())
+				}
+			}
+		}
+	}
+}
+
+func isCollected(gv schema.GroupVersion, res metav1.APIResource) bool {
+	if res.Name == "events" && (gv.Group == "" || gv.Group == eventsv1.GroupName) {
+		return false
+	}
+	return slices.Contains(res.Verbs, "delete") && slices.Contains(res.Verbs, "list") && slices.Contains(res.Verbs, "watch")
+}
+
+// follow follows a kind, if it is not followed yet in one of the versions that are served. Without versions, any will do. After an
+// error, the kind is not followed, and discovery shows it again.
+func (k *kinds) follow(ctx context.Context, versions []string, found followedKind) (err error) {
+	known := k.claim(versions, &found)
+	if known != nil && known.GroupVersionKind == found.GroupVersionKind {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			k.forget(&found)
+		}
+	}()
+	if known != nil {
+		if err := k.cache.RemoveInformer(ctx, metadataOf(known.GroupVersionKind)); err != nil {
+			return err
+		}
+	}
+	return k.begin(ctx, found.GroupVersionKind)
+}
+
+// begin caches the metadata of a kind, and has the collector told of it.
+func (k *kinds) begin(ctx context.Context, kind schema.GroupVersionKind) error {
+	obj := metadataOf(kind)
+	if err := k.cache.IndexField(ctx, obj, byOwner, ownerUIDs); err != nil {
+		return err
+	}
+	return k.watch(source.TypedFunc[identity](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[identity]) error {
+		k.queue.Store(&queue)
+		informer, err := k.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+		if err == nil {
+			_, err = informer.AddEventHandler(k.handler(kind))
+		}
+		return err
+	}))
+}
+
+// claim notes that a kind is followed, and returns how it was before, nil if it was not. It gives found the version in which the
+// kind is followed already, if that is served.
+func (k *kinds) claim(versions []string, found *followedKind) (known *followedKind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known = k.followed[found.GroupKind()]
+	if known != nil && (versions == nil || slices.Contains(versions, known.Version)) {
+		found.GroupVersionKind = known.GroupVersionKind
+		if found.crd == "" {
+			found.crd = known.crd
+		}
+	}
+	k.followed[found.GroupKind()] = found
+	return known
+}
+
+// forget undoes a claim.
+func (k *kinds) forget(found *followedKind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.followed[found.GroupKind()] == found {
+		delete(k.followed, found.GroupKind())
+	}
+}
+
+// ownerUIDs is the index function of byOwner.
+func ownerUIDs(obj client.Object) []string {
+	refs := obj.GetOwnerReferences()
+	uids := make([]string, len(refs))
+	for i := range refs {
+		uids[i] = string(refs[i].UID)
+	}
+	return uids
+}
+
+// of returns a kind that is followed, or nil.
+func (k *kinds) of(kind schema.GroupKind) *followedKind {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.followed[kind]
+}
+
+// crdOf returns the name of the CRD that has defined a kind, or "".
+func (k *kinds) crdOf(kind schema.GroupKind) string {
+	if found := k.of(kind); found != nil {
+		return found.crd
+	}
+	return ""
+}
+
+// all returns the kinds that are followed.
+func (k *kinds) all() []*followedKind {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make([]*followedKind, 0, len(k.followed))
+	for _, found := range k.followed {
+		all = append(all, found)
+	}
+	return all
+}

@@ -1,0 +1,114 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+)
+
+// patience is how long a kind may take until it is cached. Without it, the namespace is looked at again after its estimate.
+const patience = 5 * time.Second
+
+// leftovers watches the kinds of which something has remained in a namespace, from then on, so that the namespace is looked at
+// again when it changes. A test that takes away the last finalizer need not wait.
+type leftovers struct {
+	cache      cache.Cache
+	controller controller.Controller
+
+	mu      sync.Mutex // guards what follows; whoever begins to watch a kind holds it, for patience at most
+	watched map[schema.GroupVersionKind]int
+	begun   int // how many kinds are watched, which numbers them
+}
+
+func newLeftovers(from cache.Cache, c controller.Controller) *leftovers {
+	return &leftovers{cache: from, controller: c, watched: map[schema.GroupVersionKind]int{}}
+}
+
+// now returns what watch wants to know of the beginning of a look.
+func (l *leftovers) now() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun
+}
+
+// watch begins to watch kinds, and reports whether one of them was not watched when the look began: of what has gone since then
+// nobody tells.
+func (l *leftovers) watch(ctx context.Context, kinds []schema.GroupVersionKind, look int) (missed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, kind := range kinds {
+		if l.watched[kind] == 0 {
+			if err := l.begin(ctx, kind); err != nil {
+				klog.FromContext(ctx).V(1).Info("A kind cannot be watched: the namespace is looked at again after a while", "kind", kind.String(), "reason", err.Error())
+				continue
+			}
+			l.begun++
+			l.watched[kind] = l.begun
+		}
+		missed = missed || l.watched[kind] > look
+	}
+	return missed
+}
+
+// begin returns when the metadata of a kind is cached, and the controller is told of its changes.
+func (l *leftovers) begin(ctx context.Context, kind schema.GroupVersionKind) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it is not cached after %s", patience))
+	defer cancel()
+	informer, err := l.cache.GetInformer(ctx, metadataOf(kind))
+	if err != nil {
+		return err
+	}
+	return l.controller.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		changed := func(obj any) {
+			if o, ok := obj.(client.Object); ok {
+				queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}})
+			}
+		}
+		_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(_, obj any) {
+				if o, ok := obj.(client.Object); ok && isGoing(o) {
+					changed(obj)
+				}
+			},
+			DeleteFunc: func(obj any) {
+				if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+					obj = last.Obj
+				}
+				changed(obj)
+			},
+		})
+		return err
+	}))
+}
+
+// metadataOf returns an empty object of a kind that stands for its metadata.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(kind)
+	return obj
+}
+
+// withoutDescription is a transform that takes away what no controller here looks at.
+func withoutDescription(obj any) (any, error) {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		m.ManagedFields, m.Annotations, m.Labels = nil, nil, nil
+	}
+	return obj, nil
+}
