@@ -3,7 +3,10 @@
 
 package ownwrites
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 const (
 	// defaultBudget has room for some thousand objects of ten kilobytes that the watch has not shown,
@@ -65,7 +68,8 @@ func (o *Overlay[V]) countLocked(e *Entry[V], n int) {
 
 // fitLocked makes room. The oldest objects go first, because the watch passes those first: of them
 // stays that they have changed. If there is no room for the keys either, all entries go, and reads of
-// all keys wait until the watch is as far as the server is then.
+// all keys wait until the watch is as far as the server is then. That does not help where the state keeps the
+// object of before a change that the cache cannot hold: so these entries stay, unless they are too many themselves.
 func (o *Overlay[V]) fitLocked() {
 	for o.objects.Len() > 1 && o.options.Budget.objects.exceeds(o.size.objects) {
 		e, _ := o.objects.Min()
@@ -76,14 +80,26 @@ func (o *Overlay[V]) fitLocked() {
 		o.tellLocked(e, NoRoom)
 	}
 	if o.options.Budget.keys.exceeds(o.size.keys) {
-		e := o.entries.first()
+		state, e := o.options.State(), o.entries.first()
+		stay := slices.DeleteFunc(o.entries.all(), func(e *Entry[V]) bool {
+			_, held := state.Get(e.Key)
+			return !held || e.Lost == nil || o.done(state, e)
+		})
 		o.clearLocked()
+		for _, e := range stay {
+			again := *e
+			o.addLocked(&again)
+		}
+		if o.options.Budget.keys.exceeds(o.size.keys) {
+			o.clearLocked()
+		}
 		o.floor = o.newFloorLocked(0)
 		o.tellLocked(e, Forgotten)
 	}
 }
 
-// tellLocked tells that there is no room, once until the overlay is empty again.
+// tellLocked tells that there is no room, once until the overlay is empty again, but for entries that only the watch
+// can end.
 func (o *Overlay[V]) tellLocked(e *Entry[V], why Reason) {
 	if o.told < why {
 		o.told = why

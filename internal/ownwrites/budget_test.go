@@ -155,7 +155,7 @@ func TestManyUnknownObjectsAreListed(t *testing.T) {
 		f.Expect(set.Count(state, "ns/", "")).To(Equal(10))
 		f.Expect([]int{f.listed, f.asked}).To(Equal([]int{1, 0}))
 		for n := range 20 {
-			found, there := set.Get(state, fmt.Sprintf("ns/%02d", n))
+			found, there, _ := set.Find(state, fmt.Sprintf("ns/%02d", n))
 			f.Expect(there).To(Equal(n%2 == 0))
 			f.Expect(found.Revision == uint64(50+n)).To(Equal(n%2 == 0))
 		}

@@ -26,11 +26,20 @@
 // An entry of which the content is not known makes reads of its key wait: for the watch first,
 // and if that is late, for one question to the server, whose answer becomes the entry. If there are
 // many such entries, the server is asked for a list. If it does not answer, the read fails, and the next
-// question has to wait for a pause.
+// question has to wait for a pause. A read that waits takes the answer to a question of after its begin, also if
+// something newer is noted or comes in doubt meanwhile, and shows of other keys what was known when it began or when it
+// got its answer: so writers do not keep it waiting.
+//
+// Answers come in any order. One says nothing of what was noted after its question. Of the answers to two questions
+// between which nothing was noted, the one of the newer revision counts. If a read may have shown an answer in the
+// place of a later write whose content is not known, neither the watch nor an older answer ends that entry
+// before the revision of the shown answer.
 //
 // If any objects with a prefix may have been written, there is one doubt, see Doubt, and no entry for
 // each: it concerns objects that the state has not got yet, too. An entry that was noted before the doubt
-// says nothing any more. One that was noted after it, or is an answer to a question of after it, does.
+// says nothing any more. One that was noted after it, or is an answer to a question of after it, does. What a
+// list that has answered a doubt does not have is not shown before the state is as far as that list, unless
+// something newer tells of it: so the doubt stays as long.
 //
 // What was written before there was an overlay, or is forgotten, makes reads of all keys wait, until
 // the state has reached a revision: see Listed and [Budget].
@@ -41,7 +50,9 @@
 // by a [Budget]. If there is no room, the oldest objects become entries of unknown content, which
 // are as small as their keys. If there is no room for the keys of so many entries, they all are
 // forgotten, and reads wait for the revision at which the server is then. No entry is forgotten
-// otherwise.
+// otherwise. Where the state keeps the object of before a change that the cache cannot hold, only the
+// watch ends the entry, also if a write of unknown content follows: it has no deadline, and is forgotten last. If nothing else is left, a sweep
+// comes after a deadline, and not ten times a second.
 //
 // # Concurrency
 //
@@ -54,7 +65,7 @@
 //
 //   - write.go: what a client tells a cache
 //   - entry.go: what is known of one object, and when a state has passed it
-//   - overlay.go, budget.go, floor.go, doubt.go: what there is of one kind
+//   - overlay.go, budget.go, floor.go, doubt.go, listing.go: what there is of one kind
 //   - set.go, read.go, ask.go, patience.go: what reads see, for what they wait, and what they ask the server
 //   - sweep.go: how entries end
 package ownwrites

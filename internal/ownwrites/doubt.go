@@ -22,8 +22,8 @@ const (
 
 // doubt says that objects with a prefix may have been written, and not which. They may be ones that the
 // state has never had. A read asks the server once: for its key, or for a list if that was done for several
-// keys already. The doubt ends when the state is as far as the server was after the write. It does not
-// change.
+// keys already. The doubt ends when the state is as far as the server was after the write. It stays until the state is as
+// far as the lists, too. It does not change.
 type doubt struct {
 	prefix   string
 	number   uint64 // in the order in which entries were noted
@@ -31,8 +31,15 @@ type doubt struct {
 	revision uint64 // at which the server was after the write; zero until it was asked
 	history  int    // of the revision
 
-	keys   []string // for which the server was asked, askEach at most
-	listed []string // prefixes for which it was asked for a list
+	// What the server was asked for, maybe before the write: then the answer is enough for reads that had begun.
+	keys   []askedKey // askEach at most
+	listed []listing
+}
+
+// askedKey is a key for which the server has answered.
+type askedKey struct {
+	key string
+	of  uint64 // as that of an entry
 }
 
 // covers reports whether key, or any key with prefix if key is empty, is in doubt.
@@ -43,16 +50,24 @@ func (d *doubt) covers(prefix, key string) bool {
 	return strings.HasPrefix(prefix, d.prefix) || strings.HasPrefix(d.prefix, prefix)
 }
 
-// asked reports whether the server was asked for key, or for all that is in doubt with prefix if key is
-// empty.
-func (d *doubt) asked(prefix, key string) bool {
-	of := key
+// asked returns of when the newest question is that was answered, for key, or for all that is in doubt with prefix if
+// key is empty: the number of the newest entry of then, zero if there is no such question.
+func (d *doubt) asked(prefix, key string) (of uint64) {
+	wanted := key
 	if key == "" {
-		of = max(prefix, d.prefix) // one of them is a prefix of the other
-	} else if slices.Contains(d.keys, key) {
-		return true
+		wanted = max(prefix, d.prefix) // one of them is a prefix of the other
 	}
-	return slices.ContainsFunc(d.listed, func(listed string) bool { return strings.HasPrefix(of, listed) })
+	for _, k := range d.keys {
+		if k.key == key {
+			of = k.of
+		}
+	}
+	for _, l := range d.listed {
+		if strings.HasPrefix(wanted, l.prefix) {
+			of = max(of, l.of)
+		}
+	}
+	return of
 }
 
 // toList returns the prefix of which to list, for a read of keys with prefix.
@@ -69,16 +84,18 @@ func doubtPassed[V any](d *doubt, state *watchcache.Snapshot[V]) bool {
 }
 
 // doubted returns a doubt about which a read of key, or of keys with prefix if key is empty, must ask the
-// server.
-func (s *Set[V]) doubted(state *watchcache.Snapshot[V], prefix, key string) *doubt {
+// server. The read began when the newest entry had the number began. So it needs no answer to a question of after a
+// later doubt: that may have taken the place of one of before.
+func (s *Set[V]) doubted(state *watchcache.Snapshot[V], prefix, key string, began uint64) *doubt {
 	if s == nil {
 		return nil
 	}
 	for _, d := range s.doubts {
-		if !d.covers(prefix, key) || d.asked(prefix, key) || doubtPassed(d, state) {
+		since := min(d.number, began)
+		if !d.covers(prefix, key) || d.asked(prefix, key) >= since || doubtPassed(d, state) {
 			continue
 		}
-		if e := s.entries.get(key); key == "" || e == nil || e.of < d.number {
+		if e := s.entries.get(key); key == "" || e == nil || e.of < since {
 			return d
 		}
 	}
@@ -135,19 +152,29 @@ func (o *Overlay[V]) changeDoubtsLocked(change func(*doubt) *doubt) {
 }
 
 // answeredDoubtsLocked notes that a question was answered at a revision. It was for key or, if that is
-// empty, for all keys with prefix.
+// empty, for all keys with prefix. Of what was noted after the question it says nothing, but it is enough for reads of
+// before.
 func (o *Overlay[V]) answeredDoubtsLocked(q question[V], prefix, key string, revision uint64) {
+	of := q.set.number
 	o.changeDoubtsLocked(func(d *doubt) *doubt {
-		if d.number > q.set.number || !d.covers(prefix, key) {
+		if !d.covers(prefix, key) {
 			return d
 		}
 		next := atRevision(d, q.before, revision)
-		switch {
-		case d.asked(prefix, key), key != "" && len(d.keys) == askEach: // from now on there are lists
-		case key != "":
-			next.keys = append(slices.Clip(d.keys), key)
-		default:
-			next.listed = append(slices.Clip(d.listed), prefix)
+		listed := newListing(prefix, q.before, revision, next.history, of)
+		if d.number > of {
+			next.revision, next.history = d.revision, d.history
+		}
+		if d.asked(prefix, key) >= of {
+			return next
+		}
+		if key == "" {
+			next.listed = append(slices.DeleteFunc(slices.Clone(d.listed), func(l listing) bool { return l.prefix == prefix }), listed)
+			return next
+		}
+		next.keys = slices.DeleteFunc(slices.Clone(d.keys), func(k askedKey) bool { return k.key == key })
+		if len(next.keys) < askEach { // otherwise there are lists from now on
+			next.keys = append(next.keys, askedKey{key, of})
 		}
 		return next
 	})
@@ -163,14 +190,14 @@ func atRevision[V any](d *doubt, before *watchcache.Snapshot[V], revision uint64
 	return &next
 }
 
-// sweepDoubtsLocked drops the doubts that the state has passed, and those whose deadline has passed. It
+// sweepDoubtsLocked drops the doubts that the state has passed with the lists that have answered them, and those whose deadline has passed. It
 // reports whether the server must be asked how far it is.
 func (o *Overlay[V]) sweepDoubtsLocked(state *watchcache.Snapshot[V], now time.Time) (due bool) {
 	o.changeDoubtsLocked(func(d *doubt) *doubt {
 		age := now.Sub(d.noted)
 		switch {
-		case doubtPassed(d, state):
-			return nil
+		case doubtPassed(d, state) && !slices.ContainsFunc(d.listed, func(l listing) bool { return !reached(l, state) }):
+			return nil // a list may be newer than the write
 		case age >= deadline:
 			o.options.Ended(Ending{Key: d.prefix, Outcome: Unknown, Revision: d.revision, Reached: state.Revision()})
 			return nil

@@ -50,11 +50,13 @@ type Entry[V any] struct {
 	// Collection says of Gone that a server has listed the object with others at Revision and deleted
 	// it afterwards. If it changed in between, it may have got a finalizer, and be there.
 	Collection bool
-	// Lost says of Hidden that there is an object, and why the cache cannot hold it.
+	// Lost says of Hidden that the cache cannot hold the object of Revision, and why. The state keeps the
+	// object of before, if it has one, until there is a newer one that it can hold. One that is Unknown has
+	// both of an entry that it took the place of.
 	Lost error
 
 	size  size
-	proof uint64 // of Gone without a Revision: one at which the object was gone; 0 if none is known
+	proof uint64 // if it is unproven otherwise: a revision at which the server had the write; 0 if none is known
 	full  bool   // of Changed: there was no room for the object
 	noting
 }
@@ -64,16 +66,23 @@ type noting struct {
 	number  uint64 // in the order in which entries were noted
 	of      uint64 // the number of the newest entry that it may be newer than: of an answer, of before the question
 	noted   time.Time
-	history int // how often the source had been restored
+	history int    // how often the source had been restored
+	until   uint64 // it stays until the state has reached this revision, also if it was passed; see listing
+	seen    uint64 // of one that is open: the revision of an answer that reads may have shown in its place; see outlastedLocked
 }
 
 // open reports whether the content is not known, or may turn out not to be.
 func (e *Entry[V]) open() bool { return e.Outcome > Gone || e.Collection }
 
+// unproven reports whether nothing that the watch brings says that it is past the write.
+func (e *Entry[V]) unproven() bool {
+	return e.proof == 0 && (e.Outcome == Unknown || e.Outcome == Gone && e.Revision == 0)
+}
+
 // waits reports whether the content is not known as long as a state has now under the key.
 func (e *Entry[V]) waits(now found) bool {
 	if e.Outcome == Gone {
-		return e.Collection && now.there && now.uid == e.UID && now.revision > e.Revision
+		return e.Collection && (now.at < e.seen || now.there && now.uid == e.UID && now.revision > e.Revision)
 	}
 	return e.Outcome > Gone && !e.passed(now)
 }
@@ -101,6 +110,9 @@ func (e *Entry[V]) in(state *watchcache.Snapshot[V], uid func(V) types.UID) (wat
 
 // passed reports whether a state holds the write of e, or a newer one.
 func (e *Entry[V]) passed(now found) bool {
+	if now.at < e.seen {
+		return false
+	}
 	same := now.there && now.uid == e.UID
 	switch e.Outcome {
 	case Gone:
@@ -109,13 +121,29 @@ func (e *Entry[V]) passed(now found) bool {
 	case Leaving:
 		return now.at >= e.Revision && !(same && now.revision <= e.Revision)
 	case Unknown:
-		return false
+		return e.proof > 0 && now.at >= e.proof && !e.loses(now)
+	case Hidden:
+		if e.loses(now) {
+			return false
+		}
 	case Shown, Changed:
 		if same && e.UID != "" && now.revision > 0 && now.revision < e.Revision {
 			return false // whatever the state's revision is: it is of another history, or of another order
 		}
 	}
 	return now.at > 0 && now.at >= e.Revision
+}
+
+// loses reports whether a state has the object of before one that the cache cannot hold.
+func (e *Entry[V]) loses(now found) bool {
+	return e.Lost != nil && now.there && now.revision < e.Revision
+}
+
+// keepLost has e, which is Unknown, say what an entry, which may be nil, says of an object that the cache cannot hold.
+func (e *Entry[V]) keepLost(of *Entry[V]) {
+	if of != nil && of.Lost != nil && of.Revision >= e.Revision {
+		e.Lost, e.Revision = of.Lost, of.Revision
+	}
 }
 
 // hides reports whether an entry that was not passed hides the object of the state.
@@ -166,8 +194,9 @@ type Answer[V any] struct {
 	// Item is the object if there is one, and its Key alone if there is none.
 	Item watchcache.Item[V]
 	// Lost says that there is an object which the cache should hold, and why it cannot. Then nothing
-	// is Found.
+	// is Found, Item has its Key and its Revision, and UID is that of the object.
 	Lost error
+	UID  types.UID
 	// Revision is that of the answer: the server has written nothing before it that is not in there.
 	Revision uint64
 }

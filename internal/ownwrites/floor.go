@@ -46,7 +46,8 @@ func (o *Overlay[V]) Listed(written uint64) {
 	o.publishLocked()
 }
 
-// resumeLocked corrects the history if the source was not restored after all.
+// resumeLocked corrects the history if the source was not restored after all. What is in doubt is asked for
+// again, because a list does not deny what it was not compared with.
 func (o *Overlay[V]) resumeLocked(restored int) {
 	if o.history <= restored {
 		return
@@ -58,9 +59,7 @@ func (o *Overlay[V]) resumeLocked(restored int) {
 		o.replaceLocked(e, &next)
 	}
 	o.changeDoubtsLocked(func(d *doubt) *doubt {
-		next := *d
-		next.history = restored
-		return &next
+		return &doubt{prefix: d.prefix, number: d.number, noted: d.noted, history: restored}
 	})
 	if o.floor != nil {
 		o.floor = o.newFloorLocked(o.floor.revision)
@@ -69,9 +68,10 @@ func (o *Overlay[V]) resumeLocked(restored int) {
 }
 
 // reach waits until the state has reached f, or f has turned out to be no revision of the server's.
-func (o *Overlay[V]) reach(ctx context.Context, f *floor) error {
+func (r *reading[V]) reach(ctx context.Context, f *floor) error {
+	o := r.overlay
 	if f.asked {
-		return o.waitFor(ctx, f.revision, f.history)
+		return r.waitFor(ctx, f.revision, f.history)
 	}
 	if f.revision > 0 {
 		late, cancel := context.WithDeadline(ctx, f.noted.Add(patience))
@@ -83,7 +83,7 @@ func (o *Overlay[V]) reach(ctx context.Context, f *floor) error {
 	if ctx.Err() != nil {
 		return o.behind(ctx, f.revision)
 	}
-	return o.once(ctx, floorFlight, func(ctx context.Context) error {
+	_, err := r.once(ctx, floorFlight, func(ctx context.Context) ([]*Entry[V], error) {
 		answer, err := o.options.Ask(ctx, "")
 		if errors.Is(err, ErrNoRevision) {
 			answer.Revision, err = 0, nil
@@ -91,8 +91,9 @@ func (o *Overlay[V]) reach(ctx context.Context, f *floor) error {
 		if err == nil {
 			o.askedFloor(f, answer.Revision)
 		}
-		return err
+		return nil, err
 	})
+	return err
 }
 
 // askedFloor notes that the server was at a revision after f had been noted. If that is the lower one, the

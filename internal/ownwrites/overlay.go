@@ -24,11 +24,11 @@ const (
 	// sweepEvery is how often entries are removed that the watch has passed. Reads do not need it,
 	// so it only has to be soon enough that they do not look at many entries in vain.
 	sweepEvery = 100 * time.Millisecond
-	// proveAfter is how long an entry of a deletion stays of which nothing says when it was, before the
-	// server is asked how far it is, and how often that is at most.
+	// proveAfter is how long an entry stays of which nothing says when it was, before the server is asked how
+	// far it is, and how often that is at most.
 	proveAfter = 10 * time.Second
 	// entryBytes is about what an entry takes without its key and its value.
-	entryBytes = 264
+	entryBytes = 272
 )
 
 // Options configure an [Overlay]. All must be set.
@@ -68,7 +68,7 @@ const (
 	// Late says that the watch has not passed the entry until its deadline.
 	Late Reason = iota
 	// NoRoom says that there was no room for the object. It is told once, of the first entry, until the
-	// overlay is empty again.
+	// overlay is empty again, but for entries that only the watch can end.
 	NoRoom
 	// Forgotten says that there was no room for the keys of so many entries, and that they all have
 	// ended: reads of all keys wait. It is told once, too.
@@ -88,6 +88,7 @@ type Overlay[V any] struct {
 	mu sync.Mutex // guards what follows
 	kept[V]
 	timer  *time.Timer // that sweeps; nil if there is nothing to sweep
+	rests  bool        // the timer goes off after the deadline: only the watch can end what is left
 	told   Reason      // of those that are told once
 	proved time.Time   // when the server was last asked how far it is
 }
@@ -141,13 +142,19 @@ func (o *Overlay[V]) Note(e Entry[V]) {
 	}
 	o.retireLocked()
 	next := o.completeLocked(&e)
-	if last := o.entries.get(next.Key); last != nil {
+	last := o.entries.get(next.Key)
+	if last != nil {
 		if next = after(last, next); next == nil {
 			return
 		}
 	}
-	if o.contradictsLocked(next) || o.suspectsLocked(next) {
+	outrun := last != nil && next.Revision < last.seen && !next.open() // reads may have shown something newer
+	if outrun || o.contradictsLocked(next) || o.suspectsLocked(next) {
 		next = &Entry[V]{Key: e.Key, Outcome: Unknown}
+	}
+	if next.Outcome == Unknown {
+		next.keepLost(&e)
+		next.keepLost(last)
 	}
 	o.putLocked(next)
 	o.publishLocked()
@@ -159,7 +166,7 @@ func (o *Overlay[V]) retireLocked() {
 	state := o.options.State()
 	for range 2 {
 		oldest, ok := o.objects.Min()
-		if !ok || !o.passed(state, oldest) {
+		if !ok || !o.done(state, oldest) {
 			return
 		}
 		o.removeLocked(oldest.Key)
@@ -196,12 +203,21 @@ func (o *Overlay[V]) completeLocked(e *Entry[V]) *Entry[V] {
 	return e
 }
 
-// putLocked puts e in the place of the entry for its key, unless the state has passed it already.
+// putLocked puts e in the place of the entry for its key, unless it is not needed any more.
 func (o *Overlay[V]) putLocked(e *Entry[V]) {
 	o.noted++
-	e.noting = noting{number: o.noted, of: cmp.Or(e.of, o.noted), noted: time.Now(), history: max(e.history, o.history)}
-	o.removeLocked(e.Key)
-	if !o.passed(o.options.State(), e) {
+	until, seen := max(e.until, o.listedLocked(e.Key)), uint64(0)
+	if last := o.entries.get(e.Key); last != nil {
+		until = max(until, last.until)
+		if e.open() {
+			seen = last.seen
+		}
+		o.removeLocked(e.Key)
+	}
+	e.noting = noting{
+		number: o.noted, of: cmp.Or(e.of, o.noted), noted: time.Now(), history: max(e.history, o.history), until: until, seen: seen,
+	}
+	if !o.done(o.options.State(), e) {
 		o.addLocked(e)
 		o.fitLocked()
 	}
@@ -215,8 +231,16 @@ func (o *Overlay[V]) passed(state *watchcache.Snapshot[V], e *Entry[V]) bool {
 	return e.passed(now)
 }
 
+// done reports whether e is not needed any more.
+func (o *Overlay[V]) done(state *watchcache.Snapshot[V], e *Entry[V]) bool {
+	return o.passed(state, e) && (e.until == 0 || state.Restored() >= e.history && state.Revision() >= e.until)
+}
+
 func (o *Overlay[V]) addLocked(e *Entry[V]) {
 	e.size = size{keys: entryBytes + len(e.Key)}
+	if e.Lost != nil {
+		e.size.keys += len(e.Lost.Error())
+	}
 	if e.Outcome == Shown {
 		e.size.objects = o.options.Size(e.Value)
 		o.objects.Set(e)
@@ -251,8 +275,18 @@ func (o *Overlay[V]) publishLocked() {
 	o.set.Store(&Set[V]{
 		entries: o.entries.copy(), uid: o.options.UID, open: o.open, floor: o.floor, doubts: o.doubts, number: o.noted, bytes: o.size.bytes(),
 	})
-	if o.timer == nil && o.life.Err() == nil {
-		o.timer = time.AfterFunc(sweepEvery, o.sweep)
+	if o.timer == nil || o.rests {
+		o.sweepAfterLocked(sweepEvery)
+	}
+}
+
+// sweepAfterLocked has the entries swept after a time, and not before.
+func (o *Overlay[V]) sweepAfterLocked(pause time.Duration) {
+	if o.timer != nil {
+		o.timer.Stop()
+	}
+	if o.timer, o.rests = nil, pause > sweepEvery; o.life.Err() == nil {
+		o.timer = time.AfterFunc(pause, o.sweep)
 	}
 }
 

@@ -4,180 +4,17 @@
 package ownwrites_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
-	"github.com/tarn-dev/tarn/internal/watchcache"
 )
-
-// thing is an object: its UID, and its size.
-type thing struct {
-	uid  types.UID
-	size int
-}
-
-type (
-	entry = ownwrites.Entry[thing]
-	item  = watchcache.Item[thing]
-)
-
-// fixture is an engine and what lies over it.
-type fixture struct {
-	*WithT
-	engine  *watchcache.Engine[thing, struct{}]
-	overlay *ownwrites.Overlay[thing]
-	budget  *ownwrites.Budget
-
-	mu     sync.Mutex // guards what follows
-	server map[string]item
-	at     uint64 // the revision of the server
-	asked  int
-	listed int
-	fails  error
-	slow   time.Duration // how long an answer takes, a second if it is zero
-	ended  []ownwrites.Ending
-}
-
-// wait takes the time of an answer, in a bubble.
-func (f *fixture) wait(ctx context.Context) error {
-	f.mu.Lock()
-	slow := cmp.Or(f.slow, time.Second)
-	f.mu.Unlock()
-	select {
-	case <-time.After(slow):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func newFixture(t *testing.T, budget int64) *fixture {
-	f := newUnlisted(t, budget)
-	f.engine.Replace(nil, 1)
-	return f
-}
-
-// newUnlisted is newFixture before the first list.
-func newUnlisted(t *testing.T, budget int64) *fixture {
-	f := &fixture{
-		WithT: NewWithT(t), server: map[string]item{}, budget: ownwrites.NewBudget(budget),
-		engine: watchcache.New[thing, struct{}](watchcache.Options[thing]{}),
-	}
-	f.overlay = ownwrites.New(ownwrites.Options[thing]{
-		State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Ask: f.ask, List: f.list, Budget: f.budget,
-		UID:  func(t thing) types.UID { return t.uid },
-		Size: func(t thing) int { return t.size },
-		Ended: func(e ownwrites.Ending) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.ended = append(f.ended, e)
-		},
-	})
-	return f
-}
-
-func (f *fixture) ask(ctx context.Context, key string) (ownwrites.Answer[thing], error) {
-	if err := f.wait(ctx); err != nil {
-		return ownwrites.Answer[thing]{}, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked++
-	found, ok := f.server[key]
-	return ownwrites.Answer[thing]{Found: ok, Item: found, Revision: f.at}, f.fails
-}
-
-func (f *fixture) list(ctx context.Context, prefix string, each func(ownwrites.Answer[thing])) (uint64, error) {
-	if err := f.wait(ctx); err != nil {
-		return 0, err
-	}
-	f.mu.Lock()
-	found, at, err := maps.Clone(f.server), f.at, f.fails
-	f.listed++
-	f.mu.Unlock()
-	for key, item := range found {
-		if strings.HasPrefix(key, prefix) {
-			each(ownwrites.Answer[thing]{Found: true, Item: item, Revision: at})
-		}
-	}
-	return at, err
-}
-
-// watch brings an object, or its deletion if the UID is empty.
-func (f *fixture) watch(key string, revision uint64, uid types.UID) {
-	f.engine.Apply(watchcache.Change[thing, struct{}]{
-		Item: item{Key: key, Revision: revision, Value: thing{uid: uid}}, Deleted: uid == "",
-	})
-}
-
-// read returns the object that a read shows, as its UID and its revision.
-func (f *fixture) read(key string) (types.UID, uint64) {
-	prefix := key[:strings.Index(key, "/")+1]
-	set, state, err := f.overlay.Read(f.ctx(), prefix, key)
-	f.Expect(err).NotTo(HaveOccurred())
-	get := state.Get
-	if set != nil {
-		get = func(key string) (item, bool) { return set.Get(state, key) }
-	}
-	found, _ := get(key)
-	return found.Value.uid, found.Revision
-}
-
-// serverAt sets the revision of the server.
-func (f *fixture) serverAt(revision uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.at = revision
-}
-
-// requests returns how many lists and questions for one key there were.
-func (f *fixture) requests() (lists, asked int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.listed, f.asked
-}
-
-func (f *fixture) ctx() context.Context { return context.Background() }
-
-func (f *fixture) shows(key string, uid types.UID, revision uint64) {
-	gotUID, got := f.read(key)
-	f.ExpectWithOffset(1, gotUID).To(Equal(uid), key)
-	f.ExpectWithOffset(1, got).To(Equal(revision))
-}
-
-func (f *fixture) shown(key string, revision uint64, uid types.UID) entry {
-	return entry{Key: key, Outcome: ownwrites.Shown, Revision: revision, UID: uid, Value: thing{uid: uid, size: 100}}
-}
-
-func (f *fixture) gone(key string, revision uint64, uid types.UID) entry {
-	return entry{Key: key, Outcome: ownwrites.Gone, Revision: revision, UID: uid}
-}
-
-func (f *fixture) deletedWithOthers(key string, revision uint64, uid types.UID) entry {
-	return entry{Key: key, Outcome: ownwrites.Gone, Revision: revision, UID: uid, Collection: true}
-}
-
-// inBubble runs a test whose time is not real, until all entries have ended.
-func inBubble(t *testing.T, budget int64, test func(*fixture)) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, budget)
-		test(f)
-		f.overlay.Close()
-		f.Expect(f.overlay.Load()).To(BeNil())
-	})
-}
 
 func TestAWriteIsShownUntilTheWatchHasPassedIt(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
@@ -340,7 +177,8 @@ func TestAnEntryEndsByItsDeadline(t *testing.T) {
 	})
 }
 
-// The server answers a question with what it had when it was asked. What is written meanwhile is newer.
+// The server answers a question with what it had when it was asked. What is written meanwhile is newer: reads
+// that begin after it ask again.
 func TestAWriteBesideAQuestionIsAskedForAgain(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
 		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
@@ -353,7 +191,14 @@ func TestAWriteBesideAQuestionIsAskedForAgain(t *testing.T) {
 			defer f.mu.Unlock()
 			f.server["a"], f.at = item{Key: "a", Revision: 50, Value: thing{uid: "1"}}, 50
 		}()
+		var readers sync.WaitGroup
+		readers.Go(func() {
+			time.Sleep(600 * time.Millisecond)
+			f.shows("a", "1", 50)
+		})
+		f.shows("a", "1", 40)
 		f.shows("a", "1", 50)
+		readers.Wait()
 		f.Expect(f.asked).To(Equal(2))
 	})
 }
@@ -425,6 +270,72 @@ func TestADeletionOfUnknownRevisionEndsByAProof(t *testing.T) {
 		_, asked = f.requests()
 		f.Expect(asked).To(Equal(2))
 	})
+}
+
+// What became of it is not known. A state that is as far as the server was after it says what, and no question is
+// asked of it any more.
+func TestAWriteOfUnknownContentEndsByAProof(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
+		f.overlay.Note(entry{Key: "b", Outcome: ownwrites.Unknown})
+		f.serverAt(9)
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		f.overlay.Note(entry{Key: "late", Outcome: ownwrites.Unknown}) // the question that is under way says nothing of it
+		time.Sleep(5 * time.Second)
+		_, asked := f.requests()
+		f.Expect(asked).To(Equal(1))
+		f.watch("a", 8, "1")
+		time.Sleep(time.Second)
+		entries, _ := f.overlay.Size()
+		f.Expect(entries).To(Equal(3), "the change may be that of another one")
+		f.watch("c", 9, "3")
+		f.shows("a", "1", 8)
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Pending(9)).To(ConsistOf(HaveField("Key", "late")))
+		_, asked = f.requests()
+		f.Expect(asked).To(Equal(1))
+		time.Sleep(10 * time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+
+		// It is written again before the watch is as far.
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
+		f.serverAt(20)
+		time.Sleep(15 * time.Second)
+		f.overlay.Note(f.gone("a", 8, "1"))
+		f.serverAt(22)
+		f.watch("a", 20, "1")
+		f.shows("a", "", 0)
+		f.watch("a", 22, "")
+		time.Sleep(time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+		time.Sleep(10 * time.Minute)
+		f.Expect(f.ended).To(BeEmpty())
+	})
+}
+
+// The proof is a version of after a restore that the watch has not noticed yet: the state of before is no proof.
+func TestAProofOfAfterARestore(t *testing.T) {
+	for name, noted := range map[string]entry{
+		"of unknown content": {Key: "a", Outcome: ownwrites.Unknown}, "a deletion": {Key: "a", Outcome: ownwrites.Gone, UID: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(f *fixture) {
+				f.watch("b", 1000, "2")
+				f.overlay.Note(noted)
+				f.serverAt(9)
+				time.Sleep(15 * time.Second)
+				f.Expect(f.overlay.Pending(1)).To(HaveLen(1))
+				f.engine.Restore([]item{{Key: "a", Revision: 5, Value: thing{uid: "1"}}}, 8)
+				f.overlay.Listed(0)
+				f.Expect(f.overlay.Pending(1)).To(HaveLen(1))
+				f.watch("a", 9, "")
+				f.shows("a", "", 0)
+				time.Sleep(time.Second)
+				f.Expect(f.overlay.Load()).To(BeNil())
+			})
+		})
+	}
 }
 
 // Between the sign that the source was restored and the list that follows, the state is of another

@@ -30,13 +30,8 @@ func (s *Set[V]) Has(key string) bool {
 	return s.entries.get(key) != nil || s.floor != nil || len(s.doubts) > 0
 }
 
-// Get returns the object under a key, of the state or of an entry that the state has not passed.
-func (s *Set[V]) Get(state *watchcache.Snapshot[V], key string) (watchcache.Item[V], bool) {
-	item, there, _ := s.Find(state, key)
-	return item, there
-}
-
-// Find is Get with the reason for which the cache cannot hold the object that is there.
+// Find returns the object under a key, of the state or of an entry that the state has not passed. If there is one
+// that the cache cannot hold, lost says why, and Find returns none.
 func (s *Set[V]) Find(state *watchcache.Snapshot[V], key string) (item watchcache.Item[V], there bool, lost error) {
 	e := s.entries.get(key)
 	if e == nil {
@@ -54,38 +49,32 @@ func (s *Set[V]) Find(state *watchcache.Snapshot[V], key string) (item watchcach
 	return item, now.there, nil
 }
 
-// Tells reports whether there is an entry for a key that a state has not passed.
-func (s *Set[V]) Tells(state *watchcache.Snapshot[V], key string) bool {
-	if s == nil {
-		return false
-	}
-	e := s.entries.get(key)
-	if e == nil {
-		return false
-	}
-	_, now := e.in(state, s.uid)
-	return !e.passed(now)
-}
-
 func (e *Entry[V]) item() watchcache.Item[V] {
 	return watchcache.Item[V]{Key: e.Key, Revision: e.Revision, Value: e.Value}
 }
 
-// Over walks the entries that change what a state shows, in the order of their keys, with prefix
-// and not before from. It is true for an object to show, and false for one of the state to hide, of
-// which there is only the key.
-func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.Seq2[watchcache.Item[V], bool] {
-	return func(yield func(watchcache.Item[V], bool) bool) {
+// Over is what is to change in what a state shows.
+type Over[V any] struct {
+	// Item is an object to show if Shown is true. Otherwise it has the key of an object of the state to hide.
+	Item  watchcache.Item[V]
+	Shown bool
+	// Lost says of an object to hide that there is a newer one, and why the cache cannot hold that.
+	Lost error
+}
+
+// Over walks what changes what a state shows, in the order of the keys, with prefix and not before from.
+func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.Seq[Over[V]] {
+	return func(yield func(Over[V]) bool) {
 		for e := range s.entries.with(prefix, from) {
 			_, now := e.in(state, s.uid)
 			switch {
 			case e.passed(now):
 			case e.Outcome == Shown:
-				if !yield(e.item(), true) {
+				if !yield(Over[V]{Item: e.item(), Shown: true}) {
 					return
 				}
 			case now.there && e.hides(now):
-				if !yield(watchcache.Item[V]{Key: e.Key}, false) {
+				if !yield(Over[V]{Item: watchcache.Item[V]{Key: e.Key}, Lost: e.Lost}) {
 					return
 				}
 			}
@@ -96,12 +85,12 @@ func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.S
 // Count returns the number of objects that are shown with prefix, and not before from.
 func (s *Set[V]) Count(state *watchcache.Snapshot[V], prefix, from string) int {
 	count := state.Count(prefix, from)
-	for item, shown := range s.Over(state, prefix, from) {
-		_, there := state.Get(item.Key)
+	for over := range s.Over(state, prefix, from) {
+		_, there := state.Get(over.Item.Key)
 		switch {
-		case shown && !there:
+		case over.Shown && !there:
 			count++
-		case !shown:
+		case !over.Shown:
 			count--
 		}
 	}

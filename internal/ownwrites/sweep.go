@@ -24,19 +24,25 @@ func (o *Overlay[V]) sweepOnce() (newest uint64) {
 	if o.timer == nil {
 		return 0 // closed
 	}
+	o.timer.Stop() // if it is not the one that has called
 	o.timer = nil
 	state, now := o.options.State(), time.Now()
-	due := o.sweepDoubtsLocked(state, now)
+	due, stay := o.sweepDoubtsLocked(state, now), 0
 	for _, e := range o.entries.all() {
 		switch {
-		case o.passed(state, e):
+		case o.done(state, e):
 			o.removeLocked(e.Key)
 		case now.Sub(e.noted) >= deadline:
+			_, held := state.Get(e.Key)
+			if held && e.Lost != nil {
+				stay++ // reads would show an older object; there are no more of these than objects of the state
+				continue
+			}
 			o.removeLocked(e.Key)
-			if _, held := state.Get(e.Key); held || e.Lost != nil || e.Outcome != Gone && e.Outcome != Hidden { // else reads show the same
+			if !o.passed(state, e) && (held || e.Lost != nil || e.Outcome != Gone && e.Outcome != Hidden) { // else reads show the same
 				o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})
 			}
-		case e.Outcome == Gone && e.Revision == 0 && e.proof == 0:
+		case e.unproven():
 			if !o.seenLocked(state, e) && now.Sub(e.noted) >= proveAfter {
 				due = true
 			}
@@ -45,6 +51,10 @@ func (o *Overlay[V]) sweepOnce() (newest uint64) {
 	o.sweepFloorLocked(state, now)
 	o.fitLocked() // others may need more room by now
 	o.publishLocked()
+	if stay > 0 && stay == o.entries.len() && o.floor == nil && len(o.doubts) == 0 {
+		o.told = 0
+		o.sweepAfterLocked(deadline)
+	}
 	if !due || now.Sub(o.proved) < proveAfter {
 		return 0
 	}
@@ -66,7 +76,7 @@ func (o *Overlay[V]) sweepFloorLocked(state *watchcache.Snapshot[V], now time.Ti
 // deletion when it does not have it any more.
 func (o *Overlay[V]) seenLocked(state *watchcache.Snapshot[V], e *Entry[V]) bool {
 	_, now := e.in(state, o.options.UID)
-	seen := now.there && now.uid == e.UID && now.at > 0
+	seen := e.Outcome == Gone && now.there && now.uid == e.UID && now.at > 0
 	if seen {
 		next := *e
 		next.Revision = now.revision
@@ -75,8 +85,8 @@ func (o *Overlay[V]) seenLocked(state *watchcache.Snapshot[V], e *Entry[V]) bool
 	return seen
 }
 
-// prove asks the server how far it is: a state that is as far has passed the deletions and doubts that were
-// noted before, newest being the number of the last of them.
+// prove asks the server how far it is: a state that is as far has passed the doubts and the unproven entries that
+// were noted before, newest being the number of the last of them.
 func (o *Overlay[V]) prove(newest uint64) {
 	before := o.options.State()
 	answer, err := o.options.Ask(o.life, "")
@@ -92,11 +102,14 @@ func (o *Overlay[V]) prove(newest uint64) {
 		return atRevision(d, before, answer.Revision)
 	})
 	for _, e := range o.entries.all() {
-		if e.Outcome == Gone && e.Revision == 0 && e.proof == 0 && e.number <= newest {
-			next := *e
-			next.proof = answer.Revision
-			o.replaceLocked(e, &next)
+		if !e.unproven() || e.number > newest {
+			continue
 		}
+		next := *e
+		if next.proof = answer.Revision; answer.Revision < before.Revision() { // it was restored from a backup
+			next.history = before.Restored() + 1
+		}
+		o.replaceLocked(e, &next)
 	}
 	o.publishLocked()
 }

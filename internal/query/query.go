@@ -62,17 +62,14 @@ type Answer[V any] struct {
 	Index string
 }
 
-// Find returns what q wants of state. The error is one of q.Accepts; the answer has what
-// was found before.
+// Find returns what q wants of state. The error is one of q.Accepts, or says why the cache cannot hold what has
+// become of an object that q wants; the answer has what was found before.
 func Find[V any](state *watchcache.Snapshot[V], q *Query[V]) (a Answer[V], err error) {
 	switch {
 	case q.Fields.Nothing():
 		return a, nil
 	case q.Key != "":
-		if item, ok := q.get(state); ok && item.Key >= q.From {
-			_, err = a.look(item, q, q.Selects)
-		}
-		return a, err
+		return a, a.matchKey(state, q)
 	case q.Own != nil:
 		return a, a.matchOver(state, q)
 	case q.everything():

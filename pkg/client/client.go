@@ -116,5 +116,8 @@ func (c *ownClient) Status() client.SubResourceWriter { return c.SubResource("st
 
 // SubResource implements client.SubResourceClientConstructor.
 func (c *ownClient) SubResource(name string) client.SubResourceClient {
+	if name == "token" { // it is made, and its ServiceAccount does not change
+		return c.Client.SubResource(name)
+	}
 	return &subResource{SubResourceClient: c.Client.SubResource(name), notes: c.notes}
 }

@@ -26,5 +26,6 @@
 //
 //   - client.go has New and the writes, subresource.go those of subresources.
 //   - exchange.go sees the requests of a write, and response.go says what they mean.
+//   - stored_as.go has the kinds of which a server keeps no objects.
 //   - options.go has the options of single reads.
 package client

@@ -8,18 +8,32 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/pkg/cache"
 	"github.com/tarn-dev/tarn/pkg/client"
 )
+
+// recorder is a cache that remembers what is noted.
+type recorder struct {
+	cache.Cache
+	writes []ownwrites.Write
+}
+
+// NoteWrite implements ownwrites.Noter.
+func (r *recorder) NoteWrite(w ownwrites.Write) { r.writes = append(r.writes, w) }
 
 // Writes of which the response says little, or that never come.
 var _ = Describe("unusual own writes", func() {
@@ -98,6 +112,97 @@ var _ = Describe("unusual own writes", func() {
 		_, err = get("evicted")
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 		Expect(p.watches.reads.Load()).To(BeEquivalentTo(2))
+	}, SpecTimeout(patience))
+
+	It("shows what a Binding has done to its Pod", func(ctx SpecContext) {
+		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+		for _, name := range []string{"bound", "lost"} {
+			Expect(api.Create(ctx, newPod(name))).To(Succeed())
+		}
+		p.watch(ctx, &corev1.Pod{})
+		bind := func(name string) error {
+			return p.Create(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"}})
+		}
+		Expect(bind("bound")).To(Succeed())
+		lose(p, func() error { return bind("lost") })
+		for _, name := range []string{"bound", "lost"} {
+			found := &corev1.Pod{}
+			Expect(p.Get(ctx, crclient.ObjectKey{Namespace: namespace, Name: name}, found)).To(Succeed())
+			Expect(found.Spec.NodeName).To(Equal("node"), name)
+		}
+	}, SpecTimeout(patience))
+
+	It("hides a Namespace whose last finalizer it has taken", func(ctx SpecContext) {
+		doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: newNamespace(ctx)}}
+		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+		p.watch(ctx, &corev1.Namespace{})
+		Expect(p.Delete(ctx, doomed)).To(Succeed())
+		Expect(p.Get(ctx, crclient.ObjectKeyFromObject(doomed), doomed)).To(Succeed())
+		Expect(doomed.DeletionTimestamp).NotTo(BeNil())
+		Expect(doomed.Spec.Finalizers).NotTo(BeEmpty())
+		doomed.Spec.Finalizers = nil
+		Expect(p.SubResource("finalize").Update(ctx, doomed)).To(Succeed())
+		err := p.Get(ctx, crclient.ObjectKeyFromObject(doomed), doomed)
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+	}, SpecTimeout(patience))
+
+	It("notes nothing of what a server does not keep", func(ctx SpecContext) {
+		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+		noted := &recorder{Cache: p.cache}
+		with, err := client.New(p.writes.config(), crclient.Options{Cache: &crclient.CacheOptions{Reader: noted}})
+		Expect(err).NotTo(HaveOccurred())
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "account"}}
+		Expect(api.Create(ctx, account)).To(Succeed())
+		asks := []func() error{
+			func() error {
+				return with.Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"},
+				}})
+			},
+			func() error {
+				return with.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "none"}})
+			},
+			func() error {
+				return with.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"}}})
+			},
+		}
+		for _, ask := range asks {
+			Expect(ask()).To(Succeed())
+			lose(p, ask)
+		}
+		Expect(noted.writes).To(BeEmpty())
+		Expect(with.Create(ctx, configMap(namespace, "kept", nil))).To(Succeed())
+		Expect(noted.writes).To(HaveLen(1))
+	}, SpecTimeout(patience))
+
+	It("notes no eviction that is a dry run", func(ctx SpecContext) {
+		p := ours.run(ctx, cache.Options{}, crclient.CacheOptions{})
+		noted := &recorder{Cache: p.cache}
+		with, err := client.New(p.writes.config(), crclient.Options{Cache: &crclient.CacheOptions{Reader: noted}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Create(ctx, newPod("pod"))).To(Succeed())
+		dry := &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}, GracePeriodSeconds: ptr.To(int64(0))}
+		content := func(gvk schema.GroupVersionKind, options map[string]any) *unstructured.Unstructured {
+			u := &unstructured.Unstructured{Object: map[string]any{"deleteOptions": options}}
+			u.SetGroupVersionKind(gvk)
+			u.SetNamespace(namespace)
+			u.SetName("pod")
+			return u
+		}
+		pod := content(corev1.SchemeGroupVersion.WithKind("Pod"), nil)
+		eviction := content(policyv1.SchemeGroupVersion.WithKind("Eviction"), map[string]any{"dryRun": []any{metav1.DryRunAll}})
+		evict := with.SubResource("eviction").Create
+		Expect(evict(ctx, newPod("pod"), &policyv1.Eviction{DeleteOptions: dry})).To(Succeed())
+		Expect(evict(ctx, pod, eviction)).To(Succeed())
+		Expect(evict(ctx, newPod("pod"), &policyv1.Eviction{}, crclient.DryRunAll)).To(Succeed())
+		lose(p, func() error { return evict(ctx, newPod("pod"), &policyv1.Eviction{DeleteOptions: dry}) })
+		Expect(noted.writes).To(BeEmpty())
+		Expect(api.Get(ctx, crclient.ObjectKeyFromObject(newPod("pod")), &corev1.Pod{})).To(Succeed())
+
+		By("one that is none")
+		dry.DryRun = nil
+		Expect(evict(ctx, newPod("pod"), &policyv1.Eviction{DeleteOptions: dry})).To(Succeed())
+		Expect(noted.writes).To(HaveLen(1))
 	}, SpecTimeout(patience))
 
 	for name, oneWatch := range map[string]bool{"with a watch for each view": false, "with one watch": true} {

@@ -10,6 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // exchange is what the requests of one call to a client have come to. The call makes them one after
@@ -40,13 +45,26 @@ func (x *exchange) ambiguous() bool {
 }
 
 // partly reports whether a refused deletion of a collection may have had an effect: whether it was
-// refused for one of the objects, as by a webhook, and not as a whole before the first one.
+// refused for one of the objects, as by a webhook, and not as a whole before the first one. A webhook that
+// names no status refuses with 400.
 func (x *exchange) partly() bool {
 	switch x.status {
-	case http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests,
+		http.StatusNotAcceptable, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return false
+	case http.StatusForbidden:
+		return !x.unauthorized()
 	}
 	return x.status >= http.StatusBadRequest
+}
+
+// unauthorized reports whether the deletion of a collection was forbidden by the authorizer. Admission forbids
+// with the same reason, and it names the object or says something else.
+func (x *exchange) unauthorized() bool {
+	r, err := readResponse(x.body.Bytes())
+	status := metav1.Status{}
+	return x.complete && err == nil && r.gvk.Kind == "Status" && r.into(&status) == nil &&
+		status.Details != nil && status.Details.Name == "" && strings.Contains(status.Message, "cannot deletecollection resource")
 }
 
 // transport keeps the answers to the writes whose contexts have an exchange.
@@ -64,9 +82,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x.dryRun = r.URL.Query().Has("dryRun")
 	x.status, x.complete = 0, false
 	x.body.Reset()
-	response, err := t.next.RoundTrip(r)
+	if r.Context().Err() != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // as a RoundTripper must
+		}
+		return nil, context.Cause(r.Context()) // as http.Transport does, which would not say that nothing was sent
+	}
+	way := &way{}
+	response, err := t.next.RoundTrip(r.WithContext(way.in(r.Context())))
 	if err != nil {
-		x.unknown = x.unknown || sent(err)
+		x.unknown = x.unknown || way.sent(err)
 		return response, err
 	}
 	x.status = response.StatusCode
@@ -77,8 +102,23 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// sent reports whether a request may have reached the server that failed with err.
-func sent(err error) bool {
+// way is how far a request has come. The hooks may be called when the request has ended already.
+type way struct{ traced, connected atomic.Bool }
+
+// in adds the hooks to those that a context has.
+func (w *way) in(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { w.traced.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { w.connected.Store(true) }, // the handshake of TLS has ended
+	})
+}
+
+// sent reports whether a request may have reached the server that failed with err. A transport that calls no
+// hook is only known not to have sent it if it could not dial.
+func (w *way) sent(err error) bool {
+	if w.traced.Load() {
+		return w.connected.Load()
+	}
 	failed := (*net.OpError)(nil)
 	return !errors.As(err, &failed) || failed.Op != "dial"
 }

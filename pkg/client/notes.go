@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,7 +40,7 @@ type target struct {
 
 func (n *notes) target(obj client.Object) (target, error) {
 	gvk, err := n.client.GroupVersionKindFor(obj)
-	return target{gvk, client.ObjectKeyFromObject(obj)}, err
+	return target{storedAs(gvk), client.ObjectKeyFromObject(obj)}, err
 }
 
 // targetOf returns what an apply configuration is for.
@@ -49,7 +50,7 @@ func targetOf(configuration runtime.ApplyConfiguration) (target, error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &named)
 	}
-	return target{named.GroupVersionKind(), client.ObjectKeyFromObject(&named)}, err
+	return target{storedAs(named.GroupVersionKind()), client.ObjectKeyFromObject(&named)}, err
 }
 
 // write does a request that writes obj, and notes what came of it.
@@ -103,12 +104,15 @@ func (n *notes) wrote(x *exchange, of func() (target, error)) {
 // unknown notes that a write may have happened. If the server has chosen the name, it may be any object of the
 // namespace.
 func (n *notes) unknown(to target) {
+	if to.gvk.Empty() {
+		return // the server keeps none
+	}
 	n.noter.NoteWrite(ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Unknown})
 }
 
 // stored notes the response to a write of an object that is there now.
 func (n *notes) stored(to target, r *response) {
-	if r.gvk.Kind == "Status" { // of an eviction or a binding: it says nothing of the object
+	if to.gvk.Empty() || r.gvk.Kind == "Status" { // of an eviction or a binding: it says nothing of the object
 		n.unknown(to)
 		return
 	}
@@ -123,7 +127,7 @@ func (n *notes) stored(to target, r *response) {
 	}
 	w := ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Changed, Revision: revision, UID: m.UID}
 	if r.gvk == to.gvk || r.partial() {
-		if m.DeletionTimestamp != nil && !waits(to.gvk, m) {
+		if m.DeletionTimestamp != nil && !waits(to.gvk, m, r) {
 			// The write has taken the last thing for which the deleted object waited. A server answers
 			// with the object as it was to be stored, at the version of before.
 			n.gone(target{to.gvk, client.ObjectKeyFromObject(m)}, m.UID, m.ResourceVersion)
@@ -163,7 +167,7 @@ func (n *notes) deleted(to target, obj client.Object, body []byte) {
 		m := &metav1.PartialObjectMetadata{}
 		if err := r.into(m); err != nil {
 			n.unknown(to)
-		} else if waits(to.gvk, m) {
+		} else if waits(to.gvk, m, r) {
 			n.stored(to, r)
 		} else {
 			n.gone(to, m.UID, m.ResourceVersion)
@@ -186,15 +190,21 @@ func (n *notes) deleted(to target, obj client.Object, body []byte) {
 	n.gone(to, uid, was)
 }
 
-// waits reports whether a deleted object is there until its finalizers or its period of grace have
-// ended.
-func waits(gvk schema.GroupVersionKind, m *metav1.PartialObjectMetadata) bool {
+// waits reports whether a deleted object, of which r is the answer, is there until its finalizers or its period
+// of grace have ended.
+func waits(gvk schema.GroupVersionKind, m *metav1.PartialObjectMetadata, r *response) bool {
 	return m.DeletionTimestamp != nil &&
-		(len(m.Finalizers) > 0 || ptr.Deref(m.DeletionGracePeriodSeconds, 0) > 0 || gvk.GroupKind() == namespaces)
+		(len(m.Finalizers) > 0 || ptr.Deref(m.DeletionGracePeriodSeconds, 0) > 0 || gvk.GroupKind() == namespaces && r.hasFinalizers())
 }
 
 // namespaces have finalizers in their specification too, and end with these.
 var namespaces = schema.GroupKind{Kind: "Namespace"}
+
+// hasFinalizers reports whether the specification of a Namespace has finalizers, as far as the response says.
+func (r *response) hasFinalizers() bool {
+	found := corev1.Namespace{}
+	return r.partial() || r.into(&found) != nil || len(found.Spec.Finalizers) > 0
+}
 
 // gone notes that the object with uid, which was there at a resource version that may be empty, is
 // gone.

@@ -75,13 +75,15 @@ func (w *world) write(c crclient.Client, random *rand.Rand, writer int, known bo
 		if own {
 			key.Name = fmt.Sprint("own-", writer)
 		}
-		obj := configMap(key.Namespace, key.Name, map[string]string{"n": strconv.Itoa(n)})
+		obj := configMap(key.Namespace, key.Name, map[string]string{"n": strconv.Itoa(n), "own": strconv.FormatBool(own)})
 		var err error
 		deleted := false
-		switch random.IntN(4) {
-		case 0:
+		switch choice := random.IntN(16); {
+		case choice == 0 && !own:
+			err, deleted = c.DeleteAllOf(w.ctx, obj, crclient.InNamespace(key.Namespace), crclient.MatchingLabels{"own": "false"}), true
+		case choice < 4:
 			err, deleted = c.Delete(w.ctx, obj), true
-		case 1:
+		case choice < 8:
 			err = c.Create(w.ctx, obj)
 		default:
 			err = c.Update(w.ctx, obj) // without a resourceVersion: whatever is there
@@ -93,6 +95,10 @@ func (w *world) write(c crclient.Client, random *rand.Rand, writer int, known bo
 		read := w.p.Get(w.ctx, key, found)
 		Expect(crclient.IgnoreNotFound(read)).To(Succeed())
 		switch {
+		case err != nil && own && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err): // the answer was lost
+			live := &corev1.ConfigMap{}
+			Expect(crclient.IgnoreNotFound(api.Get(w.ctx, key, live))).To(Succeed())
+			Expect(found.ResourceVersion).To(Equal(live.ResourceVersion), key.Name)
 		case err != nil: // it was there, or was not
 		case deleted && own:
 			Expect(apierrors.IsNotFound(read)).To(BeTrue(), "%s was deleted, and is read at %s", key, found.ResourceVersion)
@@ -133,19 +139,26 @@ func (w *world) read(ended <-chan struct{}) {
 		for i := range list.Items {
 			newer(&list.Items[i])
 		}
+		for n := range shared {
+			if name := fmt.Sprint("shared-", n); !slices.Contains(names(list), name) {
+				seen[name] = max(seen[name], number(list.ResourceVersion)) // it was not there then
+			}
+		}
 		Expect(slices.IsSorted(names(list))).To(BeTrue())
 		Expect(number(list.ResourceVersion)).To(BeNumerically(">=", last))
 		last = number(list.ResourceVersion)
 	}
 }
 
-// disturb holds the watch back, lets it go and cuts it.
+// disturb holds the watch back, lets it go and cuts it, and loses answers to writes.
 func (w *world) disturb(random *rand.Rand, ended <-chan struct{}) {
 	defer GinkgoRecover()
 	for {
 		w.p.watches.pass()
+		w.p.writes.lose.Store(random.IntN(4) == 0)
 		select {
 		case <-ended:
+			w.p.writes.lose.Store(false)
 			w.p.watches.holdOnly("nothing") // the end of the spec lets it go
 			return
 		case <-time.After(time.Duration(random.IntN(10)) * time.Millisecond):

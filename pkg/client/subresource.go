@@ -6,6 +6,8 @@ package client
 import (
 	"context"
 
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -18,6 +20,9 @@ type subResource struct {
 
 // Create implements client.SubResourceWriter.
 func (s *subResource) Create(ctx context.Context, obj, sub client.Object, opts ...client.SubResourceCreateOption) error {
+	if dryEviction(sub) {
+		return s.SubResourceClient.Create(ctx, obj, sub, opts...)
+	}
 	return s.notes.write(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Create(ctx, obj, sub, opts...) })
 }
 
@@ -34,4 +39,17 @@ func (s *subResource) Patch(ctx context.Context, obj client.Object, patch client
 // Apply implements client.SubResourceWriter.
 func (s *subResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	return s.notes.apply(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Apply(ctx, obj, opts...) })
+}
+
+// dryEviction reports whether sub asks for an eviction that is only tried. Of other dry runs the query of the request
+// tells.
+func dryEviction(sub client.Object) bool {
+	switch eviction := sub.(type) {
+	case *policyv1.Eviction:
+		return eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
+	case *unstructured.Unstructured:
+		dry, _, _ := unstructured.NestedSlice(eviction.Object, "deleteOptions", "dryRun")
+		return eviction.GetKind() == "Eviction" && len(dry) > 0
+	}
+	return false
 }

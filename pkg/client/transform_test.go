@@ -5,6 +5,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -80,6 +81,87 @@ var _ = Describe("own writes whose transform fails", func() {
 				Expect(p.Delete(ctx, poisoned("bad"))).To(Succeed())
 				Expect(apierrors.IsNotFound(get(ctx, "bad"))).To(BeTrue())
 			}, SpecTimeout(patience))
+
+			for _, lose := range []bool{false, true} {
+				It(fmt.Sprintf("says so of an update before the watch and after it, with the answer lost: %t", lose), func(ctx SpecContext) {
+					p.watches.pass()
+					changed := configMap(namespace, "changed", map[string]string{"app": "x"})
+					Expect(p.Create(ctx, changed)).To(Succeed())
+					Eventually(func() error {
+						return p.Get(ctx, crclient.ObjectKeyFromObject(changed), &corev1.ConfigMap{}, client.AsCached)
+					}).WithContext(ctx).Should(Succeed())
+					p.watches.hold()
+					selections := [][]crclient.ListOption{
+						nil, {crclient.MatchingLabels{"app": "x"}}, {crclient.MatchingFields{"metadata.name": "changed"}}, {crclient.Limit(1)},
+					}
+					missing := func() {
+						GinkgoHelper()
+						says(get(ctx, "changed"), "changed")
+						for _, selects := range selections {
+							says(p.List(ctx, &corev1.ConfigMapList{}, append(selects, crclient.InNamespace(namespace))...), "changed")
+						}
+						list := &corev1.ConfigMapList{}
+						for _, others := range []crclient.ListOption{
+							crclient.MatchingLabels{"app": "other"}, crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other"),
+						} {
+							Expect(p.List(ctx, list, crclient.InNamespace(namespace), others)).To(Succeed(), "it is not in this list: %v", others)
+							Expect(names(list)).NotTo(ContainElement("changed"))
+						}
+						Expect(p.List(ctx, list, crclient.InNamespace(namespace), client.AsCached)).To(Succeed())
+						Expect(names(list)).To(ContainElement("changed"), "the object of before")
+					}
+					changed.Annotations = map[string]string{poison: "yes"}
+					p.writes.lose.Store(lose)
+					err := p.Update(ctx, changed)
+					p.writes.lose.Store(false)
+					Expect(err == nil).To(Equal(!lose))
+					missing()
+
+					By("the watch, which brings it, and what comes later")
+					p.watches.pass()
+					later := configMap(namespace, "later", nil)
+					Expect(p.Create(ctx, later)).To(Succeed())
+					Eventually(func() error {
+						return p.Get(ctx, crclient.ObjectKeyFromObject(later), &corev1.ConfigMap{}, client.AsCached)
+					}).WithContext(ctx).Should(Succeed())
+					missing()
+					p.watches.hold()
+
+					By("a write that heals it")
+					Expect(api.Get(ctx, crclient.ObjectKeyFromObject(changed), changed)).To(Succeed())
+					changed.Annotations = nil
+					Expect(p.Update(ctx, changed)).To(Succeed())
+					Expect(get(ctx, "changed")).To(Succeed())
+					list := &corev1.ConfigMapList{}
+					for _, selects := range selections {
+						Expect(p.List(ctx, list, append(selects, crclient.InNamespace(namespace))...)).To(Succeed())
+						Expect(names(list)).To(ContainElement("changed"))
+					}
+				}, SpecTimeout(patience))
+			}
+
+			for name, of := range map[string]func(*corev1.ConfigMap) *corev1.ConfigMap{
+				"by its name": func(c *corev1.ConfigMap) *corev1.ConfigMap { return configMap(c.Namespace, c.Name, nil) },
+				"as it was":   func(c *corev1.ConfigMap) *corev1.ConfigMap { return c },
+			} {
+				It("does not find an object that was deleted "+name+" after an update whose answer was lost", func(ctx SpecContext) {
+					p.watches.pass()
+					changed := configMap(namespace, "changed", nil)
+					Expect(p.Create(ctx, changed)).To(Succeed())
+					Eventually(func() error {
+						return p.Get(ctx, crclient.ObjectKeyFromObject(changed), &corev1.ConfigMap{}, client.AsCached)
+					}).WithContext(ctx).Should(Succeed())
+					p.watches.hold()
+					changed.Annotations = map[string]string{poison: "yes"}
+					p.writes.lose.Store(true)
+					Expect(p.Update(ctx, changed)).NotTo(Succeed())
+					p.writes.lose.Store(false)
+					says(get(ctx, "changed"), "changed")
+
+					Expect(p.Delete(ctx, of(changed))).To(Succeed())
+					Expect(apierrors.IsNotFound(get(ctx, "changed"))).To(BeTrue(), "%v", get(ctx, "changed"))
+				}, SpecTimeout(patience))
+			}
 
 			It("says so after an answer, and asks nobody", func(ctx SpecContext) {
 				bad := poisoned("bad")

@@ -9,3 +9,6 @@ func (r *CacheReader) Uncounted() *CacheReader {
 	other.reads = nil
 	return &other
 }
+
+// CountGet counts a Get that does nothing.
+func (r *CacheReader) CountGet() { r.reads.got(r.reads.get()) }

@@ -187,8 +187,8 @@ func (r *CacheReader) Tells(key client.ObjectKey) bool {
 	if !ok {
 		return false
 	}
-	own := s.own.Load() // before the state
-	return own.Tells(s.engine.Snapshot(), object.Key(key.Namespace, key.Name))
+	_, tells := s.own.PendingAt(object.Key(key.Namespace, key.Name))
+	return tells
 }
 
 // reached refuses a read that needs a newer state than the store of an informer of the user's has:

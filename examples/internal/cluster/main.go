@@ -26,14 +26,19 @@ type Flags struct {
 	Timeout    time.Duration
 }
 
-// Parse reads the flags from the arguments of a program. For -h it prints the
-// usage to out and returns flag.ErrHelp.
+// Parse reads the flags from the arguments of a program, also those that the program has declared with package
+// flag. For -h it prints the usage to out and returns flag.ErrHelp.
 func Parse(name string, args []string, out io.Writer) (Flags, error) {
 	var f Flags
 	set := flag.NewFlagSet(name, flag.ContinueOnError)
 	set.SetOutput(io.Discard) // errors are returned, and printed once
 	set.StringVar(&f.Kubeconfig, "kubeconfig", "", "use the cluster of this `file` instead of an API server in this process")
 	set.DurationVar(&f.Timeout, "timeout", time.Minute, "give up after this `time`")
+	flag.VisitAll(func(declared *flag.Flag) {
+		if set.Lookup(declared.Name) == nil { // controller-runtime declares -kubeconfig, too
+			set.Var(declared.Value, declared.Name, declared.Usage)
+		}
+	})
 	err := set.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		set.SetOutput(out)

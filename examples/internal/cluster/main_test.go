@@ -51,6 +51,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+var declared = flag.Int("declared", 1, "a `number` that one example has")
+
+// TestParseReadsTheFlagsOfTheProgram also where controller-runtime has declared one of the same name as ours.
+func TestParseReadsTheFlagsOfTheProgram(t *testing.T) {
+	defer func(was int) { *declared = was }(*declared)
+	if _, err := Parse("example", []string{"-declared", "400"}, &bytes.Buffer{}); err != nil || *declared != 400 {
+		t.Errorf("the flag is %d, and the error is %v", *declared, err)
+	}
+}
+
 func TestParsePrintsUsage(t *testing.T) {
 	var out bytes.Buffer
 	if _, err := Parse("example", []string{"-h"}, &out); !errors.Is(err, flag.ErrHelp) {
