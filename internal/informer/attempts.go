@@ -28,6 +28,7 @@ type parking struct {
 	mu      sync.Mutex // guards what follows
 	parked  bool
 	leave   context.CancelCauseFunc // ends the list or watch of now; nil if there is none
+	left    bool                    // the list or watch of now was ended
 	changed chan struct{}           // closed and set to nil when parked changes; nil if nobody waits
 }
 
@@ -40,7 +41,7 @@ func (p *parking) set(parked bool) {
 	p.parked = parked
 	if p.leave != nil {
 		p.leave(ErrParked)
-		p.leave = nil
+		p.leave, p.left = nil, true
 	}
 	if p.changed != nil {
 		close(p.changed)
@@ -55,6 +56,7 @@ func (p *parking) enter(ctx context.Context) (context.Context, <-chan struct{}) 
 	defer p.mu.Unlock()
 	if !p.parked {
 		ctx, p.leave = context.WithCancelCause(ctx)
+		p.left = false
 		return ctx, nil
 	}
 	if p.changed == nil {
@@ -63,8 +65,18 @@ func (p *parking) enter(ctx context.Context) (context.Context, <-chan struct{}) 
 	return nil, p.changed
 }
 
+// unlessLeft calls f, unless the list or watch of the caller was ended. Who parks meanwhile waits for f.
+func (p *parking) unlessLeft(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.left {
+		f()
+	}
+}
+
 // Park lets the informer hold nothing and ask for nothing, until Unpark. Handlers are told that the
-// objects are gone, and the informer counts as synced. Park does not wait for that.
+// objects are gone, and the informer counts as synced. Park does not wait for that. When it has returned,
+// Observer.Listed is not called for a list of before.
 func (i *Informer) Park() { i.run.parking.set(true) }
 
 // Unpark lets a parked informer list and watch again, from nothing.

@@ -124,7 +124,7 @@ type Options struct {
 }
 
 // Observer has functions that an informer calls. Those that are nil are not called. They must not
-// block.
+// block, and not park the informer.
 type Observer struct {
 	// Listed is called each time that a list is in the engine.
 	Listed func()
@@ -172,11 +172,12 @@ func New(source Source, o Options) (*Informer, error) {
 		handlers:     map[*registration]struct{}{},
 	}
 	synced := sync.OnceFunc(func() { close(i.synced) })
-	i.intake = newIntake(i.engine, form, &o, i.walks.expect, func() {
+	listed := func() {
 		i.counts.listed(i.clock.Now())
 		o.Listed()
 		synced()
-	})
+	}
+	i.intake = newIntake(i.engine, form, &o, i.walks.expect, func() { i.run.parking.unlessLeft(listed) })
 	i.intake.progress.synced, i.intake.progress.counts = synced, i.counts
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
 	i.lw = source(Receiver{Each: i.intake.arrive, Message: i.intake.arriveMessage})

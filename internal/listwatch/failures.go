@@ -29,6 +29,8 @@ type Failure struct {
 	// the number of attempts that failed since then.
 	Since    time.Time
 	Attempts int
+	// Ended says that the attempt is over, and not only one of its requests.
+	Ended bool
 }
 
 // Failures remembers what keeps an informer from following the API server, for callers that wait
@@ -86,6 +88,15 @@ func (f *Failures) Listed() {
 	f.setLocked(nil)
 }
 
+// Forget lets go of what has failed: whatever is listed and watched from now on begins anew.
+func (f *Failures) Forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.misfit.Store(false)
+	f.last, f.listed, f.counted = nil, false, false
+	f.wakeLocked()
+}
+
 // Wake closes the channel of Changed: what a caller waits for may have come without a failure of
 // listing or watching.
 func (f *Failures) Wake() {
@@ -132,11 +143,13 @@ func (f *Failures) answered() {
 	}
 }
 
-// note notes the error of an attempt. An attempt counts once, and its last error says most.
-func (f *Failures) note(err error) {
+// note notes the error of a request. An attempt counts once, and its last error says most.
+func (f *Failures) note(err error) { f.noteAs(err, false) }
+
+func (f *Failures) noteAs(err error, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := Failure{Err: err, Since: time.Now()}
+	next := Failure{Err: err, Since: time.Now(), Ended: ended}
 	if f.last != nil {
 		next.Since, next.Attempts = f.last.Since, f.last.Attempts
 	}
@@ -161,7 +174,7 @@ func (f *Failures) noteStatus(err error) {
 // Handler returns an error handler for a Reflector. It notes the error and calls next.
 func (f *Failures) Handler(next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
-		f.note(err)
+		f.noteAs(err, true)
 		next(ctx, r, err)
 	}
 }

@@ -5,10 +5,12 @@ package listwatch
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
@@ -64,6 +66,7 @@ func (c *watchClient) watch(ctx context.Context, request func(rest.Interface) *r
 type stream struct {
 	logger  klog.Logger
 	decoder watch.Decoder
+	body    *watchBody
 	ended   bool // by an error; of the goroutine that calls next
 
 	mu      sync.Mutex           // guards watcher
@@ -88,9 +91,39 @@ func (s *stream) next() (event watch.Event, open bool) {
 	case utilnet.IsProbableEOF(err), utilnet.IsTimeout(err):
 		s.logger.V(5).Info("Unable to decode an event from the watch stream", "err", err)
 	default:
-		return undecodable(err), true
+		if s.body.failed == nil {
+			return undecodable(err), true
+		}
+		return watch.Event{Type: watch.Error, Object: s.AsObject(fmt.Errorf("the connection of a watch broke: %w", err))}, true
 	}
 	return watch.Event{}, false
+}
+
+// AsObject implements watch.Reporter, for an error that ends the stream.
+func (s *stream) AsObject(err error) runtime.Object {
+	if s.body.failed != nil {
+		return brokenReporter.AsObject(err)
+	}
+	return reporter.AsObject(err)
+}
+
+// brokenReporter makes the Status of a connection that broke. client-go makes that of an event that it cannot
+// decode, as if somebody had to correct an object.
+var brokenReporter = apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchBroken")
+
+// watchBody is the body of a watch, which remembers that it could not be read. Who reads asks.
+type watchBody struct {
+	io.ReadCloser
+	failed error
+}
+
+// Read implements io.Reader.
+func (b *watchBody) Read(into []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(into)
+	if err != nil && err != io.EOF {
+		b.failed = err
+	}
+	return n, err
 }
 
 // ResultChan implements watch.Interface.
@@ -98,7 +131,7 @@ func (s *stream) ResultChan() <-chan watch.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watcher == nil {
-		s.watcher = watch.NewStreamWatcherWithLogger(s.logger, s.decoder, reporter)
+		s.watcher = watch.NewStreamWatcherWithLogger(s.logger, s.decoder, s)
 	}
 	return s.watcher.ResultChan()
 }
@@ -140,7 +173,8 @@ type handingFramer struct {
 
 // NewFrameReader implements runtime.Framer. It is called before the watch is returned.
 func (f *handingFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
-	frames := streaming.NewDecoder(f.Framer.NewFrameReader(r), f.info.StreamSerializer.Serializer)
+	f.to.body = &watchBody{ReadCloser: r}
+	frames := streaming.NewDecoder(f.Framer.NewFrameReader(f.to.body), f.info.StreamSerializer.Serializer)
 	f.to.decoder = restwatch.NewDecoder(frames, f.info.Serializer)
 	return http.NoBody
 }

@@ -17,6 +17,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -117,7 +118,7 @@ func TestAWatchEndsAsItsStreamDoes(t *testing.T) {
 				g.Expect(open).To(Equal(c.error))
 				if open {
 					g.Expect(e.Type).To(Equal(watch.Error))
-					g.Expect(e.Object.(*metav1.Status).Message).To(ContainSubstring("unable to decode an event from the watch stream: broken"))
+					g.Expect(e.Object.(*metav1.Status).Message).To(ContainSubstring("the connection of a watch broke: broken"))
 					_, open = <-w.ResultChan()
 					g.Expect(open).To(BeFalse())
 				}
@@ -160,4 +161,26 @@ func TestAQueueInAStreamIsDecodedByWorkers(t *testing.T) {
 		g.Expect(time.Since(begin)).To(BeNumerically("<=", (1+events/cores)*time.Millisecond))
 		w.Stop()
 	})
+}
+
+// TestAConnectionThatBreaksIsNoObjectThatCannotBeDecoded, though client-go says so: nobody has to correct an object.
+func TestAConnectionThatBreaksIsNoObjectThatCannotBeDecoded(t *testing.T) {
+	for _, representation := range []string{"typed", "unstructured"} {
+		t.Run(representation, func(t *testing.T) {
+			g := NewWithT(t)
+			for sent, undecodable := range map[string]bool{"": false, `{"type":"ADDED","obj`: false, `{"type":"ADDED","object":[]}` + "\n": true} {
+				stream, out := io.Pipe()
+				go func() {
+					_, _ = io.WriteString(out, sent)
+					_ = out.CloseWithError(errors.New("stream error: stream ID 115; INTERNAL_ERROR; received from peer"))
+				}()
+				w, err := piped(g, func() io.ReadCloser { return stream }, nil)[representation].WatchWithContext(t.Context(), metav1.ListOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				event := <-w.ResultChan()
+				g.Expect(event.Type).To(Equal(watch.Error))
+				g.Expect(IsUndecodable(apierrors.FromObject(event.Object))).To(Equal(undecodable), "%q: %v", sent, event.Object)
+				w.Stop()
+			}
+		})
+	}
 }

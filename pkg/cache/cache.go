@@ -4,8 +4,11 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -55,8 +58,10 @@ const (
 	Forbidden         = informers.Forbidden
 	Unauthorized      = informers.Unauthorized
 	NotServed         = informers.NotServed
+	NotWatchable      = informers.NotWatchable
 	Undecodable       = informers.Undecodable
 	TooManyRequests   = informers.TooManyRequests
+	Unavailable       = informers.Unavailable
 	ConnectionRefused = informers.ConnectionRefused
 	TLS               = informers.TLS
 	Timeout           = informers.Timeout
@@ -145,11 +150,23 @@ func setDefaults(cfg *rest.Config, opts *Options) (err error) {
 		opts.Scheme = scheme.Scheme
 	}
 	if opts.Mapper == nil {
-		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(cfg, opts.HTTPClient); err != nil {
+		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(cfg, forDiscovery(opts.HTTPClient)); err != nil {
 			return fmt.Errorf("could not create RESTMapper from config: %w", err)
 		}
 	}
 	return nil
+}
+
+// discoveryTimeout is how long the RESTMapper of the cache waits for an answer: client-go's time for discovery, which it
+// does not use with the HTTP client of a caller.
+const discoveryTimeout = 32 * time.Second
+
+// forDiscovery returns a client that makes requests as its does, over the same connections, and gives up after
+// discoveryTimeout if its has no time-out.
+func forDiscovery(its *http.Client) *http.Client {
+	limited := *its
+	limited.Timeout = cmp.Or(limited.Timeout, discoveryTimeout)
+	return &limited
 }
 
 // baseOptions returns the options that all informer maps of a cache have in common.

@@ -4,6 +4,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,10 +98,10 @@ func clusterDefaults(o *Options) (scopeConfigs, error) {
 // the settings of a namespace of the kind, the settings of the kind, the settings in
 // DefaultNamespaces, the defaults. A kind whose Namespaces is nil has the namespaces of
 // DefaultNamespaces, and their settings then come before the settings of the kind.
-func byObjectConfigs(o *Options, isNamespaced func(schema.GroupVersionKind) (bool, error)) (map[schema.GroupVersionKind]scopeConfigs, error) {
+func byObjectConfigs(o *Options, kinds *kindScopes) (map[schema.GroupVersionKind]scopeConfigs, error) {
 	byGVK := make(map[schema.GroupVersionKind]scopeConfigs, len(o.ByObject))
 	for obj, b := range o.ByObject {
-		gvk, namespaced, err := identify(o, isNamespaced, obj)
+		gvk, namespaced, err := identify(o, kinds, obj)
 		if err != nil {
 			return nil, fmt.Errorf("cache option ByObject: %w", err)
 		}
@@ -125,11 +126,11 @@ func byObjectConfigs(o *Options, isNamespaced func(schema.GroupVersionKind) (boo
 	return byGVK, nil
 }
 
-func identify(o *Options, isNamespaced func(schema.GroupVersionKind) (bool, error), obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {
+func identify(o *Options, kinds *kindScopes, obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {
 	if gvk, err = kindOf(obj, o.Scheme); err != nil {
 		return gvk, false, err
 	}
-	if namespaced, err = isNamespaced(gvk); err != nil {
+	if namespaced, err = kinds.namespaced(context.Background(), gvk); err != nil {
 		return gvk, false, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
 	}
 	return gvk, namespaced, nil

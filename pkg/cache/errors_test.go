@@ -272,6 +272,7 @@ var _ = Describe("An error says", func() {
 		})}})
 		Expect(err).NotTo(HaveOccurred())
 		start(c)
+		Expect(c.WaitForCacheSync(ctx)).To(BeTrue(), "it is started")
 		key := client.ObjectKey{Namespace: "default", Name: "one"}
 		Expect(client.IgnoreNotFound(c.Get(ctx, key, &corev1.ConfigMap{}))).To(Succeed())
 		Expect(server.Stop()).To(Succeed())

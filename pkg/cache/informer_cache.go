@@ -14,12 +14,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
@@ -29,7 +27,7 @@ import (
 // All other state is in the informer maps.
 type informerCache struct {
 	scheme        *runtime.Scheme
-	isNamespaced  func(schema.GroupVersionKind) (bool, error)
+	kinds         *kindScopes
 	failOnMissing bool
 	tuning        func(schema.GroupVersionKind) TuningByObject
 	release       func() // makes the name of the cache free again
@@ -65,7 +63,7 @@ func newInformerCache(opts Options, base *informers.Options, newMap func(string,
 	}
 	c := &informerCache{
 		scheme:        opts.Scheme,
-		isNamespaced:  scopeFinder(&opts, base),
+		kinds:         &kindScopes{mapper: opts.Mapper, tuning: base.Tuning, served: base.Served},
 		life:          life{served: base.Served},
 		failOnMissing: opts.ReaderFailOnMissingInformer,
 		tuning:        base.Tuning,
@@ -85,7 +83,7 @@ func newInformerCache(opts Options, base *informers.Options, newMap func(string,
 		}
 		c.namespaced = build(namespaced)
 	}
-	byGVK, err := byObjectConfigs(&opts, c.isNamespaced)
+	byGVK, err := byObjectConfigs(&opts, c.kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -95,33 +93,15 @@ func newInformerCache(opts Options, base *informers.Options, newMap func(string,
 	return c, nil
 }
 
-// scopeFinder returns a function that reports whether a kind is namespaced. An optional kind that is
-// not served is taken for a namespaced one, without a request for each read.
-func scopeFinder(opts *Options, base *informers.Options) func(schema.GroupVersionKind) (bool, error) {
-	return func(gvk schema.GroupVersionKind) (bool, error) {
-		if base.Served == nil || !ptr.Deref(base.Tuning(gvk).Optional, false) {
-			return apiutil.IsGVKNamespaced(gvk, opts.Mapper)
-		}
-		if scope, known := base.Served.ScopeOf(gvk); known {
-			return scope == meta.RESTScopeNameNamespace, nil
-		}
-		namespaced, err := apiutil.IsGVKNamespaced(gvk, opts.Mapper)
-		if meta.IsNoMatchError(err) {
-			return true, nil
-		}
-		return namespaced, err
-	}
-}
-
-// scopesOf returns the scopes in which a kind is cached.
-func (c *informerCache) scopesOf(gvk schema.GroupVersionKind) (scopes, error) {
+// scopesOf returns the scopes in which a kind is cached. It waits for discovery, if it has to, until ctx ends.
+func (c *informerCache) scopesOf(ctx context.Context, gvk schema.GroupVersionKind) (scopes, error) {
 	if s, ok := c.byGVK[gvk]; ok {
 		return s, nil
 	}
 	if len(c.namespaced.maps) == 0 {
 		return c.cluster, nil // no need to ask the server for the kind's scope
 	}
-	namespaced, err := c.isNamespaced(gvk)
+	namespaced, err := c.kinds.namespaced(ctx, gvk)
 	if err != nil {
 		return scopes{}, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
 	}
@@ -149,7 +129,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if err := checkOptions(opts); err != nil {
 		return fmt.Errorf("cannot get %s %s: %w", gvk.Kind, key, err)
 	}
-	s, err := c.scopesOf(gvk)
+	s, err := c.scopesOf(ctx, gvk)
 	if err != nil {
 		return err
 	}
@@ -202,7 +182,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 		return nil, fmt.Errorf("cannot list %s: %w", key.Kind, err)
 	}
 	namespace := o.ApplyOptions(opts).Namespace
-	s, err := c.scopesOf(key.GroupVersionKind)
+	s, err := c.scopesOf(ctx, key.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +336,7 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	for _, apply := range opts {
 		apply(&o)
 	}
-	s, err := c.scopesOf(key.GroupVersionKind)
+	s, err := c.scopesOf(ctx, key.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}
@@ -376,18 +356,19 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 }
 
 // RemoveInformer implements Informers. It is no error if there is no such informer.
-func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) error {
+func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
 		return err
 	}
-	s, err := c.scopesOf(gvk)
+	s, err := c.scopesOf(ctx, gvk)
 	if err != nil {
 		return err
 	}
 	for _, m := range s.maps {
 		m.Remove(informers.KeyOf(gvk, obj))
 	}
+	c.kinds.forget(gvk)
 	return nil
 }
 
@@ -398,7 +379,7 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 	if err != nil {
 		return err
 	}
-	s, err := c.scopesOf(gvk)
+	s, err := c.scopesOf(ctx, gvk)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,7 @@ var _ = Describe("The life of a cache", func() {
 				c, err := cache.New(cfg, opts())
 				Expect(err).NotTo(HaveOccurred())
 				stop := start(c)
+				Expect(c.WaitForCacheSync(ctx)).To(BeTrue(), "it is started")
 				key := client.ObjectKey{Namespace: namespace, Name: "one"}
 				Expect(c.Get(ctx, key, &corev1.ConfigMap{})).To(Succeed())
 				stop()

@@ -166,8 +166,7 @@ var _ = Describe("An optional kind", func() {
 		g.leave(ctx)
 		Eventually(gone).Should(Receive())
 		Eventually(func() bool { return meta.IsNoMatchError(c.Get(ctx, key, g.object("", ""))) }).Should(BeTrue())
-		// Looks at discovery follow each other at intervals that double, the last one after five seconds.
-		Eventually(func() int64 { before := asked.Load(); time.Sleep(6 * time.Second); return asked.Load() - before }).WithTimeout(2 * patience).Should(BeZero())
+		Eventually(quietFor(&asked)).WithTimeout(2 * patience).Should(BeZero())
 		before := asked.Load()
 		Expect(meta.IsNoMatchError(c.List(ctx, untypedList(g)))).To(BeTrue())
 		Consistently(asked.Load, 3*time.Second).Should(Equal(before), "nobody asks for a kind that is not served")

@@ -4,6 +4,8 @@
 package cache
 
 import (
+	"context"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
@@ -15,7 +17,7 @@ var _ ownwrites.Noter = (*informerCache)(nil)
 // nobody has read yet is listed after the write when somebody reads it.
 func (c *informerCache) NoteWrite(w ownwrites.Write) {
 	c.misses.live.Forget(w.Kind, w.Key)
-	s, err := c.scopesOf(w.Kind)
+	s, err := c.scopesOf(context.Background(), w.Kind) // known to the mapper since the write, as a rule
 	if err != nil {
 		return
 	}

@@ -87,7 +87,9 @@ var _ = Describe("The same program with controller-runtime's cache and with ours
 		Entry("TLS", &corev1.ConfigMap{}, its(func(c *rest.Config) { c.CAData, c.CAFile = nil, "" }), cache.TLS),
 		Entry("connection refused", &corev1.ConfigMap{}, its(func(c *rest.Config) { c.Host = "https://127.0.0.1:1" }), cache.ConnectionRefused),
 		Entry("too many requests", &corev1.ConfigMap{}, answered(http.StatusTooManyRequests), cache.TooManyRequests),
+		Entry("unavailable", &corev1.ConfigMap{}, answered(http.StatusServiceUnavailable), cache.Unavailable),
 		Entry("timeout", &corev1.ConfigMap{}, answered(http.StatusGatewayTimeout), cache.Timeout),
+		Entry("kind cannot be watched", &corev1.ConfigMap{}, answered(http.StatusMethodNotAllowed), cache.NotWatchable),
 		Entry("other", &corev1.ConfigMap{}, answered(http.StatusInternalServerError), cache.Other),
 		Entry("object cannot be decoded", &strict{}, func() (*rest.Config, cache.Options) {
 			json, opts, _ := watchesOf(namespace, strictScheme())

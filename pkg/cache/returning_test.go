@@ -170,7 +170,7 @@ var _ = Describe("An optional kind that is served again", func() {
 		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{versioned("v2", true, true)}
 		Expect(g.crds.Create(ctx, crd)).To(Succeed())
 		g.sendAs(ctx, "v2", namespace, "fourth")
-		Expect(absent()).To(BeTrue(), "it has come back without the version of the informer")
+		Eventually(absent).Should(BeTrue(), "it has come back without the version of the informer")
 		Consistently(events, 300*time.Millisecond).ShouldNot(Receive())
 		g.leave(ctx)
 	})

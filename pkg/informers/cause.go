@@ -35,10 +35,16 @@ const (
 	Unauthorized Cause = "unauthorized"
 	// NotServed means that the API server does not serve the kind.
 	NotServed Cause = "kind not served"
+	// NotWatchable means that the API server serves the kind, and refuses to list or to watch it (405): its
+	// verbs are others. Nobody can cache such a kind.
+	NotWatchable Cause = "kind cannot be watched"
 	// Undecodable means that an object does not fit the Go type of the kind.
 	Undecodable Cause = "object cannot be decoded"
 	// TooManyRequests means that the API server sheds load.
 	TooManyRequests Cause = "too many requests"
+	// Unavailable means that the API server, or a server to which an APIService leads, answers that it
+	// cannot serve the kind now (503).
+	Unavailable Cause = "unavailable"
 	// ConnectionRefused means that nothing listens where the API server is expected.
 	ConnectionRefused Cause = "connection refused"
 	// TLS means that the two sides do not accept each other's certificates or protocol.
@@ -56,7 +62,7 @@ const (
 
 // causeLabels are the causes as labels of metrics have them, where the two differ.
 var causeLabels = map[Cause]string{
-	NotServed: "not_served", Undecodable: "undecodable", TooManyRequests: "too_many_requests", ConnectionRefused: "connection_refused",
+	NotServed: "not_served", NotWatchable: "not_watchable", Undecodable: "undecodable", TooManyRequests: "too_many_requests", ConnectionRefused: "connection_refused",
 	TLS: "tls", TransformFailed: "transform_failed", IndexFailed: "index_failed",
 }
 
@@ -66,7 +72,7 @@ func (c Cause) Label() string { return cmp.Or(causeLabels[c], string(c)) }
 // Mends reports whether the cause goes away as a rule without anybody doing something about it.
 func (c Cause) Mends() bool {
 	switch c {
-	case Forbidden, Unauthorized, NotServed, Undecodable, TLS, TransformFailed, IndexFailed:
+	case Forbidden, Unauthorized, NotServed, NotWatchable, Undecodable, TLS, TransformFailed, IndexFailed:
 		return false
 	}
 	return true
@@ -96,12 +102,16 @@ func causeOfRequest(err error) Cause {
 		return causeOfCode(status.Code)
 	}
 	switch {
+	case apierrors.IsServiceUnavailable(err):
+		return Unavailable
 	case apierrors.IsForbidden(err):
 		return Forbidden
 	case apierrors.IsUnauthorized(err):
 		return Unauthorized
-	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return NotServed
+	case apierrors.IsMethodNotSupported(err):
+		return NotWatchable
 	case apierrors.IsTooManyRequests(err):
 		return TooManyRequests
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
@@ -124,10 +134,14 @@ func causeOfCode(code int) Cause {
 		return Forbidden
 	case http.StatusUnauthorized:
 		return Unauthorized
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
+	case http.StatusNotFound:
 		return NotServed
+	case http.StatusMethodNotAllowed:
+		return NotWatchable
 	case http.StatusTooManyRequests:
 		return TooManyRequests
+	case http.StatusServiceUnavailable:
+		return Unavailable
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		return Timeout
 	}

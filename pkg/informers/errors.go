@@ -23,15 +23,46 @@ var (
 )
 
 // MappingError returns the error of a cache for an error of a RESTMapper. It says what that error
-// means for the kind, and wraps it, so that meta.IsNoMatchError still recognizes it.
+// means for the kind, and wraps it, so that meta.IsNoMatchError still recognizes it. The error of a caller who does not
+// wait for the mapper any longer says so already.
 func MappingError(key Key, err error) error {
+	gaveUp := (*NotSyncedError)(nil)
 	switch {
+	case errors.As(err, &gaveUp):
+		return err
 	case !meta.IsNoMatchError(err):
 		return fmt.Errorf("cannot find the resource of %s: %w", key, err)
 	case key.Kind == strings.ToLower(key.Kind):
 		return fmt.Errorf("the API server does not serve %s; a kind is written as in a manifest, such as ConfigMap for configmaps: %w", key, err)
 	}
 	return fmt.Errorf("the API server does not serve %s; if it is a custom resource, install its CRD first: %w", key, err)
+}
+
+// MayCome reports whether an error of a RESTMapper says that a kind is not served, or that it cannot be served
+// now: it is unavailable, or a server behind the API server does not answer in time (504).
+func MayCome(err error) bool {
+	if gaveUp := (*NotSyncedError)(nil); errors.As(err, &gaveUp) && gaveUp.Cause == Timeout {
+		return false // the caller does not wait any longer
+	}
+	return meta.IsNoMatchError(err) || mayBeAway(err)
+}
+
+// awayError says that a kind cannot be served now. meta.IsNoMatchError recognizes it, as the error of each
+// kind that is not served.
+type awayError struct {
+	key Key
+	err error // the answer of the API server
+}
+
+// Error implements error.
+func (e *awayError) Error() string {
+	name := e.key.Version + "." + e.key.Group
+	return fmt.Sprintf("the API server cannot serve %s now, and if it serves other kinds, the conditions of the APIService %s say why: %v", e.key, name, e.err)
+}
+
+// Unwrap returns what it means and why.
+func (e *awayError) Unwrap() []error {
+	return []error{&meta.NoKindMatchError{GroupKind: e.key.GroupKind(), SearchedVersions: []string{e.key.Version}}, e.err}
 }
 
 // NotRegistered returns the error for a Go type that is not in the scheme. The error advises to add

@@ -23,7 +23,8 @@ import (
 
 // Map holds the informers of one scope.
 type Map struct {
-	options Options
+	options  Options
+	resolver Resolver
 
 	mu      sync.RWMutex // guards what follows
 	entries map[Key]*MapEntry
@@ -176,7 +177,7 @@ func (m *Map) Peek(key Key) (*MapEntry, bool) {
 
 // Get returns the entry for key, and makes it if there is none. If the map is started, the informer
 // of the entry runs. Get does not wait until it has synced, see [MapEntry.WaitForSync]. If ctx has
-// ended, Get makes no entry and returns a Timeout API error.
+// ended, or ends before discovery has answered, Get makes no entry and returns a Timeout API error.
 func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	if entry, ok := m.Peek(key); ok {
 		return entry, nil
@@ -186,16 +187,17 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	}
 	// The mapping may need a request to the server. It is done without the lock, so that other
 	// kinds do not wait for it.
-	mapping, err := m.mapping(key)
-	if err != nil && !(m.options.isOptional(key) && meta.IsNoMatchError(err)) {
+	mapping, err := m.mapping(ctx, key)
+	if err != nil && !(m.options.isOptional(key) && MayCome(err)) {
 		return nil, err
 	}
+	unmapped := err
 	failed := &listwatch.Failures{}
 	if err = checkTypes(&m.options, key); err != nil { // it may be a view of what needs no type
 		return nil, err
 	}
 	if m.options.isOptional(key) {
-		return m.getOptional(key, mapping, failed)
+		return m.getOptional(key, mapping, unmapped, failed)
 	}
 	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping)
 	switch {
@@ -207,8 +209,9 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	return m.add(key, mapping, failed.Source(src), failed, nil)
 }
 
-// getOptional is Get for an optional kind. Mapping is nil if the API server does not serve it.
-func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, failed *listwatch.Failures) (*MapEntry, error) {
+// getOptional is Get for an optional kind. Mapping is nil if the API server does not serve it, and unmapped
+// says why.
+func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, unmapped error, failed *listwatch.Failures) (*MapEntry, error) {
 	late, err := newLateSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping)
 	if err != nil {
 		return nil, err
@@ -216,12 +219,15 @@ func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, failed *listwatch.
 	known := &optional{kinds: m.options.Served, source: late, mapping: mapping}
 	if mapping == nil {
 		mapping = guess(key)
+		if !meta.IsNoMatchError(unmapped) {
+			known.away.Store(&unmapped)
+		}
 	}
 	return m.add(key, mapping, failed.Source(late), failed, known)
 }
 
-func (m *Map) mapping(key Key) (*meta.RESTMapping, error) {
-	mapping, err := m.options.Mapper.RESTMapping(key.GroupKind(), key.Version)
+func (m *Map) mapping(ctx context.Context, key Key) (*meta.RESTMapping, error) {
+	mapping, err := m.resolver.Mapping(ctx, m.options.Mapper, key, m.options.Namespace)
 	if err != nil {
 		return nil, m.notMapped(key, err)
 	}

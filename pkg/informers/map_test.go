@@ -6,10 +6,12 @@ package informers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,9 +72,12 @@ func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RES
 	return m.RESTMapper.RESTMapping(gk, versions...)
 }
 
+// testMaps makes names of maps, which must be unique in a process.
+var testMaps atomic.Int64
+
 func testOptions() Options {
 	return Options{
-		Name: "test", Logger: logr.Discard(),
+		Name: fmt.Sprint("test-", testMaps.Add(1)), Logger: logr.Discard(),
 		Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme.Scheme, Mapper: newMapper(),
 	}
 }

@@ -16,14 +16,16 @@ import (
 
 // NotSyncedError says why an informer does not hold what the API server has. Reads, GetInformer and
 // IndexField return it, and it is a value of its own where nothing returns an error. Match a pointer
-// to this type with errors.As. It wraps Err. apierrors.IsTimeout recognizes it, unless the cause is
-// NotServed: then meta.IsNoMatchError does. A value never changes.
+// to this type with errors.As. It wraps Err. apierrors.IsTimeout recognizes it, unless the kind is
+// not served, or is an optional one that is parked: then meta.IsNoMatchError does; or cannot be watched: then
+// apierrors.IsMethodNotSupported does. A value never changes.
 type NotSyncedError struct {
 	// Key is the kind and the representation that is cached. Namespace is the namespace to which
 	// the informer is restricted; it is empty for all namespaces, and for a cluster-scoped kind.
 	Key
 	Namespace string
-	// Resource serves the kind. It is empty if the API server does not serve it.
+	// Resource serves the kind. It is empty if the API server does not serve it, or serves an optional kind
+	// without the verbs list and watch.
 	Resource schema.GroupVersionResource
 
 	Cause Cause
@@ -68,6 +70,9 @@ func (e *NotSyncedError) Error() string {
 	if e.Cause == Forbidden {
 		fmt.Fprintf(&text, "; grant %s", e.rule())
 	}
+	if e.Cause == NotWatchable {
+		fmt.Fprintf(&text, "; %s", readLive)
+	}
 	return text.String()
 }
 
@@ -84,14 +89,30 @@ func (e *NotSyncedError) Unwrap() error { return e.Err }
 // Status implements apierrors.APIStatus.
 func (e *NotSyncedError) Status() metav1.Status {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout, Message: e.Error()}
-	if e.unmapped() {
+	switch {
+	case e.Cause == NotWatchable:
+		return notAllowed(status.Message)
+	case e.unmapped() && e.Cause == Unavailable:
+		status.Code, status.Reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	case e.unmapped() && e.Cause == NotServed:
 		status.Code, status.Reason = http.StatusInternalServerError, metav1.StatusReasonUnknown
 	}
 	return status
 }
 
-// unmapped reports whether there is no informer, because the kind has no resource.
-func (e *NotSyncedError) unmapped() bool { return e.Cause == NotServed && e.Resource.Empty() }
+// notAllowed returns the status of a 405.
+func notAllowed(message string) metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed, Message: message}
+}
+
+// unmapped reports whether there is no informer that runs, because the kind has no resource to list and watch.
+func (e *NotSyncedError) unmapped() bool {
+	switch e.Cause {
+	case NotServed, Unavailable, NotWatchable, Timeout:
+		return e.Resource.Empty()
+	}
+	return false
+}
 
 // subject names the kind and the scope.
 func (e *NotSyncedError) subject() string { return describe(e.Key, e.Namespace) }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
 )
@@ -37,10 +38,12 @@ type optional struct {
 	entry  *MapEntry
 	kinds  *Served
 	source *lateSource
-	state  atomic.Int32 // a presence
+	state  atomic.Int32          // a presence
+	away   atomic.Pointer[error] // why the kind cannot be cached now, if it is parked and is served, or might be
 
-	telling sync.Mutex // held by served; guards mapping
+	telling sync.Mutex // held by served; guards what follows
 	mapping *meta.RESTMapping
+	doubted time.Time // of the first answer without a kind that is cached; zero if the newest one has it
 }
 
 // guess returns a mapping for a kind that is not served, for the time until it is.
@@ -76,43 +79,126 @@ func (o *optional) parkFromTheStart() {
 	}
 }
 
-// served tells that the API server serves the kind with a mapping, or does not if it is nil. It
-// reports whether that is new.
-func (o *optional) served(mapping *meta.RESTMapping, logger logr.Logger) (changed bool) {
+// sight is what a look at discovery has seen of a kind.
+type sight struct {
+	mapping *meta.RESTMapping // nil if the kind is not served, or cannot be cached
+	unfit   error             // a *verbsError if the kind is served and cannot be cached
+	gone    map[string]bool   // as servedGroup.gone at the time of the look
+}
+
+// served tells what has been seen of the kind, and reports whether that is new, or so doubtful that nothing is
+// done before another look.
+func (o *optional) served(now sight, logger logr.Logger) (changed, doubtful bool) {
 	o.telling.Lock()
 	defer o.telling.Unlock()
-	own := o.entry.ours()
-	was := o.mapping
-	if own == nil || mapping == nil && was == nil || mapping != nil && was != nil && mapping.Resource == was.Resource && mapping.Scope.Name() == was.Scope.Name() {
+	if o.entry.ours() == nil {
+		return false, false
+	}
+	if now.mapping == nil && o.doubts(now.gone) {
+		return false, true
+	}
+	o.doubted = time.Time{}
+	return o.follow(now, logger), false
+}
+
+// doubts reports whether one answer without the kind is not enough to tell handlers that its objects are gone: the
+// kind is cached, lists and watches go on, and neither its CRD nor its APIService was deleted. A server that has just
+// started may not know all of its kinds. The second answer is enough, if it comes no earlier than secondLook after
+// the first.
+func (o *optional) doubts(gone map[string]bool) bool {
+	if o.mapping == nil || !o.entry.synced() || gone[o.mapping.Resource.Resource] || gone[""] {
 		return false
 	}
-	o.mapping = mapping
-	if mapping != nil && o.entry.scope.namespace != "" && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	if failed := o.entry.failures.Last(); failed != nil && CauseOf(failed.Err) == NotServed {
+		return false
+	}
+	if o.doubted.IsZero() {
+		o.doubted = time.Now()
+	}
+	return time.Since(o.doubted) < secondLook
+}
+
+// follow parks or begins to list and watch if what has been seen is new, and reports whether it is.
+func (o *optional) follow(now sight, logger logr.Logger) (changed bool) {
+	was := o.mapping
+	switch {
+	case now.unfit != nil:
+		return o.park(now, "A kind is served, and cannot be cached", logger, "reason", now.unfit.Error())
+	case now.mapping == nil:
+		return o.park(now, "A kind is not served any more: its objects are gone, and it is cached again when it is back", logger)
+	case was != nil && now.mapping.Resource == was.Resource && now.mapping.Scope.Name() == was.Scope.Name():
+		o.away.Store(nil)
+		return false
+	}
+	o.away.Store(nil)
+	o.mapping = now.mapping
+	o.arrive(logger)
+	return true
+}
+
+// park parks the entry of a kind that is not served, or not so that it can be cached, and logs that. It reports
+// whether that is new. An entry that is parked already is told why now.
+func (o *optional) park(now sight, said string, logger logr.Logger, details ...any) (changed bool) {
+	before := o.away.Load()
+	if now.unfit == nil {
+		o.away.Store(nil)
+	} else {
+		o.away.Store(&now.unfit)
+	}
+	if o.mapping != nil {
+		o.mapping = nil
+		o.state.Store(int32(parked))
+		o.entry.ours().Park() // before Forget: what ends thereby is no failure
+	} else if now.unfit == nil || before != nil && (*before).Error() == now.unfit.Error() {
+		return false
+	}
+	logger.Info(said, append([]any{"kind", o.entry.String()}, details...)...)
+	o.entry.failures.Forget()
+	return true
+}
+
+// arrive begins to list and watch a kind with the mapping of now.
+func (o *optional) arrive(logger logr.Logger) {
+	own := o.entry.ours()
+	if o.entry.scope.namespace != "" && o.mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		logger.Info("A kind is served, and is cluster-scoped: it cannot be cached in a namespace. Reads use an informer of the whole kind; event handlers must be added to that", "kind", o.entry.String())
 		o.state.Store(int32(parked))
 		own.Park()
-		o.entry.failures.Wake()
-		return true
+		o.entry.failures.Forget()
+		return
 	}
-	if mapping == nil {
-		o.state.Store(int32(parked))
-		own.Park()
-		logger.Info("A kind is not served any more: its objects are gone, and it is cached again when it is back", "kind", o.entry.String())
-		o.entry.failures.Wake()
-		return true
-	}
-	if err := o.source.bind(mapping); err != nil {
+	if err := o.source.bind(o.mapping); err != nil {
 		logger.Error(err, "A kind is served, and cannot be cached", "kind", o.entry.String())
-		return true
+		return
 	}
-	o.entry.Reader.SetScope(mapping.Scope.Name())
+	o.entry.Reader.SetScope(o.mapping.Scope.Name())
 	o.state.Store(int32(arriving))
-	own.Park() // if it was not: the kind is another one now
+	own.Park()                     // if it was not: the kind is another one now
+	o.state.Store(int32(arriving)) // a list of before may have ended it until then
 	o.entry.own.begin()
+	o.entry.failures.Forget()
 	own.Unpark()
-	logger.Info("A kind is served: it is cached from now on", "kind", o.entry.String(), "resource", mapping.Resource.String())
-	o.entry.failures.Wake()
-	return true
+	logger.Info("A kind is served: it is cached from now on", "kind", o.entry.String(), "resource", o.mapping.Resource.String())
+}
+
+// unavailable tells that the API server cannot serve the kind now. What was listed stays, because nobody has
+// deleted it; without a list, the entry is parked until the kind is served.
+func (o *optional) unavailable(err error, logger logr.Logger) {
+	o.telling.Lock()
+	defer o.telling.Unlock()
+	own := o.entry.ours()
+	if own == nil || o.entry.synced() {
+		return
+	}
+	o.away.Store(&err)
+	if o.mapping == nil {
+		return
+	}
+	o.mapping = nil
+	o.state.Store(int32(parked))
+	own.Park()
+	logger.Info("A kind cannot be served now: it is cached when it can", "kind", o.entry.String(), "reason", o.why().Error())
+	o.entry.failures.Forget()
 }
 
 // listed notes that a list is complete.
@@ -125,6 +211,13 @@ func (o *optional) listed() {
 // why returns the error of a read while the kind is not served.
 func (o *optional) why() *NotSyncedError {
 	key := o.entry.key
+	switch err := o.away.Load(); {
+	case err == nil:
+	case CauseOf(*err) == NotWatchable:
+		return &NotSyncedError{Key: key, Namespace: o.entry.scope.namespace, Cause: NotWatchable, Err: *err}
+	default:
+		return &NotSyncedError{Key: key, Namespace: o.entry.scope.namespace, Cause: CauseOf(*err), Err: &awayError{key, *err}}
+	}
 	absent := &meta.NoKindMatchError{GroupKind: key.GroupKind(), SearchedVersions: []string{key.Version}}
 	return &NotSyncedError{Key: key, Namespace: o.entry.scope.namespace, Cause: NotServed, Err: MappingError(key, absent)}
 }
@@ -136,12 +229,21 @@ func (o *optional) handler(next toolscache.WatchErrorHandlerWithContext) toolsca
 		return next
 	}
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
-		if cause, _ := causeOf(err); cause == NotServed {
+		switch cause, _ := causeOf(err); {
+		case cause == NotServed:
 			o.kinds.look(o.entry.key.GroupVersion(), true)
 			return
+		case mayBeAway(err) && !o.entry.synced():
+			o.kinds.lookOnce(o.entry.key.GroupVersion())
 		}
 		next(ctx, r, err)
 	}
+}
+
+// mayBeAway reports whether err is the answer that a server behind the API server is away, or does not answer in time
+// (503 or 504). That nobody answers the cache itself is another matter.
+func mayBeAway(err error) bool {
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
 
 // lateSource is the source of a kind that may not be served yet.
@@ -154,7 +256,8 @@ type lateSource struct {
 
 type boundSource struct {
 	listwatch.Source
-	since time.Time
+	since   time.Time
+	refused atomic.Pointer[error] // of watchFirst, until the next list
 }
 
 // newLateSource returns a source for key that mapping is bound to, unless it is nil.
@@ -169,14 +272,14 @@ func newLateSource(o *Options, client *http.Client, key Key, mapping *meta.RESTM
 		return nil, err
 	}
 	s.example = made.Example()
-	s.bound.Store(&boundSource{made, time.Now()})
+	s.bound.Store(&boundSource{Source: made, since: time.Now()})
 	return s, nil
 }
 
 func (s *lateSource) bind(mapping *meta.RESTMapping) error {
 	made, err := s.make(mapping)
 	if err == nil {
-		s.bound.Store(&boundSource{made, time.Now()})
+		s.bound.Store(&boundSource{Source: made, since: time.Now()})
 	}
 	return err
 }
@@ -189,10 +292,10 @@ const (
 )
 
 // patiently calls f again while the API server does not know a resource that discovery has shown.
-func patiently[T any](ctx context.Context, s *lateSource, f func(listwatch.Source) (T, error)) (T, error) {
+func patiently[T any](ctx context.Context, s *lateSource, f func(*boundSource) (T, error)) (T, error) {
 	for {
 		bound := s.bound.Load()
-		result, err := f(bound.Source)
+		result, err := f(bound)
 		if !apierrors.IsNotFound(err) || time.Since(bound.since) > arrival {
 			return result, err
 		}
@@ -207,11 +310,16 @@ func patiently[T any](ctx context.Context, s *lateSource, f func(listwatch.Sourc
 func (s *lateSource) Example() runtime.Object { return s.example }
 
 func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return patiently(ctx, s, func(src listwatch.Source) (runtime.Object, error) { return src.List(ctx, opts) })
+	return patiently(ctx, s, func(src *boundSource) (runtime.Object, error) { return src.listNext(ctx, opts) })
 }
 
 func (s *lateSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return patiently(ctx, s, func(src listwatch.Source) (watch.Interface, error) { return src.Watch(ctx, opts) })
+	return patiently(ctx, s, func(src *boundSource) (watch.Interface, error) {
+		if ptr.Deref(opts.SendInitialEvents, false) {
+			return src.watchFirst(ctx, opts)
+		}
+		return src.Watch(ctx, opts)
+	})
 }
 
 func (s *lateSource) Finish(e watch.Event) watch.Event { return s.bound.Load().Finish(e) }

@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"runtime"
@@ -14,11 +15,15 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/ownwrites"
 )
 
 // hosting is an API server that serves Pods, or does not, and lets nobody watch CRDs.
@@ -47,7 +52,12 @@ func (s *hosting) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.URL.Query().Get("watch") == "":
 		s.lists.Add(1)
 		if s.next != nil {
-			return answer(http.StatusOK, <-s.next)
+			select {
+			case list := <-s.next:
+				return answer(http.StatusOK, list)
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
 		}
 		if s.old != "" && r.URL.Query().Get("resourceVersion") == "0" {
 			return answer(http.StatusOK, s.old)
@@ -58,18 +68,70 @@ func (s *hosting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// newOptionalMap returns a map of optional kinds.
-func newOptionalMap(g *WithT, server http.RoundTripper) *Map {
-	o := testOptions()
+// optionalOptions returns o with optional kinds, of which the RESTMapper knows none.
+func optionalOptions(g *WithT, server http.RoundTripper, o Options) Options {
 	o.Name, o.HTTPClient, o.Config = "optional-test", &http.Client{Transport: server}, &rest.Config{}
 	o.Mapper = meta.NewDefaultRESTMapper(nil)
-	o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{Optional: ptr.To(true)} }
+	tuning := KindTuning{Optional: ptr.To(true)}
+	if o.Tuning != nil {
+		tuning = tuning.Or(o.Tuning(podKey.GroupVersionKind))
+	}
+	o.Tuning = func(schema.GroupVersionKind) KindTuning { return tuning }
 	var err error
 	o.Served, err = NewServed(o.Config, o.HTTPClient, o.Logger)
 	g.Expect(err).NotTo(HaveOccurred())
+	return o
+}
+
+// newOptionalMap returns a map of optional kinds.
+func newOptionalMap(g *WithT, server http.RoundTripper) *Map {
+	return newOptionalMapOf(g, server, testOptions())
+}
+
+func newOptionalMapOf(g *WithT, server http.RoundTripper, o Options) *Map {
+	o = optionalOptions(g, server, o)
 	m := NewMap(o)
 	m.Go(o.Served.Run)
 	return m
+}
+
+// TestAListOfBeforeAKindCameBackIsNotTheFirstOne: the objects of a long list are still being transformed when the
+// kind goes, and when it is back.
+func TestAListOfBeforeAKindCameBackIsNotTheFirstOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &hosting{end: make(chan struct{}), next: make(chan string)}
+		server.serves.Store(true)
+		o, pass := testOptions(), make(chan struct{})
+		o.Transform = func(obj any) (any, error) {
+			if obj.(client.Object).GetName() == "old" {
+				<-pass
+			}
+			return obj, nil
+		}
+		m := newOptionalMapOf(g, server, o)
+		stop := running(t, m)
+		m.NoteWrite(ownwrites.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: "a"}, Outcome: ownwrites.Changed, Revision: 50})
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		server.next <- podList(60, pod("old", 4, "n"))
+		synctest.Wait()
+		mapping := entry.optional().mapping
+		g.Expect(mapping).NotTo(BeNil())
+		entry.optional().served(sight{}, o.Logger)
+		entry.optional().served(sight{mapping: mapping}, o.Logger)
+		pass <- struct{}{}
+		synctest.Wait()
+		g.Expect(entry.synced()).To(BeFalse(), "the list is of before")
+		g.Expect(entry.own.before.Load()).To(BeEquivalentTo(50), "the first list is checked against what was written")
+
+		server.next <- podList(70, pod("a", 50, "n"))
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		_, err = readPod(t, entry, "old")
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		g.Expect(entry.own.before.Load()).To(BeZero())
+		stop()
+	})
 }
 
 // TestAKindThatComesAndGoesLeavesNothing: a hundred times, with a handler, where CRDs may not be
@@ -144,6 +206,47 @@ func TestAKindThatComesBackIsNotOlderThanOwnWrites(t *testing.T) {
 		serve(false)
 		stop()
 	})
+}
+
+// TestAKindThatIsBackIsNotSaidToBeAbsent: its first list takes long. What failed before the kind went is of the past.
+func TestAKindThatIsBackIsNotSaidToBeAbsent(t *testing.T) {
+	for _, policy := range []FailurePolicy{WaitOnFailure, FailFast, Isolate} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				server := &hosting{end: make(chan struct{}), next: make(chan string)}
+				server.serves.Store(true)
+				o := testOptions()
+				o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OnFailure: policy} }
+				m := newOptionalMapOf(g, server, o)
+				running(t, m)
+				entry, err := m.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+				server.next <- podList(5)
+				g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+				synctest.Wait() // the watch is open
+
+				server.serves.Store(false)
+				server.end <- struct{}{}
+				time.Sleep(3 * time.Hour)
+				g.Expect(meta.IsNoMatchError(entry.WaitForSync(t.Context()))).To(BeTrue())
+				server.serves.Store(true)
+				time.Sleep(2 * time.Minute)
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err = entry.WaitForSync(short)
+				g.Expect(apierrors.IsTimeout(err)).To(BeTrue(), "%v", err)
+				g.Expect(err).To(MatchError(ContainSubstring("no error so far")))
+				g.Expect(short.Err()).To(HaveOccurred(), "the read waits for the list")
+				phase, err := entry.Phase()
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(phase).To(Equal(Lists))
+
+				server.next <- podList(70)
+				g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+			})
+		})
+	}
 }
 
 // heap returns the number of bytes of the heap that are in use.

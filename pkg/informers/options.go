@@ -107,8 +107,9 @@ type KindTuning struct {
 	// then: it asks for nothing and holds nothing, reads return an error that meta.IsNoMatchError
 	// recognizes, GetInformer returns the informer, and its event handlers count as synced. When
 	// the kind is served, it is listed and watched, and handlers are told of its objects; when it
-	// is not any more, they are told that the objects are gone. By default only kinds that are
-	// served can be cached.
+	// is not any more, they are told that the objects are gone. A kind that is served without the verbs
+	// list and watch is parked too: then apierrors.IsMethodNotSupported recognizes the error of reads. By
+	// default only kinds that are served can be cached.
 	Optional *bool
 	// WatchSilence is how long a watch may bring nothing, not even a bookmark, before it is ended and
 	// begun anew. The default is three minutes: API servers send a bookmark about every minute. It

@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -30,8 +31,9 @@ type ownWrites struct {
 	logger   logr.Logger
 	// source returns what lists the objects of a namespace.
 	source func(namespace string) (listwatch.Source, error)
-	newest func() uint64 // revision at which the program has written the kind, as far as is known
-	before atomic.Uint64 // that revision when the informer began to list; 0 when it has
+	newest func() uint64     // revision at which the program has written the kind, as far as is known
+	before atomic.Uint64     // that revision when the informer began to list; 0 when it has
+	lacks  func(error) error // why an object is missing in reads, for the error of its transform
 
 	unconfirmed, noRoom atomic.Uint64 // see Stats
 }
@@ -55,6 +57,13 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 			return newSource(&scoped, o.HTTPClient, e.key, e.mappingOr(mapping))
 		},
 		newest: func() uint64 { return o.written.newest(e.key.GroupKind()) },
+	}
+	w.lacks = func(err error) error {
+		lost := (*informer.TransformError)(nil)
+		if !errors.As(err, &lost) {
+			return err
+		}
+		return e.lacks(1, TransformFailed, lost.Object, lost)
 	}
 	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, List: w.list, Budget: budget, Ended: w.ended})
 	w.begin()
@@ -159,7 +168,7 @@ func (w *ownWrites) keep(write ownwrites.Write, noted *ownwrites.Entry[object.Ob
 	}
 	item, err := w.informer.Keep(obj)
 	if err != nil { // as it will be with what the watch brings
-		noted.Lost = err
+		noted.Lost = w.lacks(err)
 		return
 	}
 	noted.Outcome, noted.Value = ownwrites.Shown, item.Value

@@ -112,9 +112,10 @@ func (w *ownWrites) answer(obj runtime.Object, revision uint64) answered {
 	if err == nil {
 		return answered{Found: true, Item: kept, Revision: revision}
 	}
-	a := answered{Lost: err, Revision: revision}
+	a := answered{Lost: w.lacks(err), Revision: revision}
 	if m, unknown := meta.Accessor(obj); unknown == nil {
-		a.Item.Key = object.Key(m.GetNamespace(), m.GetName())
+		a.Item.Key, a.UID = object.Key(m.GetNamespace(), m.GetName()), m.GetUID()
+		a.Item.Revision, _ = strconv.ParseUint(m.GetResourceVersion(), 10, 64)
 	}
 	return a
 }

@@ -65,17 +65,13 @@ func TestADoubtIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
 		g := NewWithT(t)
 		server := &restorable{}
 		server.setList(100)
-		m, stop := ownWritesMap(t, server)
-		entry, err := m.Get(t.Context(), podKey)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-		synctest.Wait()
+		m, entry, stop := syncedOwnWrites(t, g, server)
 		before := server.lists
 		server.setList(110)
 		m.NoteWrite(lostDeletion())
 		server.send(`{"type":"ADDED","object":` + pod("late", 101, "n") + `}`)
 		for range 3 {
-			_, err = readPod(t, entry, "late")
+			_, err := readPod(t, entry, "late")
 			g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 		}
 		g.Expect(server.lists - before).To(Equal(1))
@@ -87,8 +83,14 @@ func TestADoubtIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
 		}
 		g.Expect(server.lists - before).To(Equal(2))
 
-		server.send(`{"type":"DELETED","object":` + pod("late", 103, "n") + `}`)
-		server.send(`{"type":"DELETED","object":` + pod("later", 104, "n") + `}`)
+		server.send(`{"type":"ADDED","object":` + pod("latest", 103, "n") + `}`) // the list at 110 has none
+		g.Expect(entry.Reader.List(t.Context(), list)).To(Succeed())
+		g.Expect(list.Items).To(BeEmpty())
+		_, err := readPod(t, entry, "latest")
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		server.send(`{"type":"DELETED","object":` + pod("latest", 104, "n") + `}`)
+		server.send(`{"type":"DELETED","object":` + pod("late", 105, "n") + `}`)
+		server.send(`{"type":"DELETED","object":` + pod("later", 106, "n") + `}`)
 		server.send(`{"type":"ADDED","object":` + pod("new", 120, "n") + `}`)
 		_, err = readPod(t, entry, "new")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -179,13 +181,7 @@ func TestAListOfALargeClusterTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		server := &paged{pages: 20, slow: 4 * time.Second}
-		o := testOptions()
-		o.Name, o.HTTPClient = "own-writes-paged-test", &http.Client{Transport: server}
-		m := NewMap(o)
-		stop := running(t, m)
-		entry, err := m.Get(t.Context(), podKey)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		m, entry, stop := syncedOwnWrites(t, g, server)
 		m.NoteWrite(lostDeletion())
 		list := &corev1.PodList{}
 		g.Expect(entry.Reader.List(t.Context(), list)).To(Succeed())
@@ -193,7 +189,7 @@ func TestAListOfALargeClusterTakesItsTime(t *testing.T) {
 
 		server.hang.Store(true)
 		m.NoteWrite(lostDeletion())
-		err = entry.Reader.List(t.Context(), list)
+		err := entry.Reader.List(t.Context(), list)
 		why := (*reader.UnansweredError)(nil)
 		g.Expect(errors.As(err, &why)).To(BeTrue(), "%v", err)
 		g.Expect(why.GVK).To(Equal(podKey.GroupVersionKind))

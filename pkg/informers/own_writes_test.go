@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -41,11 +42,22 @@ func created(name string, revision uint64) ownwrites.Write {
 	return write
 }
 
-func ownWritesMap(t *testing.T, server *restorable) (m *Map, stop func()) {
+func ownWritesMap(t *testing.T, server http.RoundTripper) (m *Map, stop func()) {
 	o := testOptions()
 	o.Name, o.HTTPClient = "own-writes-test", &http.Client{Transport: server}
 	m = NewMap(o)
 	return m, running(t, m)
+}
+
+// syncedOwnWrites returns a map that runs, and its entry of Pods, which has synced and watches.
+func syncedOwnWrites(t *testing.T, g *WithT, server http.RoundTripper) (m *Map, entry *MapEntry, stop func()) {
+	t.Helper()
+	m, stop = ownWritesMap(t, server)
+	entry, err := m.Get(t.Context(), podKey)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+	synctest.Wait()
+	return m, entry, stop
 }
 
 func readPod(t *testing.T, entry *MapEntry, name string) (*corev1.Pod, error) {
@@ -93,18 +105,14 @@ func TestAnOwnWriteIsShownBeforeTheListAfterARestore(t *testing.T) {
 		g := NewWithT(t)
 		server := &restorable{}
 		server.setList(100, pod("changed", 90, "before"))
-		m, stop := ownWritesMap(t, server)
-		entry, err := m.Get(t.Context(), podKey)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-		synctest.Wait()
+		m, entry, stop := syncedOwnWrites(t, g, server)
 
 		server.mu.Lock()
 		server.hold = make(chan struct{})
 		server.mu.Unlock()
 		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"41"}}}`)
 		m.NoteWrite(created("written", 42))
-		_, err = readPod(t, entry, "written")
+		_, err := readPod(t, entry, "written")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Second)
 		_, err = readPod(t, entry, "written")
@@ -126,21 +134,17 @@ func TestAnOwnWriteIsShownBeforeTheSignOfARestore(t *testing.T) {
 		g := NewWithT(t)
 		server := &restorable{}
 		server.setList(100)
-		m, stop := ownWritesMap(t, server)
-		entry, err := m.Get(t.Context(), podKey)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-		synctest.Wait()
+		m, entry, stop := syncedOwnWrites(t, g, server)
 		server.setList(42, pod("written", 42, "n"))
 		m.NoteWrite(created("written", 42))
 		for range 2 {
-			_, err = readPod(t, entry, "written")
+			_, err := readPod(t, entry, "written")
 			g.Expect(err).NotTo(HaveOccurred())
 			time.Sleep(time.Second)
 		}
 		server.send(`{"type":"ADDED","object":` + pod("written", 42, "n") + `}`)
 		for range 60 {
-			_, err = readPod(t, entry, "written")
+			_, err := readPod(t, entry, "written")
 			g.Expect(err).NotTo(HaveOccurred())
 			time.Sleep(time.Second)
 		}
@@ -150,32 +154,37 @@ func TestAnOwnWriteIsShownBeforeTheSignOfARestore(t *testing.T) {
 	})
 }
 
-// TestADeletionByNameEndsWithABookmark, though the watch has never shown the object.
-func TestADeletionByNameEndsWithABookmark(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		server := &restorable{}
-		server.setList(100)
-		m, stop := ownWritesMap(t, server)
-		entry, err := m.Get(t.Context(), podKey)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-		synctest.Wait()
-		for _, name := range []string{"a", "b", "c"} {
-			write := wrote(name, 0)
-			write.Outcome, write.UID = ownwrites.Gone, "deleted"
-			m.NoteWrite(write)
-		}
-		before := server.lists
-		server.setList(103)
-		time.Sleep(20 * time.Second)
-		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"103"}}}`)
-		time.Sleep(time.Second)
-		entries, _ := entry.own.overlay.Size()
-		g.Expect(entries).To(BeZero())
-		g.Expect(server.lists-before).To(Equal(1), "the server was asked once for all")
-		stop()
-	})
+// TestAWriteWithoutAVersionEndsWithABookmark, though the watch has never shown the object, and nobody has read it.
+func TestAWriteWithoutAVersionEndsWithABookmark(t *testing.T) {
+	for name, write := range map[string]ownwrites.Write{
+		"a deletion by name":           {Outcome: ownwrites.Gone, UID: "deleted"},
+		"an eviction or a lost answer": {Outcome: ownwrites.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				server := &restorable{}
+				server.setList(100)
+				m, entry, stop := syncedOwnWrites(t, g, server)
+				for _, name := range []string{"a", "b", "c"} {
+					write.Kind, write.Key = podKey.GroupVersionKind, client.ObjectKey{Namespace: "ns", Name: name}
+					m.NoteWrite(write)
+				}
+				before := server.lists
+				server.setList(103)
+				time.Sleep(20 * time.Second)
+				server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"103"}}}`)
+				time.Sleep(time.Second)
+				entries, _ := entry.own.overlay.Size()
+				g.Expect(entries).To(BeZero())
+				_, err := readPod(t, entry, "a")
+				g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
+				g.Expect(server.lists-before).To(Equal(1), "the server was asked once for all")
+				g.Expect(entry.Stats().Unconfirmed).To(BeZero())
+				stop()
+			})
+		})
+	}
 }
 
 // TestWhatTheCacheNeverHoldsIsNotNoted: reads of it wait for nothing.

@@ -54,7 +54,7 @@ func (m *Metrics) move(e *MapEntry, next func(was life) (is life, stays bool)) {
 	}
 	of := m.groupOf(e)
 	switch {
-	case !m.sharedLocked(of): // nobody has the kind any more, and its series end
+	case !m.countsLocked(of): // nobody has the kind any more, and its series begin anew if somebody gets it
 		delete(m.retired, of)
 	case !stays:
 		if m.retired[of] == nil {
@@ -64,10 +64,11 @@ func (m *Metrics) move(e *MapEntry, next func(was life) (is life, stays bool)) {
 	}
 }
 
-// sharedLocked reports whether some entry that is in a map shares the series of a group.
-func (m *Metrics) sharedLocked(of group) bool {
-	for e, is := range m.entries {
-		if is != removed && m.groupOf(e) == of {
+// countsLocked reports whether some entry counts for the series of a group. One that is removed does until its
+// handlers have returned: if the kind is made again meanwhile, nobody has seen the series end.
+func (m *Metrics) countsLocked(of group) bool {
+	for e := range m.entries {
+		if m.groupOf(e) == of {
 			return true
 		}
 	}

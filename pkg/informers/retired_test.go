@@ -53,25 +53,8 @@ func TestCountersDoNotFallWhenNamespacesAreRemoved(t *testing.T) {
 				defer letGo()
 				var maps []*Map
 				for _, namespace := range []string{"a", "b", "c"} {
-					server := &restorable{}
-					server.setList(100, pod("first", 90, "n"))
-					o := testOptions()
-					o.Name, o.Namespace, o.HTTPClient, o.Metrics = t.Name(), namespace, &http.Client{Transport: server}, metrics
-					o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OneWatch: ptr.To(shared)} }
-					m := NewMap(o)
-					running(t, m)
-					maps = append(maps, m)
-					entry, err := m.Get(t.Context(), podKey)
-					g.Expect(err).NotTo(HaveOccurred())
-					g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-					_, err = entry.Informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-						UpdateFunc: func(any, any) { <-proceed }, // when the informer has been removed
-					})
-					g.Expect(err).NotTo(HaveOccurred())
-					synctest.Wait() // for the watch
-					server.send(`{"type":"MODIFIED","object":` + pod("first", 101, "m") + `}`)
-					server.send(`{"type":"MODIFIED","object":` + pod("first", 102, "n") + `}`)
-					g.Expect(entry.Reader.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "first"}, &corev1.Pod{})).To(Succeed())
+					// Handlers return when the informer has been removed.
+					maps = append(maps, countedMap(t, g, metrics, namespace, shared, func(any, any) { <-proceed }))
 				}
 				before := counted(g, registry)
 				g.Expect(before).To(ContainElement(6.0), "events of all namespaces")
@@ -109,6 +92,58 @@ func TestCountersDoNotFallWhenNamespacesAreRemoved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCountersDoNotFallWhenAKindIsRemovedAndMadeAgain between two collections, while a handler of it has not returned.
+func TestCountersDoNotFallWhenAKindIsRemovedAndMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		registry := prometheus.NewRegistry()
+		metrics, err := NewMetrics(MetricsOptions{Cache: t.Name(), Registerer: registry})
+		g.Expect(err).NotTo(HaveOccurred())
+		proceed := make(chan struct{})
+		letGo := sync.OnceFunc(func() { close(proceed) })
+		defer letGo()
+		quick := countedMap(t, g, metrics, "a", false, func(any, any) {})
+		slow := countedMap(t, g, metrics, "b", false, func(any, any) { <-proceed })
+		before := counted(g, registry)
+		g.Expect(before).To(ContainElement(4.0), "events of both namespaces")
+		quick.Remove(podKey)
+		synctest.Wait()
+		slow.Remove(podKey)
+		_, err = quick.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		for series, value := range before {
+			g.Expect(counted(g, registry)).To(HaveKeyWithValue(series, BeNumerically(">=", value)))
+		}
+		letGo()
+		synctest.Wait()
+		quick.Remove(podKey)
+		synctest.Wait()
+		g.Expect(metrics.retired).To(BeEmpty())
+	})
+}
+
+// countedMap runs a map of a namespace whose Pod has been changed twice, and read once. Its handler is told of both changes.
+func countedMap(t *testing.T, g *WithT, metrics *Metrics, namespace string, shared bool, update func(before, now any)) *Map {
+	t.Helper()
+	server := &restorable{}
+	server.setList(100, pod("first", 90, "n"))
+	o := testOptions()
+	o.Name, o.Namespace, o.HTTPClient, o.Metrics = t.Name(), namespace, &http.Client{Transport: server}, metrics
+	o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OneWatch: ptr.To(shared)} }
+	m := NewMap(o)
+	running(t, m)
+	entry, err := m.Get(t.Context(), podKey)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+	_, err = entry.Informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: update})
+	g.Expect(err).NotTo(HaveOccurred())
+	synctest.Wait() // for the watch
+	server.send(`{"type":"MODIFIED","object":` + pod("first", 101, "m") + `}`)
+	server.send(`{"type":"MODIFIED","object":` + pod("first", 102, "n") + `}`)
+	g.Expect(entry.Reader.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "first"}, &corev1.Pod{})).To(Succeed())
+	return m
 }
 
 // TestMetricsHoldNoInformerThatHasEnded: what has ended leaves its counts alone.

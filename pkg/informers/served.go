@@ -29,10 +29,11 @@ import (
 
 // Served tells entries of optional kinds when the API server begins and ends to serve their kinds.
 // All maps of a cache share one. It watches the metadata of CRDs and APIServices, and asks discovery
-// for the groups of which one has changed. Where it may not watch CRDs, it asks discovery again and
+// for the groups of which one has changed. While it may not watch CRDs, it asks discovery again and
 // again, after longer and longer. Without optional kinds it does nothing. Safe for concurrent use.
 //
-// An entry is told without the lock, by the goroutine of Run.
+// Each version of a group is asked for by a goroutine of its own, one at a time, so that a server that does
+// not answer for one is waited for by nobody else. Entries are told without the lock, by that goroutine.
 type Served struct {
 	config    *rest.Config
 	client    *http.Client
@@ -42,7 +43,8 @@ type Served struct {
 	mu     sync.Mutex // guards what follows
 	groups map[schema.GroupVersion]*servedGroup
 	scopes map[schema.GroupVersionKind]meta.RESTScopeName // of kinds that are followed, as last known
-	polls  bool                                           // CRDs may not be watched
+	polls  bool                                           // CRDs may not be watched now
+	blind  bool                                           // APIServices may not be watched now
 	wake   chan struct{}                                  // has one element if there is something to do
 }
 
@@ -52,7 +54,12 @@ type servedGroup struct {
 	at      time.Time // of the next look; zero if there is none
 	looks   int       // since something has happened
 	events  int       // how often something has happened
+	asking  bool      // a look is under way
 	left    bool      // all that has happened since the last look that was expected is that something went
+
+	// gone has the resources whose CRD was deleted since the last look that was certain, and the empty string if an
+	// APIService was. It is replaced, and never changed.
+	gone map[string]bool
 }
 
 const (
@@ -60,9 +67,13 @@ const (
 	// looks after which nothing more is expected: discovery may be some seconds behind.
 	firstLook = 10 * time.Millisecond
 	lastLook  = 10
+	// secondLook is how long after an answer that lacks a kind that is cached the next one is asked for.
+	secondLook = 100 * time.Millisecond
 	// shortestPoll and longestPoll are the times between two looks where nothing tells of changes.
 	shortestPoll = time.Second
 	longestPoll  = time.Minute
+	// longestAsk is how long a look waits for an answer, as client-go's discovery does.
+	longestAsk = 32 * time.Second
 )
 
 // NewServed returns what asks the API server of cfg.
@@ -123,8 +134,23 @@ func (s *Served) look(changed schema.GroupVersion, left bool) {
 func (s *Served) lookLocked(gv schema.GroupVersion, left bool) {
 	group := s.groups[gv]
 	group.left = left && (group.left || group.at.IsZero())
+	group.gone = nil
 	group.at, group.looks = time.Now(), 0
 	group.events++
+	s.wakeUp()
+}
+
+// lookOnce looks at a version of a group once, unless it is about to be looked at.
+func (s *Served) lookOnce(gv schema.GroupVersion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if group := s.groups[gv]; group != nil && group.at.IsZero() {
+		group.at, group.looks = time.Now(), lastLook
+		s.wakeUp()
+	}
+}
+
+func (s *Served) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -138,16 +164,14 @@ func (s *Served) Run(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() {
-		s.watch(ctx, "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", true)
-	})
-	watching.Go(func() { s.watch(ctx, "apiregistration.k8s.io", "apiservices", "APIService", false) })
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { s.watchCRDs(ctx) })
+	running.Go(func() { s.watchAPIServices(ctx) })
 	for ctx.Err() == nil {
-		gv, due := s.next()
-		if due <= 0 {
-			s.ask(ctx, gv)
+		gv, group, due := s.next()
+		if group != nil {
+			running.Go(func() { s.ask(ctx, gv, group) })
 			continue
 		}
 		timer := time.NewTimer(due)
@@ -160,85 +184,117 @@ func (s *Served) Run(ctx context.Context) {
 	}
 }
 
-// next returns the version of a group to look at next, and in how long.
-func (s *Served) next() (first schema.GroupVersion, due time.Duration) {
+// next returns the version of a group that is to be looked at now, or nil and in how long there is one.
+func (s *Served) next() (gv schema.GroupVersion, now *servedGroup, due time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	due = time.Hour // somebody wakes
-	for gv, group := range s.groups {
-		if !group.at.IsZero() && time.Until(group.at) < due {
-			first, due = gv, time.Until(group.at)
+	for version, group := range s.groups {
+		if group.asking || group.at.IsZero() {
+			continue
 		}
+		if time.Until(group.at) <= 0 {
+			group.asking = true
+			return version, group, 0
+		}
+		due = min(due, time.Until(group.at))
 	}
-	return first, due
+	return gv, nil, due
 }
 
 // ask asks discovery for a version of a group, and tells its entries.
-func (s *Served) ask(ctx context.Context, gv schema.GroupVersion) {
-	events := s.eventsOf(gv)
-	resources, err := s.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+func (s *Served) ask(ctx context.Context, gv schema.GroupVersion, group *servedGroup) {
+	entries, events, gone := s.begin(group)
+	answered, cancel := context.WithTimeout(ctx, longestAsk)
+	resources, err := s.discovery.ServerResourcesForGroupVersionWithContext(answered, gv.String())
+	cancel()
 	if apierrors.IsNotFound(err) {
 		resources, err = &metav1.APIResourceList{}, nil
 	}
-	s.mu.Lock()
-	group := s.groups[gv]
-	if group == nil {
-		s.mu.Unlock()
-		return
-	}
-	entries := slices.Collect(maps.Keys(group.entries))
-	s.mu.Unlock()
-	changed, served := false, false
-	if err == nil {
-		changed, served = s.tell(entries, resources)
+	seen := outcome{}
+	switch {
+	case err == nil:
+		seen = s.tell(entries, resources, gone)
+	case mayBeAway(err):
+		for _, e := range entries {
+			e.optional().unavailable(err, s.logger)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	group.asking = false
+	s.wakeUp()
 	if group.events != events {
 		return // it has happened since the question, and is looked at
 	}
-	if changed {
+	if err == nil && !seen.doubtful {
+		group.gone = nil
+	}
+	if seen.doubtful {
+		group.at = time.Now().Add(secondLook)
+		return
+	}
+	if seen.changed {
 		group.looks = 0
 	}
-	group.again(changed || err == nil && group.left && !served, err != nil, s.polls)
+	group.again(seen.changed || err == nil && group.left && !seen.served, err != nil, s.polls, s.blind && !seen.served)
 }
 
-// eventsOf returns how often something has happened in a version of a group.
-func (s *Served) eventsOf(gv schema.GroupVersion) int {
+// begin returns the entries of a version of a group, how often something has happened there, and what was deleted.
+func (s *Served) begin(group *servedGroup) (entries []*MapEntry, events int, gone map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if group := s.groups[gv]; group != nil {
-		return group.events
-	}
-	return 0
+	return slices.Collect(maps.Keys(group.entries)), group.events, group.gone
 }
 
-// tell tells entries what is served, and reports whether that is new to one of them, and whether any of them is
-// served.
-func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList) (changed, served bool) {
-	for _, e := range entries {
-		gvk := e.key.GroupVersionKind
-		mapping := mappingIn(resources, gvk)
-		if mapping != nil {
-			s.mu.Lock()
-			s.scopes[gvk] = mapping.Scope.Name()
-			s.mu.Unlock()
-			served = true
+// deleted notes that the CRD of a resource was deleted, or an APIService if that is empty, and looks.
+func (s *Served) deleted(changed schema.GroupVersion, resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gv, group := range s.groups {
+		if gv.Group == changed.Group && (changed.Version == "" || gv.Version == changed.Version) {
+			gone := map[string]bool{resource: true}
+			maps.Copy(gone, group.gone)
+			s.lookLocked(gv, true)
+			group.gone = gone
 		}
-		changed = e.optional().served(mapping, s.logger) || changed
 	}
-	return changed, served
+}
+
+// outcome is what a look has led to in at least one of the entries.
+type outcome struct {
+	changed, served bool
+	doubtful        bool // another look must confirm that a kind has gone
+}
+
+// tell tells entries what is served.
+func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList, gone map[string]bool) (all outcome) {
+	for _, e := range entries {
+		seen, scope := seenIn(resources, e.key)
+		seen.gone = gone
+		if scope != nil {
+			s.mu.Lock()
+			s.scopes[e.key.GroupVersionKind] = scope.Name()
+			s.mu.Unlock()
+			all.served = true
+		}
+		changed, doubtful := e.optional().served(seen, s.logger)
+		all.changed, all.doubtful = all.changed || changed, all.doubtful || doubtful
+	}
+	return all
 }
 
 // again sets when to look next. If a look has found what is expected, nothing more is: a change or, after
-// something went, that nothing is served.
-func (g *servedGroup) again(expected, failed, polls bool) {
+// something went, that nothing is served. Blind is that nothing tells when what is not served comes.
+func (g *servedGroup) again(expected, failed, polls, blind bool) {
 	g.looks++
 	switch {
 	case failed:
 		g.at = time.Now().Add(min(firstLook<<min(g.looks, 20), longestPoll))
 	case polls:
 		g.at = time.Now().Add(wait.Jitter(min(shortestPoll<<min(g.looks-1, 10), longestPoll), 0.1))
+	case blind && (expected || g.looks >= lastLook):
+		g.at = time.Now().Add(wait.Jitter(longestPoll, 0.1))
 	case expected || g.looks >= lastLook:
 		g.at = time.Time{}
 	default:
@@ -246,66 +302,124 @@ func (g *servedGroup) again(expected, failed, polls bool) {
 	}
 }
 
-// mappingIn returns the mapping of a kind in what discovery says, or nil if it is not served.
-func mappingIn(resources *metav1.APIResourceList, gvk schema.GroupVersionKind) *meta.RESTMapping {
+// seenIn returns what discovery says of a kind. Of several resources of the kind it takes one that can be listed
+// and watched.
+func seenIn(resources *metav1.APIResourceList, key Key) (of sight, scope meta.RESTScope) {
 	for _, r := range resources.APIResources {
-		if r.Kind != gvk.Kind || strings.Contains(r.Name, "/") {
+		if r.Kind != key.Kind || strings.Contains(r.Name, "/") {
 			continue
 		}
-		scope := meta.RESTScopeRoot
+		scope = meta.RESTScopeRoot
 		if r.Namespaced {
 			scope = meta.RESTScopeNamespace
 		}
-		return &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(r.Name), GroupVersionKind: gvk, Scope: scope}
+		if cacheable(&r) {
+			return sight{mapping: &meta.RESTMapping{Resource: key.GroupVersion().WithResource(r.Name), GroupVersionKind: key.GroupVersionKind, Scope: scope}}, scope
+		}
+		of.unfit = &verbsError{key, r.Verbs}
 	}
-	return nil
+	return of, scope
 }
 
-// watch watches the metadata of the objects that say what is served, until ctx ends or they may not
-// be watched. If that is needed, discovery is polled from then on.
-func (s *Served) watch(ctx context.Context, group, resource, kind string, needed bool) {
-	gv := schema.GroupVersion{Group: group, Version: "v1"}
-	source, err := listwatch.Metadata(listwatch.Target{
-		Config: s.config, HTTPClient: s.client, Kind: gv.WithKind(kind), Resource: gv.WithResource(resource),
-	})
-	if err == nil {
-		err = s.reflect(ctx, source, kind)
+// watchCRDs watches the metadata of CRDs until ctx ends. While they may not be watched, discovery is polled, and
+// the watch is tried again after each longestPoll.
+func (s *Served) watchCRDs(ctx context.Context) {
+	kind := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	for ctx.Err() == nil {
+		err := s.watch(ctx, kind, "customresourcedefinitions", &s.polls)
+		if ctx.Err() == nil && s.begins(&s.polls) {
+			s.logger.Info("CustomResourceDefinitions cannot be watched: until they can, the cache asks discovery for optional kinds, at most once a second and at least once a minute", "reason", err.Error())
+		}
+		pause(ctx, longestPoll)
 	}
-	if !needed || ctx.Err() != nil {
-		return
+}
+
+// watchAPIServices watches the metadata of APIServices until ctx ends. A server without any needs no more. With
+// some that the program may not watch, what is not served is looked at every minute, and the watch is tried again.
+func (s *Served) watchAPIServices(ctx context.Context) {
+	kind := schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+	for ctx.Err() == nil {
+		err := s.watch(ctx, kind, "apiservices", &s.blind)
+		if cause, _ := causeOf(orNothing(err)); cause == NotServed {
+			s.ends(&s.blind)
+			return
+		}
+		if ctx.Err() == nil && s.begins(&s.blind) {
+			s.logger.Info("APIServices cannot be watched: until they can, the cache asks discovery for optional kinds that are not served once a minute", "reason", err.Error())
+		}
+		pause(ctx, longestPoll)
 	}
-	s.logger.Info("CustomResourceDefinitions cannot be watched: the cache asks discovery for optional kinds, at most once a second and at least once a minute", "reason", err.Error())
+}
+
+// begins sets a flag that says that something cannot be watched, and reports whether that is new. Then it looks at
+// everything.
+func (s *Served) begins(flag *bool) (changed bool) {
 	s.mu.Lock()
-	s.polls = true
+	changed, *flag = !*flag, true
 	s.mu.Unlock()
-	s.look(schema.GroupVersion{}, false)
+	if changed {
+		s.look(schema.GroupVersion{}, false)
+	}
+	return changed
+}
+
+// ends is the opposite of begins, and looks at nothing.
+func (s *Served) ends(flag *bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*flag = false
+}
+
+// pause returns after about d, or when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(wait.Jitter(d, 0.1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// watch watches the metadata of the objects that say what is served, until ctx ends or that is not possible. Each
+// list that is complete clears a flag that says that they cannot be watched.
+func (s *Served) watch(ctx context.Context, kind schema.GroupVersionKind, resource string, fails *bool) error {
+	source, err := listwatch.Metadata(listwatch.Target{
+		Config: s.config, HTTPClient: s.client, Kind: kind, Resource: kind.GroupVersion().WithResource(resource),
+	})
+	if err != nil {
+		return err
+	}
+	return s.reflect(ctx, source, kind.Kind, &servedStore{s, fails})
 }
 
 // reflect lists and watches until ctx ends, or until that is not allowed or the kind is not served: then
-// it returns the error. The times between two attempts are client-go's.
-func (s *Served) reflect(ctx context.Context, source listwatch.Source, kind string) (err error) {
+// it returns the error. The times between two attempts are client-go's. A 401 ends nothing: tokens are rotated.
+func (s *Served) reflect(ctx context.Context, source listwatch.Source, kind string, to *servedStore) (err error) {
 	var waits sync.WaitGroup
 	defer waits.Wait()
 	lw := listwatch.New(source, listwatch.Options{Bookmarks: true, Silence: defaultWatchSilence, Cut: func(time.Duration) {}})
-	reflector := toolscache.NewReflectorWithOptions(lw, nil, &servedStore{s}, toolscache.ReflectorOptions{
+	reflector := toolscache.NewReflectorWithOptions(lw, nil, to, toolscache.ReflectorOptions{
 		TypeDescription: kind, Clock: informer.ClockUntil(ctx, &waits),
 	})
 	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
 	_ = backoff.DelayWithReset(clock.RealClock{}, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err = reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
 		cause, _ := causeOf(orNothing(err))
-		return cause == Forbidden || cause == NotServed || cause == Unauthorized, nil
+		return cause == Forbidden || cause == NotServed || cause == NotWatchable, nil
 	})
 	return err
 }
 
 // servedStore is where a Reflector writes what says which kinds are served. It keeps nothing.
-type servedStore struct{ served *Served }
+type servedStore struct {
+	served *Served
+	fails  *bool // is cleared by a complete list; guarded by served.mu
+}
 
 var _ toolscache.ReflectorStore = (*servedStore)(nil)
 
 // changed looks at the group in the name of a CRD, or the version and group in that of an APIService.
-func (s *servedStore) changed(obj any, left bool) error {
+func (s *servedStore) changed(obj any, deleted bool) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return err
@@ -313,9 +427,13 @@ func (s *servedStore) changed(obj any, left bool) error {
 	first, group, _ := strings.Cut(m.GetName(), ".")
 	gv := schema.GroupVersion{Group: group}
 	if p, ok := obj.(*metav1.PartialObjectMetadata); ok && p.Kind == "APIService" {
-		gv.Version = first
+		gv.Version, first = first, ""
 	}
-	s.served.look(gv, left || m.GetDeletionTimestamp() != nil)
+	if deleted {
+		s.served.deleted(gv, first)
+	} else {
+		s.served.look(gv, m.GetDeletionTimestamp() != nil)
+	}
 	return nil
 }
 
@@ -326,6 +444,7 @@ func (s *servedStore) Resync() error        { return nil }
 
 // Replace looks at everything: of what has happened since the list before, nothing is known.
 func (s *servedStore) Replace([]any, string) error {
+	s.served.ends(s.fails)
 	s.served.look(schema.GroupVersion{}, false)
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -107,6 +108,8 @@ type announcing struct {
 	hosting
 	asked atomic.Int64 // requests for discovery
 	slow  atomic.Bool  // they are answered a second later, with what was true before
+	blind bool         // APIServices may not be watched
+	deny  atomic.Int64 // the HTTP status with which lists and watches of CRDs and APIServices are answered; zero for none
 	crds  chan string  // events
 }
 
@@ -117,6 +120,14 @@ func (s *announcing) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	watch := r.URL.Query().Get("watch") != ""
 	switch path := r.URL.Path; {
+	case s.blind && strings.Contains(path, "apiservices"):
+		response, err := ok(io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)))
+		response.StatusCode = http.StatusForbidden
+		return response, err
+	case s.deny.Load() != 0 && (strings.Contains(path, "apiservices") || strings.Contains(path, "customresourcedefinitions")):
+		response, err := ok(io.NopCloser(strings.NewReader("denied")))
+		response.StatusCode = int(s.deny.Load())
+		return response, err
 	case path == "/api/v1":
 		s.asked.Add(1)
 		response, err := s.hosting.RoundTrip(r)
@@ -161,8 +172,8 @@ func crdEvent(of string, version int) string {
 }
 
 // announcedMap runs a map of optional kinds, with Pods in it, until the test ends.
-func announcedMap(t *testing.T, g *WithT) (*announcing, *MapEntry) {
-	server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
+func announcedMap(t *testing.T, g *WithT, blind bool) (*announcing, *MapEntry) {
+	server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string), blind: blind}
 	m := newOptionalMap(g, server)
 	running(t, m)
 	entry, err := m.Get(t.Context(), podKey)
@@ -175,7 +186,7 @@ func announcedMap(t *testing.T, g *WithT) (*announcing, *MapEntry) {
 func TestAfterAKindHasGoneNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		server, entry := announcedMap(t, g)
+		server, entry := announcedMap(t, g, false)
 		server.serves.Store(true)
 		server.crds <- crdEvent("ADDED", 6)
 		time.Sleep(time.Minute)
@@ -196,7 +207,7 @@ func TestAfterAKindHasGoneNobodyAsks(t *testing.T) {
 func TestWhatHappensDuringALookIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		server, entry := announcedMap(t, g)
+		server, entry := announcedMap(t, g, false)
 		server.serves.Store(true)
 		server.crds <- crdEvent("ADDED", 6)
 		time.Sleep(time.Minute)
@@ -207,6 +218,99 @@ func TestWhatHappensDuringALookIsLookedAt(t *testing.T) {
 		server.serves.Store(true)
 		server.crds <- crdEvent("ADDED", 8)
 		time.Sleep(time.Minute)
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+	})
+}
+
+// TestWhoMayNotWatchAtFirstWatchesLater: the right comes with the same kubectl apply as the program, a little later,
+// or its token is renewed.
+func TestWhoMayNotWatchAtFirstWatchesLater(t *testing.T) {
+	for _, code := range []int64{http.StatusForbidden, http.StatusUnauthorized} {
+		for _, away := range []time.Duration{time.Second, 10 * time.Minute} {
+			t.Run(fmt.Sprint(code, " for ", away), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					g := NewWithT(t)
+					server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
+					server.deny.Store(code)
+					m := newOptionalMap(g, server)
+					running(t, m)
+					entry, err := m.Get(t.Context(), podKey)
+					g.Expect(err).NotTo(HaveOccurred())
+					time.Sleep(away)
+					server.deny.Store(0)
+					time.Sleep(3 * time.Minute)
+					before := server.asked.Load()
+					time.Sleep(4 * time.Minute) // shorter than a watch
+					g.Expect(server.asked.Load()-before).To(BeZero(), "a watch tells what comes")
+					server.serves.Store(true)
+					server.crds <- crdEvent("ADDED", 6)
+					time.Sleep(time.Second)
+					g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+				})
+			})
+		}
+	}
+}
+
+// partly is an API server of which one group does not answer discovery, or answers 503.
+type partly struct {
+	announcing
+	answer int          // of the group, or zero for none
+	asked  atomic.Int64 // requests for it
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *partly) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.Contains(r.URL.Path, "away.example.com") {
+		return s.announcing.RoundTrip(r)
+	}
+	s.asked.Add(1)
+	if s.answer == 0 {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: s.answer, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("no answer"))}, nil
+}
+
+// TestAGroupThatDoesNotAnswerKeepsNoOtherWaiting: what serves it hangs, or is away.
+func TestAGroupThatDoesNotAnswerKeepsNoOtherWaiting(t *testing.T) {
+	for name, answer := range map[string]int{"it hangs": 0, "it is away": http.StatusServiceUnavailable, "it fails": http.StatusInternalServerError} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				server := &partly{announcing: announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}, answer: answer}
+				m := newOptionalMap(g, server)
+				running(t, m)
+				away, err := m.Get(t.Context(), Key{GroupVersionKind: schema.GroupVersionKind{Group: "away.example.com", Version: "v1", Kind: "Thing"}, Representation: Unstructured})
+				g.Expect(err).NotTo(HaveOccurred())
+				entry, err := m.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+				time.Sleep(5 * time.Minute)
+				server.serves.Store(true)
+				server.crds <- crdEvent("ADDED", 6)
+				time.Sleep(time.Second)
+				g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+				before := server.asked.Load()
+				time.Sleep(time.Hour)
+				g.Expect(server.asked.Load()-before).To(BeNumerically("<=", 120), "once a minute, and after each list of CRDs")
+				g.Expect(entry.Phase()).To(Equal(Following))
+				g.Expect(meta.IsNoMatchError(away.WaitForSync(t.Context()))).To(BeTrue())
+			})
+		})
+	}
+}
+
+// TestWithoutTheRightToWatchAPIServicesAKindThatComesIsSeen: a right to watch CRDs tells nothing of it.
+func TestWithoutTheRightToWatchAPIServicesAKindThatComesIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server, entry := announcedMap(t, g, true)
+		time.Sleep(10 * time.Minute)
+		before := server.asked.Load()
+		time.Sleep(time.Hour)
+		g.Expect(server.asked.Load()-before).To(BeNumerically("<=", 120), "once a minute, and after each list of CRDs")
+		server.serves.Store(true)
+		time.Sleep(2 * time.Minute)
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 	})
 }

@@ -114,9 +114,9 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 	return e, nil
 }
 
-// SharesWatch reports whether two entries show what one informer lists and watches: their figures are those
-// of the same objects. An entry shares its own.
-func (e *MapEntry) SharesWatch(other *MapEntry) bool { return e.failures == other.failures }
+// Watch returns a value that is equal for entries that show what one informer lists and watches, and for no
+// others: the figures of such entries are those of the same objects. It can be the key of a map.
+func (e *MapEntry) Watch() any { return e.failures }
 
 // leave says that an entry has ended. The last one ends the informer.
 func (w *sharedWatch) leave() {

@@ -59,8 +59,8 @@ func (e *MapEntry) ours() *informer.Informer {
 }
 
 // NotSynced returns why the informer does not hold what the API server has, or nil if it does as far
-// as is known. After the first list is complete, it is nil while the watch is interrupted. It is nil
-// of an optional kind that is not served.
+// as is known. After the first list is complete, it is nil while the watch is interrupted, unless the
+// API server refuses to watch the kind at all. It is nil of an optional kind that is not served.
 func (e *MapEntry) NotSynced() *NotSyncedError {
 	if e.optional().is(parked) {
 		return nil
@@ -70,6 +70,9 @@ func (e *MapEntry) NotSynced() *NotSyncedError {
 	}
 	if misfit := e.failures.Last(); misfit != nil && e.failures.Misfit() {
 		return e.why()
+	}
+	if reason := e.cannotBeWatched(); reason != nil {
+		return reason
 	}
 	return e.incomplete()
 }
@@ -138,14 +141,14 @@ func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 }
 
 // WaitForSync waits until the informer has synced. If ctx ends first, the error is a
-// *NotSyncedError. The policy of the kind may return one earlier, or although the informer has
-// synced. If the informer is removed first, the error says so.
+// *NotSyncedError. It comes at once for a kind that the API server refuses to list. The policy of the
+// kind may return one earlier, or although the informer has synced. If the informer is removed first, the error says so.
 func (e *MapEntry) WaitForSync(ctx context.Context) error {
 	if e.synced() {
 		return e.refuse()
 	}
 	e.waiting.wanted.Store(true)
-	return e.wait(ctx, e.refuse)
+	return e.wait(ctx, e.refuseFirst)
 }
 
 // refuse returns the error with which the policy answers a read now, or nil.
@@ -153,6 +156,11 @@ func (e *MapEntry) refuse() error {
 	if e.optional().is(parked) {
 		return e.optional().why()
 	}
+	return e.refuseByPolicy()
+}
+
+// refuseByPolicy is refuse without regard to a kind that is parked, which is no failure.
+func (e *MapEntry) refuseByPolicy() error {
 	switch e.waiting.policy {
 	case FailFast:
 		if reason := e.NotSynced(); reason != nil && !reason.Cause.Mends() && !e.mayBeAbsent(reason) {
@@ -166,9 +174,10 @@ func (e *MapEntry) refuse() error {
 	return nil
 }
 
-// mayBeAbsent reports whether the reason is that an optional kind is not served, or not quite yet.
+// mayBeAbsent reports whether the reason is that an optional kind is not served, or not quite yet, or not to be
+// watched.
 func (e *MapEntry) mayBeAbsent(reason *NotSyncedError) bool {
-	return e.optional() != nil && reason.Cause == NotServed
+	return e.optional() != nil && (reason.Cause == NotServed || reason.Cause == NotWatchable)
 }
 
 // wait waits until the informer has synced, or until refuse returns an error.
@@ -204,12 +213,13 @@ func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
 }
 
 // waitForCacheSync waits as WaitForCacheSync does: until the informer has synced, or until the policy
-// lets others go on without it.
+// lets others go on without it. An optional kind that is parked, at first or meanwhile, keeps nobody waiting.
 func (e *MapEntry) waitForCacheSync(ctx context.Context) (skipped *NotSyncedError, err error) {
-	if e.optional().is(parked) {
-		return nil, nil
-	}
+	away := false
 	err = e.wait(ctx, func() error {
+		if away = e.optional().is(parked); away {
+			return e.optional().why()
+		}
 		reason := e.why()
 		switch {
 		case e.waiting.policy == Isolate && reason.Err != nil,
@@ -220,24 +230,34 @@ func (e *MapEntry) waitForCacheSync(ctx context.Context) (skipped *NotSyncedErro
 		}
 		return nil
 	})
-	if skipped != nil {
+	if skipped != nil || away {
 		return skipped, nil
 	}
 	return nil, err
 }
 
 // Want notes that somebody listens to the informer, and waits until that is possible if wait is set:
-// until it has synced, or until its kind is isolated.
+// until it has synced, or until its kind is isolated or parked.
 func (e *MapEntry) Want(ctx context.Context, wait bool) error {
 	e.waiting.wanted.Store(true)
 	if !wait {
 		return nil
 	}
 	err := e.WaitForSync(ctx)
-	if e.isolated() || e.optional().is(parked) {
+	if e.optional().is(parked) || e.isReadsAlone(err) {
 		return nil
 	}
 	return err
+}
+
+// isReadsAlone reports whether err, of WaitForSync, is one for reads, and the informer can be listened to: its kind is
+// isolated, or was parked and may have come back since.
+func (e *MapEntry) isReadsAlone(err error) bool {
+	reason := (*NotSyncedError)(nil)
+	if !errors.As(err, &reason) {
+		return false
+	}
+	return e.waiting.policy == Isolate && reason.Err != nil || e.optional() != nil && reason.unmapped()
 }
 
 // isolated reports whether the kind of the entry is isolated now.
@@ -255,7 +275,7 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 		}
 		switch e.waiting.policy {
 		case FailFast:
-			if err := e.refuse(); err != nil && !e.optional().is(parked) {
+			if err := e.refuseByPolicy(); err != nil {
 				fail(err)
 				return
 			}

@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -190,15 +191,31 @@ func (h *handler) byKind() (all []found) {
 	return all
 }
 
-// sharedWith returns the other representations that share a watch with this one.
-func (f found) sharedWith() (names []string) {
-	for _, other := range f.others {
-		name := other.Key().Representation.String()
-		if !slices.Contains(names, name) && slices.ContainsFunc(f.entries, other.SharesWatch) {
-			names = append(names, name)
+// shower shows what an informer lists and watches.
+type shower interface {
+	Key() informers.Key
+	Watch() any // equal for those that show the same
+}
+
+// shared returns which of the entries of a representation show what an entry of a representation before it does,
+// and the names of all representations that show what one of them does.
+func shared[E shower](entries, others []E) (again []bool, names []string) {
+	by := make(map[any][]informers.Representation, len(others))
+	for _, other := range others {
+		by[other.Watch()] = append(by[other.Watch()], other.Key().Representation)
+	}
+	with := map[informers.Representation]bool{}
+	again = make([]bool, len(entries))
+	for i, entry := range entries {
+		for _, other := range by[entry.Watch()] {
+			with[other] = true
+			again[i] = again[i] || other < entry.Key().Representation
 		}
 	}
-	return names
+	for _, other := range slices.Sorted(maps.Keys(with)) {
+		names = append(names, other.String())
+	}
+	return again, names
 }
 
 func (f found) ref() kindRef {
@@ -227,15 +244,13 @@ func (f found) stats() []informers.Stats {
 func (h *handler) describe(f found, stats []informers.Stats) (kindInfo, []scopeInfo) {
 	info := kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
 	scopes := make([]scopeInfo, len(f.entries))
+	again, names := shared(f.entries, f.others)
+	info.SharedWith = names
 	for i, entry := range f.entries {
-		s := scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i])}
-		s.again = slices.ContainsFunc(f.others, func(other *informers.MapEntry) bool {
-			return other.SharesWatch(entry) && other.Key().Representation < f.key.Representation
-		})
+		s := scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i]), again: again[i]}
 		scopes[i] = s
 		info.figures.add(s.figures)
 	}
-	info.SharedWith = f.sharedWith()
 	slices.SortStableFunc(scopes, func(a, b scopeInfo) int { return rank(a.State.Phase) - rank(b.State.Phase) })
 	info.State = scopes[0].State
 	if len(scopes) == 1 {
@@ -289,7 +304,7 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 // not known that they come from the way to the API server, or from its answer to the request.
 func mayQuote(c informers.Cause) bool {
 	switch c {
-	case informers.Listing, informers.Forbidden, informers.Unauthorized, informers.NotServed, informers.TooManyRequests,
+	case informers.Listing, informers.Forbidden, informers.Unauthorized, informers.NotServed, informers.NotWatchable, informers.TooManyRequests, informers.Unavailable,
 		informers.ConnectionRefused, informers.TLS, informers.Timeout:
 		return false
 	}

@@ -63,6 +63,7 @@ func started(makeCache cache.NewCacheFunc, with *rest.Config, opts cache.Options
 		cancel()
 		Eventually(ended).Should(Receive(BeNil()))
 	})
+	Expect(c.WaitForCacheSync(ctx)).To(BeTrue(), "it is started, and has no informer yet")
 	return c
 }
 

@@ -6,7 +6,6 @@ package inspect
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,8 +54,8 @@ type tap struct {
 	looked time.Time   // last; guarded by the lock of the taps
 	since  time.Time
 
-	mu       sync.Mutex // guards what follows
-	begun    bool       // there was a look
+	mu       sync.Mutex          // guards what follows
+	before   map[follower]uint64 // what each informer had received at the first look, or when it was made; nil before that
 	followed map[follower]struct{}
 	failed   map[follower]error // why those that are here cannot be followed
 	missed   uint64
@@ -75,7 +74,8 @@ type recent struct {
 	Events []eventInfo `json:"events"`
 	// NotFollowed is the number of namespaces whose events are not shown.
 	NotFollowed int `json:"notFollowed,omitempty"`
-	// Missed is how many events came before a look, of informers that were made after the first one.
+	// Missed is how many events came between the first look and the one at which an informer was followed, because
+	// it was made later, or because too many were followed.
 	Missed uint64 `json:"missed,omitempty"`
 	// Problem says why events are not shown of an informer that should be followed.
 	Problem string `json:"problem,omitempty"`
@@ -152,19 +152,30 @@ func (t *taps) closeLocked(key informers.Key) {
 func (t *tap) follow(informers []follower, start func(func(context.Context))) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.failed, func(one follower, _ error) bool { return !slices.Contains(informers, one) })
+	t.knowLocked(informers)
 	for _, one := range informers[:min(len(informers), maxFollowed)] {
 		_, already := t.followed[one]
 		if already || t.failed[one] != nil || len(t.followed) >= maxFollowed {
 			continue
 		}
 		t.followed[one] = struct{}{}
-		if t.begun {
-			t.missed += one.Received()
-		}
+		t.missed += one.Received() - t.before[one]
 		start(func(ctx context.Context) { t.run(ctx, one) })
 	}
-	t.begun = true
+}
+
+// knowLocked notes what informers have received that are new, and forgets those that are gone.
+func (t *tap) knowLocked(informers []follower) {
+	before := make(map[follower]uint64, len(informers))
+	for _, one := range informers {
+		if received, known := t.before[one]; known || t.before != nil {
+			before[one] = received // zero of one that was made since the first look
+		} else {
+			before[one] = one.Received()
+		}
+	}
+	t.before = before
+	maps.DeleteFunc(t.failed, func(one follower, _ error) bool { _, there := before[one]; return !there })
 }
 
 // run follows one informer until the tap, the informer or the cache ends.

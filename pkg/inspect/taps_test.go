@@ -27,6 +27,14 @@ type source struct {
 	see      map[*func(informers.Change)]struct{} // of those that follow
 	received uint64
 	refuses  error
+	removed  chan struct{}
+}
+
+// remove ends those that follow, as the removal of an informer does.
+func (s *source) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.removed)
 }
 
 func (s *source) Received() uint64 { return s.received }
@@ -40,8 +48,15 @@ func (s *source) Follow(ctx context.Context, see func(informers.Change)) error {
 		s.see = map[*func(informers.Change)]struct{}{}
 	}
 	s.see[&see] = struct{}{}
+	if s.removed == nil {
+		s.removed = make(chan struct{})
+	}
+	removed := s.removed
 	s.mu.Unlock()
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-removed:
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.see, &see)
@@ -136,6 +151,42 @@ func TestAnInformerThatIsMadeAgainIsFollowed(t *testing.T) {
 		}
 		if seen := taps.look(keyOf(1), []follower{second}, 0); seen.Problem != "" {
 			t.Errorf("the problem of an informer that is gone is %q", seen.Problem)
+		}
+		end()
+		time.Sleep(2 * lookFor)
+	})
+}
+
+// TestAnInformerThatIsFollowedLateHasMissedWhatCameSinceTheFirstLook: there were too many, and one of them is removed.
+// What it had received before the first look, nobody has missed.
+func TestAnInformerThatIsFollowedLateHasMissedWhatCameSinceTheFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, end := cacheOf(t)
+		taps, sources := newTaps(start), make([]source, maxFollowed+2)
+		all := make([]follower, len(sources))
+		for n := range sources {
+			sources[n].received = 1000
+			all[n] = &sources[n]
+		}
+		taps.look(keyOf(1), all, 0)
+		synctest.Wait()
+		last := &sources[maxFollowed]
+		last.received += 7
+		sources[0].remove()
+		synctest.Wait()
+		if seen := taps.look(keyOf(1), all[1:], 0); seen.Missed != 7 || seen.NotFollowed != 1 {
+			t.Errorf("%d are missed, want 7, and %d are not followed, want 1", seen.Missed, seen.NotFollowed)
+		}
+		synctest.Wait()
+		if n := last.send("x"); n != 1 {
+			t.Errorf("%d follow the one that was not followed before", n)
+		}
+		taps.look(keyOf(1), all[1:2], 0)
+		taps.mu.Lock()
+		known := len(taps.open[keyOf(1)].before)
+		taps.mu.Unlock()
+		if known != 1 {
+			t.Errorf("%d informers are held, want that which is left", known)
 		}
 		end()
 		time.Sleep(2 * lookFor)

@@ -302,7 +302,7 @@ function eventsPart(recent) {
   return [
     el('p', { class: 'quiet small' }, `Since ${clock(recent.since)}: ${number(counts.ADDED)} added, ${number(counts.MODIFIED)} modified, ${number(counts.DELETED)} deleted. They are followed while this page looks.`,
       recent.notFollowed ? ` Of ${plural(recent.notFollowed, 'namespace')} more they are not.` : '',
-      recent.missed ? ` ${plural(recent.missed, 'event')} of informers that were made since came before a look, and are not among them.` : ''),
+      recent.missed ? ` ${plural(recent.missed, 'event')} came before their informer was followed, and are not among them.` : ''),
     recent.problem ? el('p', { class: 'note is-bad' }, recent.problem) : null,
     table('Recent events', [
       ['Time', (e) => clock(e.time)],

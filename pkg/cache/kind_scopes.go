@@ -1,0 +1,60 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// kindScopes tells which kinds are namespaced. It is safe for concurrent use.
+type kindScopes struct {
+	mapper   meta.RESTMapper
+	tuning   func(schema.GroupVersionKind) TuningByObject
+	served   *informers.Served // nil if no kind is optional
+	resolver informers.Resolver
+
+	// known has what the mapper said of each kind that was asked for, as a bool, until the informers of the kind are removed. So
+	// the reads of a kind that is cached do not wait for a mapper that asks for another one.
+	known sync.Map
+}
+
+// namespaced reports whether a kind is namespaced. An optional kind that is not served is taken for a namespaced one,
+// without a request for each read. The error is the mapper's, or a *NotSyncedError if ctx ends before it answers.
+func (k *kindScopes) namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	if k.served == nil || !ptr.Deref(k.tuning(gvk).Optional, false) {
+		return k.ask(ctx, gvk)
+	}
+	if scope, known := k.served.ScopeOf(gvk); known {
+		return scope == meta.RESTScopeNameNamespace, nil
+	}
+	namespaced, err := k.ask(ctx, gvk)
+	if informers.MayCome(err) {
+		return true, nil
+	}
+	return namespaced, err
+}
+
+// forget has the mapper asked again for a kind.
+func (k *kindScopes) forget(gvk schema.GroupVersionKind) { k.known.Delete(gvk) }
+
+// ask asks the mapper, which knows no context.
+func (k *kindScopes) ask(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	if namespaced, ok := k.known.Load(gvk); ok {
+		return namespaced.(bool), nil
+	}
+	mapping, err := k.resolver.Mapping(ctx, k.mapper, informers.Key{GroupVersionKind: gvk}, "")
+	if err != nil {
+		return false, err
+	}
+	namespaced := mapping.Scope.Name() != meta.RESTScopeNameRoot
+	k.known.Store(gvk, namespaced)
+	return namespaced, nil
+}

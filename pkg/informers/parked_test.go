@@ -1,0 +1,155 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// discoveryAnswers is an API server that answers everything about Pods, discovery too, with an HTTP status.
+type discoveryAnswers struct {
+	announcing
+	code int
+}
+
+func answering(code int) *discoveryAnswers {
+	return &discoveryAnswers{announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}, code}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *discoveryAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasPrefix(r.URL.Path, "/api/v1") {
+		return s.announcing.RoundTrip(r)
+	}
+	return &http.Response{StatusCode: s.code, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("no answer"))}, nil
+}
+
+// TestWaitForCacheSyncEndsWhenAKindIsParked: the RESTMapper knows it, and the first look of discovery, or the first
+// list, tells that it cannot be cached.
+func TestWaitForCacheSyncEndsWhenAKindIsParked(t *testing.T) {
+	servers := map[string]func() http.RoundTripper{
+		"it is not served": func() http.RoundTripper {
+			return &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
+		},
+		"it has other verbs":     func() http.RoundTripper { return newUnwatchable(`["create"]`, false) },
+		"it is unavailable":      func() http.RoundTripper { return answering(http.StatusServiceUnavailable) },
+		"nobody answers in time": func() http.RoundTripper { return answering(http.StatusGatewayTimeout) },
+	}
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				o := optionalOptions(g, server(), testOptions())
+				o.Mapper = newMapper()
+				m := NewMap(o)
+				m.Go(o.Served.Run)
+				entry, err := m.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(entry.Want(t.Context(), false)).To(Succeed())
+				running(t, m)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				begun := time.Now()
+				g.Expect(m.WaitForCacheSync(ctx)).To(BeTrue())
+				g.Expect(time.Since(begun)).To(BeNumerically("<", 10*time.Second))
+				phase, why := entry.Phase()
+				g.Expect(phase).To(Equal(Parked))
+				g.Expect(entry.WaitForSync(t.Context())).To(MatchError(why.Error()))
+			})
+		})
+	}
+}
+
+// returning is the error of a RESTMapper because of which a kind is parked. Once, when somebody asks for its cause,
+// the kind comes back: between the two there is no lock.
+type returning struct {
+	error
+	back *atomic.Pointer[func()]
+}
+
+// As is called by errors.As.
+func (r returning) As(any) bool {
+	if back := r.back.Swap(nil); back != nil {
+		(*back)()
+	}
+	return false
+}
+
+func (r returning) Unwrap() error { return r.error }
+
+// unmapped is a RESTMapper that fails.
+type unmapped struct {
+	meta.RESTMapper
+	err error
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (u unmapped) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	return nil, u.err
+}
+
+// parkedWith returns a map that is not started, with Pods that are parked and will come back when somebody asks why,
+// after arm was called. Nothing else looks at discovery.
+func parkedWith(t *testing.T, g *WithT, policy FailurePolicy) (m *Map, entry *MapEntry, arm func()) {
+	server, back := &hosting{end: make(chan struct{})}, &atomic.Pointer[func()]{}
+	server.serves.Store(true)
+	o := testOptions()
+	o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OnFailure: policy} }
+	o = optionalOptions(g, server, o)
+	o.Mapper = unmapped{err: returning{apierrors.NewServiceUnavailable("no server"), back}}
+	m = NewMap(o)
+	entry, err := m.Get(t.Context(), podKey)
+	g.Expect(err).NotTo(HaveOccurred())
+	mapping, err := newMapper().RESTMapping(podKey.GroupKind(), podKey.Version)
+	g.Expect(err).NotTo(HaveOccurred())
+	return m, entry, func() {
+		come := func() { entry.optional().served(sight{mapping: mapping}, o.Logger) }
+		back.Store(&come)
+	}
+}
+
+// TestFailFastIsNotTheEndWhileAKindComesBack: that it was parked is no failure.
+func TestFailFastIsNotTheEndWhileAKindComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		m, entry, arm := parkedWith(t, g, FailFast)
+		running(t, m) // it fails the test if Start returns an error
+		synctest.Wait()
+		arm()
+		entry.failures.Wake() // as whatever has failed does
+		synctest.Wait()
+		g.Expect(m.Failed()).To(BeFalse())
+		_, _ = entry.Phase() // somebody looks: now it comes, at the latest
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+	})
+}
+
+// TestGetInformerSucceedsWhileAKindComesBack: it succeeds before, and after.
+func TestGetInformerSucceedsWhileAKindComesBack(t *testing.T) {
+	for _, policy := range []FailurePolicy{WaitOnFailure, FailFast, Isolate} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				m, entry, arm := parkedWith(t, g, policy)
+				running(t, m)
+				synctest.Wait()
+				arm()
+				g.Expect(entry.Want(t.Context(), true)).To(Succeed())
+				g.Expect(entry.WaitForSync(t.Context())).To(Succeed(), "it has come")
+			})
+		})
+	}
+}
