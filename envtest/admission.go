@@ -38,8 +38,7 @@ const mapperReset = 30 * time.Second
 // The plugins that do not belong to one built-in kind, in kube-apiserver's order. Those that do stand between the two: a
 // policy or a webhook sees an object as they leave it. ResourceQuota comes last.
 var (
-	firstPlugins = []string{lifecycle.PluginName}
-	lastPlugins  = []string{
+	lastPlugins = []string{
 		mutatingpolicy.PluginName, mutatingwebhook.PluginName, validatingpolicy.PluginName, validatingwebhook.PluginName,
 	}
 )
@@ -47,12 +46,14 @@ var (
 // setAdmission gives config its admission chain, with the plugins of the built-in kinds. What the plugins run ends when s.run
 // does, and what requests wait for when s.drained is closed.
 func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kinds *builtin.Kinds) error {
-	ctx, clients := s.run, s.loopback
+	clients := s.loopback
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.kube.Discovery()))
-	initializers := admission.PluginInitializers{
-		initializer.New(clients.kube, clients.dynamic, clients.informers, config.Authorization.Authorizer,
-			config.FeatureGate, config.EffectiveVersion, ctx.Done(), mapper),
-		webhookinit.NewPluginInitializer(webhookAuthentication(config), opts.serviceResolver()),
+	initializers := func(stop <-chan struct{}) admission.PluginInitializers {
+		return admission.PluginInitializers{
+			initializer.New(clients.kube, clients.dynamic, clients.informers, config.Authorization.Authorizer,
+				config.FeatureGate, config.EffectiveVersion, stop, mapper),
+			webhookinit.NewPluginInitializer(webhookAuthentication(config), opts.serviceResolver()),
+		}
 	}
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
@@ -60,15 +61,17 @@ func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kin
 	if err != nil {
 		return err
 	}
-	make := func(names []string) ([]admission.Interface, error) {
-		names = slices.DeleteFunc(slices.Clone(names), opts.pluginOff)
-		return initPlugins(plugins, names, settings, initializers)
+	var first []admission.Interface
+	if !opts.pluginOff(lifecycle.PluginName) {
+		plugin, err := initPlugin(plugins, lifecycle.PluginName, settings, initializers(s.run.Done()))
+		if err != nil {
+			return err
+		}
+		first = append(first, plugin)
 	}
-	first, err := make(firstPlugins)
-	if err != nil {
-		return err
-	}
-	last, err := make(lastPlugins)
+	last, err := s.lastPlugins(opts, mapper, func(name string, stop <-chan struct{}) (admission.Interface, error) {
+		return initPlugin(plugins, name, settings, initializers(stop))
+	})
 	if err != nil {
 		return err
 	}
@@ -141,23 +144,48 @@ func (o Options) admissionSettings(names []string) (admission.ConfigProvider, er
 	return settings, nil
 }
 
-// initPlugins makes the named plugins.
-func initPlugins(
-	plugins *admission.Plugins, names []string, settings admission.ConfigProvider, initializers admission.PluginInitializer,
-) ([]admission.Interface, error) {
-	var made []admission.Interface
-	for _, name := range names {
-		config, err := settings.ConfigFor(name)
-		if err != nil {
-			return nil, fmt.Errorf("configure admission plugin %s: %w", name, err)
-		}
-		plugin, err := plugins.InitPlugin(name, config, initializers)
-		if err != nil {
-			return nil, fmt.Errorf("set up admission plugin %s: %w", name, err)
-		}
-		made = append(made, plugin)
+// initPlugin makes a plugin and starts what it needs.
+func initPlugin(
+	plugins *admission.Plugins, name string, settings admission.ConfigProvider, initializers admission.PluginInitializer,
+) (admission.Interface, error) {
+	config, err := settings.ConfigFor(name)
+	if err != nil {
+		return nil, fmt.Errorf("configure admission plugin %s: %w", name, err)
 	}
-	return made, nil
+	plugin, err := plugins.InitPlugin(name, config, initializers)
+	if err != nil {
+		return nil, fmt.Errorf("set up admission plugin %s: %w", name, err)
+	}
+	return plugin, nil
+}
+
+// lastPlugins makes the policies and webhooks that are not switched off. Those of policies can begin anew.
+func (s *server) lastPlugins(
+	opts Options, mapper *restmapper.DeferredDiscoveryRESTMapper, create func(name string, stop <-chan struct{}) (admission.Interface, error),
+) ([]admission.Interface, error) {
+	if s.contents != nil {
+		s.contents.mapper = mapper
+	}
+	var last []admission.Interface
+	for _, name := range lastPlugins {
+		switch {
+		case opts.pluginOff(name):
+		case s.contents != nil && (name == mutatingpolicy.PluginName || name == validatingpolicy.PluginName):
+			policies, err := newRenewable(s.run, func(stop <-chan struct{}) (admission.Interface, error) { return create(name, stop) })
+			if err != nil {
+				return nil, err
+			}
+			s.contents.policies = append(s.contents.policies, policies)
+			last = append(last, policies)
+		default:
+			plugin, err := create(name, s.run.Done())
+			if err != nil {
+				return nil, err
+			}
+			last = append(last, plugin)
+		}
+	}
+	return last, nil
 }
 
 // webhookAuthentication lets webhooks be called with the server's own credentials where they point at the server.
@@ -197,13 +225,22 @@ func (r reinvoker) Validate(ctx context.Context, a admission.Attributes, o admis
 	return nil
 }
 
-// ServiceResolver returns the URL of a Service that a webhook configuration names. There is no cluster network with a
-// DNS, so a test that serves a webhook itself returns its own address.
+// ServiceResolver returns the URL of a Service that a webhook configuration or an APIService names. There is no cluster
+// network with a DNS, so a test that serves a webhook itself returns its own address. The server calls it from many
+// goroutines, and does not change the URL.
 type ServiceResolver func(namespace, name string, port int32) (*url.URL, error)
 
 // ResolveEndpoint implements webhook.ServiceResolver.
 func (f ServiceResolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
-	return f(namespace, name, port)
+	u, err := f(namespace, name, port)
+	switch {
+	case err != nil:
+		return nil, err
+	case u == nil:
+		return nil, fmt.Errorf("Options.ServiceResolver returned no URL and no error for Service %s/%s port %d", namespace, name, port)
+	}
+	own := *u // whoever asked adds the path of a request
+	return &own, nil
 }
 
 // unresolved is the resolver when the user gave none.

@@ -212,6 +212,23 @@ var _ = Describe("a quota", func() {
 			"exceeded quota: quota, requested: count/podtemplates=1, used: count/podtemplates=0, limited: count/podtemplates=0", SpecTimeout(patience)),
 	)
 
+	It("does not count for a quota that was deleted", func(ctx SpecContext) {
+		onlyOurs() // a real server learns of it a little later
+		ns := newNamespace(ctx)
+		quotas := target.kube.CoreV1().ResourceQuotas(ns)
+		for i := range 50 {
+			enforceQuota(ctx, ns, corev1.ResourceQuotaSpec{Hard: resources("count/leases.coordination.k8s.io", "0")})
+			Expect(createAny(ctx, ns, lease(fmt.Sprint("lease", i)), metav1.CreateOptions{})).To(MatchError(ContainSubstring("exceeded quota")))
+			if i%2 == 0 {
+				Expect(quotas.Delete(ctx, "quota", metav1.DeleteOptions{})).To(Succeed())
+				Expect(quotas.Delete(ctx, "probe", metav1.DeleteOptions{})).To(Succeed())
+			} else {
+				Expect(quotas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+			}
+			Expect(createAny(ctx, ns, lease(fmt.Sprint("lease", i)), metav1.CreateOptions{})).To(Succeed(), "quota %d", i)
+		}
+	})
+
 	It("is not in force before somebody writes its status", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		quotas := target.kube.CoreV1().ResourceQuotas(namespace)

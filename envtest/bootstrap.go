@@ -25,7 +25,8 @@ var systemNamespaces = []string{
 // bootstrap creates what a real server creates when it starts on an empty etcd and a test may rely on: the system
 // namespaces, the Service kubernetes and where it leads, the system's priority classes, what other servers need to know to
 // believe this one's users, and the default roles. It returns when the roles are in force.
-func bootstrap(ctx context.Context, loopback *loopback, users *access) error {
+func (s *server) bootstrap(ctx context.Context, users *access) error {
+	loopback := s.loopback
 	client, defaults := loopback.kube, defaultRoles() // a client writes the kind into what it sends: each server has its own
 	var namespaces, others creations
 	for _, name := range systemNamespaces {
@@ -67,7 +68,11 @@ func bootstrap(ctx context.Context, loopback *loopback, users *access) error {
 	if err := others.run(ctx); err != nil {
 		return err
 	}
-	return waitForRoles(ctx, loopback.informers.Rbac().V1())
+	if err := waitForRoles(ctx, loopback.informers.Rbac().V1()); err != nil {
+		return err
+	}
+	s.hooks.bootstrapped.Store(true)
+	return nil
 }
 
 // waitForNamespaces returns when admission knows the namespaces: it would hold a request for what is in one of them back for

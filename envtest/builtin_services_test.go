@@ -219,6 +219,9 @@ var _ = Describe("the type of a Service", func() {
 		{"a policy for traffic from outside", alsoWith(plain, func(spec *corev1.ServiceSpec) { spec.ExternalTrafficPolicy = "Local" }), "", "spec.externalTrafficPolicy"},
 		{"an unknown policy for traffic", alsoWith(onNode, func(spec *corev1.ServiceSpec) { spec.ExternalTrafficPolicy = "Any" }), "", "spec.externalTrafficPolicy"},
 		{"a port for health checks", alsoWith(onNode, func(spec *corev1.ServiceSpec) { spec.HealthCheckNodePort = 30123 }), "", "spec.healthCheckNodePort"},
+		{"a range of sources that is none", alsoWith(balanced, func(spec *corev1.ServiceSpec) { spec.LoadBalancerSourceRanges = []string{"x"} }), "", "spec.LoadBalancerSourceRanges[0]"},
+		{"an address of the host alone", alsoWith(plain, func(spec *corev1.ServiceSpec) { spec.ExternalIPs = []string{"127.0.0.1"} }), "", "spec.externalIPs[0]"},
+		{"the address of the network", alsoWith(plain, func(spec *corev1.ServiceSpec) { spec.ClusterIP = "10.0.0.0" }), "", "spec.clusterIPs"},
 		{"another class", local, `{"spec":{"loadBalancerClass":"example.com/other"}}`, "spec.loadBalancerClass"},
 		{"another port for health checks", local, `{"spec":{"healthCheckNodePort":30123}}`, "spec.healthCheckNodePort"},
 		{"a class that it just got", local, `{"spec":{"type":"ClusterIP","loadBalancerClass":"example.com/other"}}`, "spec.loadBalancerClass"},
@@ -254,6 +257,7 @@ func expectFieldsOfType(svc *corev1.Service) {
 		{"clusterIP", spec.ClusterIP, inCluster}, {"clusterIPs", spec.ClusterIPs, inCluster},
 		{"ipFamilies", spec.IPFamilies, inCluster}, {"ipFamilyPolicy", spec.IPFamilyPolicy, inCluster},
 		{"nodePort", spec.Ports[0].NodePort, outside}, {"externalTrafficPolicy", spec.ExternalTrafficPolicy, outside},
+		{"internalTrafficPolicy", spec.InternalTrafficPolicy, inCluster},
 		{"allocateLoadBalancerNodePorts", spec.AllocateLoadBalancerNodePorts, balanced},
 		{"healthCheckNodePort", spec.HealthCheckNodePort, checked},
 	} {

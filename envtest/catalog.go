@@ -132,6 +132,13 @@ func (c *catalog) serves(resources ...schema.GroupVersionResource) (bool, <-chan
 	return true, c.changed
 }
 
+// lacks reports whether none of the resources is offered, and returns a channel that is closed when that may have changed.
+func (c *catalog) lacks(resources ...schema.GroupVersionResource) (bool, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(resources, c.servesLocked), c.changed
+}
+
 func (c *catalog) servesLocked(r schema.GroupVersionResource) bool {
 	for key, v := range c.versions {
 		if key.Group != r.Group || key.Version != r.Version {

@@ -19,8 +19,8 @@ func offered(version, resource string) apidiscoveryv2.APIVersionDiscovery {
 	return apidiscoveryv2.APIVersionDiscovery{Version: version, Resources: []apidiscoveryv2.APIResourceDiscovery{{Resource: resource}}}
 }
 
-// contents returns group/version/resource in the catalog's order.
-func contents(t *testing.T, c *catalog) []string {
+// offers returns group/version/resource in the catalog's order.
+func offers(t *testing.T, c *catalog) []string {
 	t.Helper()
 	doc, err := c.current()
 	if err != nil {
@@ -49,19 +49,19 @@ func TestCatalogOrder(t *testing.T) {
 	builtin.AddGroupVersion("b", offered("v1", "built-in"))
 
 	want := []string{"z/v1/first", "a/v1/from-crd", "a/v2/from-crd", "b/v1/built-in", "b/v1beta1/from-crd"}
-	if got := contents(t, c); !slices.Equal(got, want) {
+	if got := offers(t, c); !slices.Equal(got, want) {
 		t.Errorf("the catalog is %v, want %v", got, want)
 	}
 	custom.RemoveGroupVersion(metav1.GroupVersion{Group: "b", Version: "v1beta1"})
 	custom.RemoveGroup("a")
 	builtin.RemoveGroup("z") // is another source's
-	if got, want := contents(t, c), []string{"z/v1/first", "b/v1/built-in"}; !slices.Equal(got, want) {
+	if got, want := offers(t, c), []string{"z/v1/first", "b/v1/built-in"}; !slices.Equal(got, want) {
 		t.Errorf("after removals the catalog is %v, want %v", got, want)
 	}
 	custom.SetGroups([]apidiscoveryv2.APIGroupDiscovery{{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Versions: []apidiscoveryv2.APIVersionDiscovery{offered("v1", "new")},
 	}})
-	if got, want := contents(t, c), []string{"b/v1/built-in", "n/v1/new"}; !slices.Equal(got, want) {
+	if got, want := offers(t, c), []string{"b/v1/built-in", "n/v1/new"}; !slices.Equal(got, want) {
 		t.Errorf("after SetGroups the catalog is %v, want %v", got, want)
 	}
 }

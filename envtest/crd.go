@@ -83,15 +83,31 @@ func (r *running) install(ctx context.Context, crds []*apiextensionsv1.CustomRes
 
 // waitServed returns when discovery lists the resources.
 func (c *catalog) waitServed(ctx context.Context, resources []schema.GroupVersionResource) error {
+	if err := until(ctx, func() (bool, <-chan struct{}) { return c.serves(resources...) }); err != nil {
+		return fmt.Errorf("wait until the CRDs are in discovery: %w", err)
+	}
+	return nil
+}
+
+// waitGone returns when discovery lists none of the resources.
+func (c *catalog) waitGone(ctx context.Context, resources []schema.GroupVersionResource) error {
+	if err := until(ctx, func() (bool, <-chan struct{}) { return c.lacks(resources...) }); err != nil {
+		return fmt.Errorf("wait until deleted CRDs are not in discovery: %w", err)
+	}
+	return nil
+}
+
+// until asks again at each change until the answer is yes.
+func until(ctx context.Context, ask func() (bool, <-chan struct{})) error {
 	for {
-		served, changed := c.serves(resources...)
-		if served {
+		yes, changed := ask()
+		if yes {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait until the CRDs are in discovery: %w", context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 }

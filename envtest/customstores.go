@@ -25,7 +25,8 @@ const releasePatience = 5 * time.Second
 // controllers that nobody can wait for, and destroys those of a changed or deleted CRD in goroutines of which nobody is
 // told; Stop has to know of them nevertheless. The zero value is ready. It is safe for concurrent use.
 type customStores struct {
-	making requests // stores that are being made
+	making  requests // stores that are being made
+	cleanup *cleanup // nil if the state is never replaced; set before the server runs
 
 	mu   sync.Mutex
 	made map[schema.GroupResource]int // guarded by mu; counts the stores that ever were
@@ -48,6 +49,8 @@ func (c *customStores) track(resource schema.GroupResource, next generic.Storage
 			return nil, nil, err
 		}
 		known := newCustomStore(store, destroy)
+		known.cleanup = c.cleanup
+		known.live = liveStore{resource: resource, prefix: resourcePrefix, newFunc: newFunc, store: known}
 		return known, c.add(resource, known), nil
 	}
 }
@@ -60,6 +63,7 @@ func (c *customStores) add(resource schema.GroupResource, store *customStore) fu
 		c.made, c.live = map[schema.GroupResource]int{}, map[*customStore]struct{}{}
 	}
 	c.made[resource]++
+	store.number = c.made[resource]
 	c.live[store] = struct{}{}
 	return sync.OnceFunc(func() {
 		store.destroy()
@@ -96,6 +100,23 @@ func (c *customStores) close(patience time.Duration) {
 			return
 		}
 	}
+}
+
+// newest returns the stores that answer requests: the last one of each version. Older ones are of a definition that has
+// changed, and may be unable to read what was stored since.
+func (c *customStores) newest() []liveStore {
+	last := map[schema.GroupVersionKind]*customStore{}
+	for _, store := range c.left() {
+		kind := store.live.newFunc().GetObjectKind().GroupVersionKind()
+		if other := last[kind]; other == nil || other.number < store.number {
+			last[kind] = store
+		}
+	}
+	var stores []liveStore
+	for _, store := range last {
+		stores = append(stores, store.live)
+	}
+	return stores
 }
 
 // left returns the stores that their owners have not destroyed.

@@ -127,7 +127,10 @@ var _ = Describe("OpenAPI", func() {
 
 var _ = Describe("the server", func() {
 	It("is healthy, live and ready", func(ctx SpecContext) {
-		for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		for _, path := range []string{
+			"/healthz", "/livez", "/readyz", "/readyz/poststarthook/rbac/bootstrap-roles",
+			"/readyz/poststarthook/scheduling/bootstrap-system-priority-classes", "/readyz/poststarthook/start-system-namespaces-controller",
+		} {
 			Expect(string(fetch(ctx, path, "*/*"))).To(Equal("ok"), path)
 		}
 	}, SpecTimeout(patience))

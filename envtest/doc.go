@@ -11,7 +11,8 @@
 // The server consists of the same libraries as kube-apiserver: k8s.io/apiserver for handlers, admission and storage,
 // k8s.io/apiextensions-apiserver for custom resources, and below them etcd's store. There are no controllers, no
 // scheduler and no kubelet, on purpose. So a Pod stays as it was created, and a deleted namespace stays in phase
-// Terminating, as in every environment that has only an API server.
+// Terminating, as in every environment that has only an API server. Options.Controllers adds controllers, of which package
+// envtest/controllers has some.
 //
 // # Isolation
 //
@@ -46,6 +47,12 @@
 // The names are tarn, upstream and none. With TARN_CHECK_CONSISTENCY=true, or Options.CheckConsistency, each Cacher is
 // compared with etcd when the environment stops. With TARN_VERIFY_FLAT=true, each object that a cache or a Cacher of
 // the process keeps flat is compared with its source, from the first Start on.
+//
+// # A clean slate
+//
+// Reset deletes all that came after Start, and restores what Start made. Snapshot and Restore do so with a state of any other
+// time. They write to the storage itself, so that nothing can refuse a deletion and every watch sees it, and return when the
+// server acts on the new state alone; see Environment.Restore.
 //
 // # Logging
 //

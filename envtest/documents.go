@@ -23,14 +23,27 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// documents describe kinds that are the same in many servers. To make them takes half of a server's start, so that the
-// process keeps them, some tens of megabytes, for as long as it lives. They never change.
+// documents describe kinds that are the same in many servers. To make them takes as long as the rest of a server's start, so
+// that the first request makes them, and the process keeps them, some tens of megabytes, for as long as it lives. They never
+// change.
 type documents struct {
-	once   sync.Once // makes what is below
-	v2     *spec.Swagger
-	v3     *handler3.OpenAPIService
-	groups map[string]bool                    // the paths of the group versions that v3 has
-	list   func() (map[string]located, error) // of them; the first call encodes them all
+	groups map[string]bool // the paths of the group versions that the third version has
+
+	second struct {
+		sync.Once
+		spec *spec.Swagger
+	}
+	third struct {
+		sync.Once
+		service *handler3.OpenAPIService
+		list    func() (map[string]located, error) // the first call encodes them all
+	}
+}
+
+// builder makes documents of what one server has from its start.
+type builder struct {
+	handler *genericapiserver.APIServerHandler
+	routes.OpenAPI
 }
 
 // located is the address of a document.
@@ -43,43 +56,54 @@ var published struct {
 	by map[string]*documents
 }
 
-// documentsOf returns the documents of what the server has from its start. Servers that start at the same time wait for the first of
-// them to make these.
-func documentsOf(generic *genericapiserver.GenericAPIServer, v2 *common.Config, v3 *common.OpenAPIV3Config) *documents {
-	container := generic.Handler.GoRestfulContainer
+// documentsOf returns the documents of what the builder's server has from its start.
+func documentsOf(build builder) *documents {
 	key, groups := &strings.Builder{}, map[string]bool{}
-	fmt.Fprintln(key, v2.Info.Version)
-	for _, service := range container.RegisteredWebServices() {
+	fmt.Fprintln(key, build.Config.Info.Version)
+	for _, service := range build.handler.GoRestfulContainer.RegisteredWebServices() {
 		groups[strings.TrimPrefix(service.RootPath(), "/")] = true
 		for _, route := range service.Routes() {
 			fmt.Fprintln(key, route.Method, route.Path, route.Operation)
 		}
 	}
 	published.Lock()
+	defer published.Unlock()
 	if published.by == nil {
 		published.by = map[string]*documents{}
 	}
 	d := published.by[key.String()]
 	if d == nil {
-		d = &documents{}
+		d = &documents{groups: groups}
 		published.by[key.String()] = d
 	}
-	published.Unlock()
-	d.once.Do(func() {
-		d.groups = groups
-		build := routes.OpenAPI{Config: v2, V3Config: v3}
-		_, d.v2 = build.InstallV2(container, mux.NewPathRecorderMux("unused"))
-		d.v3 = build.InstallV3(container, mux.NewPathRecorderMux("unused"))
-		d.list = sync.OnceValues(func() (map[string]located, error) { return listOf(d.v3) })
-	})
 	return d
 }
 
+// v2 returns the second version's document. Who asks while it is made waits for it. The builder is not kept.
+func (d *documents) v2(build builder) *spec.Swagger {
+	d.second.Do(func() {
+		_, d.second.spec = build.InstallV2(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))
+	})
+	return d.second.spec
+}
+
+// v3 returns what serves the documents of the third version, and what lists them. Who asks while they are made waits for
+// them. The builder is not kept.
+func (d *documents) v3(build builder) (*handler3.OpenAPIService, func() (map[string]located, error)) {
+	d.third.Do(func() {
+		service := build.InstallV3(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))
+		d.third.service = service
+		d.third.list = sync.OnceValues(func() (map[string]located, error) { return listOf(service) })
+	})
+	return d.third.service, d.third.list
+}
+
 // ownV2 returns the second version's document for one server, whose CRD controller adds to the extensions of definitions.
-func (d *documents) ownV2() *spec.Swagger {
-	own := *d.v2
-	own.Definitions = make(spec.Definitions, len(d.v2.Definitions))
-	for name, definition := range d.v2.Definitions {
+func (d *documents) ownV2(build builder) *spec.Swagger {
+	shared := d.v2(build)
+	own := *shared
+	own.Definitions = make(spec.Definitions, len(shared.Definitions))
+	for name, definition := range shared.Definitions {
 		definition.Extensions = maps.Clone(definition.Extensions)
 		own.Definitions[name] = definition
 	}
@@ -89,6 +113,7 @@ func (d *documents) ownV2() *spec.Swagger {
 // joined serves the third version: the documents that many servers have, and those of one server's custom resources. As
 // elsewhere in discovery, a custom resource takes nothing away from a built-in group.
 type joined struct {
+	build  builder
 	built  *documents
 	custom *handler3.OpenAPIService
 }
@@ -103,8 +128,9 @@ func (j *joined) RegisterOpenAPIV3VersionedService(path string, on common.PathHa
 func (j *joined) discovery(w http.ResponseWriter, req *http.Request) {
 	all, err := listOf(j.custom)
 	if err == nil {
+		_, list := j.built.v3(j.build)
 		var built map[string]located
-		built, err = j.built.list()
+		built, err = list()
 		maps.Copy(all, built)
 	}
 	var body []byte
@@ -122,7 +148,8 @@ func (j *joined) discovery(w http.ResponseWriter, req *http.Request) {
 
 func (j *joined) groupVersion(w http.ResponseWriter, req *http.Request) {
 	if j.built.groups[strings.TrimPrefix(req.URL.Path, pathV3+"/")] {
-		j.built.v3.HandleGroupVersion(w, req)
+		service, _ := j.built.v3(j.build)
+		service.HandleGroupVersion(w, req)
 		return
 	}
 	j.custom.HandleGroupVersion(w, req)

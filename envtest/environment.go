@@ -47,6 +47,7 @@ type running struct {
 	access  *access
 	server  *server
 	admin   *rest.Config
+	beside  *controllers
 }
 
 // New returns an environment that is not started.
@@ -77,6 +78,12 @@ func (e *Environment) Start(ctx context.Context) error {
 	r, err := e.run(ctx)
 	if err == nil {
 		err = r.install(ctx, append(crds, e.opts.CRDs...))
+	}
+	if err == nil && r.server.contents != nil {
+		r.server.contents.initial, err = r.server.snapshot(ctx)
+	}
+	if err == nil {
+		r.beside, err = startControllers(e.opts.Controllers, r.access)
 	}
 	if err = e.started(r, err); err != nil {
 		defer close(e.over)
@@ -137,7 +144,7 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if err = r.server.start(ctx, secured); err != nil {
 		return r, err
 	}
-	if err = bootstrap(ctx, r.server.loopback, r.access); err != nil {
+	if err = r.server.bootstrap(ctx, r.access); err != nil {
 		return r, err
 	}
 	r.admin, err = r.access.issue(adminName, adminGroup)
@@ -174,7 +181,7 @@ func (e *Environment) runProcess(ctx context.Context) (r running, err error) {
 	if err = r.server.start(ctx, secured); err != nil {
 		return r, err
 	}
-	if err = bootstrap(ctx, r.server.loopback, r.access); err != nil {
+	if err = r.server.bootstrap(ctx, r.access); err != nil {
 		return r, err
 	}
 	if err = r.server.others.resume(ctx); err != nil {
@@ -208,7 +215,7 @@ func (r *running) secure() (*tls.Config, error) {
 
 // stop stops the parts that there are, the last one first.
 func (r *running) stop(grace time.Duration) error {
-	var errs []error
+	errs := []error{r.beside.stop()}
 	switch {
 	case r.server != nil:
 		errs = append(errs, r.server.stop(grace))
@@ -224,7 +231,8 @@ func (r *running) stop(grace time.Duration) error {
 // Stop stops the environment. It returns when no goroutine, connection, port or file of it is left. Requests in flight
 // are cut off, unless the options give them time. Stop takes up to a second longer if a CRD whose resources were used
 // has just been changed or deleted, because the CRD server keeps the old store for that long. A Start that is under way
-// gives up. A second Stop does nothing, and neither does a Stop before Start.
+// gives up. The controllers of the options end before the server does; the errors of those that have failed are among those that
+// Stop returns. A second Stop does nothing, and neither does a Stop before Start.
 func (e *Environment) Stop() error {
 	e.mu.Lock()
 	before, r, cancel := e.state, e.running, e.cancel
@@ -234,6 +242,9 @@ func (e *Environment) Stop() error {
 	switch {
 	case before == up:
 		defer close(e.over)
+		if e.opts.Faults != nil {
+			e.opts.Faults.End() // what is held must not wait for the end of the grace period
+		}
 		if err := r.stop(e.opts.StopGracePeriod); err != nil {
 			return fmt.Errorf("stop the environment: %w", err)
 		}

@@ -15,6 +15,14 @@ var (
 	// ErrStopped says that Start gave up because Stop was called meanwhile.
 	ErrStopped = errors.New("the environment was stopped while it started")
 
+	// ErrForeignSnapshot says that a snapshot is of another environment, or nil. Objects say where their server is reached
+	// and who it is, so that they are of no use to another one.
+	ErrForeignSnapshot = errors.New("the snapshot is of another environment: take it with Snapshot of this one")
+
+	// ErrSharedState says that the state is in an etcd of which others may have a part: that of a server with a command
+	// line. It cannot be replaced as a whole.
+	ErrSharedState = errors.New("the etcd of this server is not its own: delete objects through the server")
+
 	// ErrCRDNotEstablished says that the server accepted a CustomResourceDefinition but will not serve it.
 	ErrCRDNotEstablished = errors.New("the CustomResourceDefinition cannot be established")
 )

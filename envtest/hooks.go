@@ -5,17 +5,24 @@ package envtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 )
 
 const (
 	// crdSyncedHook is done when the CRD server knows the definitions.
 	crdSyncedHook = "crd-informer-synced"
+
+	// hookPrefix begins the names of their checks.
+	hookPrefix = "poststarthook/"
 
 	// hookInterval is short, because nearly all hooks are done when they are first looked at.
 	hookInterval = time.Millisecond
@@ -26,8 +33,29 @@ const (
 
 // hooks is what a server knows of its hooks.
 type hooks struct {
-	ran      bool
-	patience time.Duration // with them, when the server stops
+	ran          bool
+	patience     time.Duration // with them, when the server stops
+	bootstrapped atomic.Bool   // what bootstrap makes is in force
+}
+
+// bootstrapHooks are kube-apiserver's names of hooks whose work bootstrap does when the others are done. Scripts ask for them
+// below /readyz.
+var bootstrapHooks = []string{"rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes", "start-system-namespaces-controller"}
+
+// checkBootstrap makes the server ready when bootstrap has ended.
+func (s *server) checkBootstrap(generic *genericapiserver.GenericAPIServer) error {
+	for _, name := range bootstrapHooks {
+		err := generic.AddReadyzChecks(healthz.NamedCheck(hookPrefix+name, func(*http.Request) error {
+			if !s.hooks.bootstrapped.Load() {
+				return errors.New("not finished")
+			}
+			return nil
+		}))
+		if err != nil {
+			return fmt.Errorf("add the check of %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // newCRDServer makes the CRD server, with one of its hooks replaced: the one that waits for its informer polls, and fails
@@ -71,7 +99,7 @@ func waitForHooks(ctx context.Context, crds *crdserver.CustomResourceDefinitions
 func pendingHooks(crds *crdserver.CustomResourceDefinitions) []string {
 	var pending []string
 	for _, check := range crds.GenericAPIServer.HealthzChecks() {
-		if strings.HasPrefix(check.Name(), "poststarthook/") && check.Check(nil) != nil {
+		if strings.HasPrefix(check.Name(), hookPrefix) && check.Check(nil) != nil {
 			pending = append(pending, check.Name())
 		}
 	}

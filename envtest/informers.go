@@ -5,6 +5,7 @@ package envtest
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"sync"
@@ -43,10 +44,16 @@ type informerFactory struct {
 	config *rest.Config
 	http   *http.Client
 	codecs serializer.CodecFactory
+
+	mu   sync.Mutex
+	made map[schema.GroupResource]*followed // guarded by mu
 }
 
 func newInformerFactory(kube kubernetes.Interface, config *rest.Config, client *http.Client) *informerFactory {
-	return &informerFactory{informers.NewSharedInformerFactory(kube, 0), config, client, serializer.NewCodecFactory(ownScheme())}
+	return &informerFactory{
+		SharedInformerFactory: informers.NewSharedInformerFactory(kube, 0), config: config, http: client,
+		codecs: serializer.NewCodecFactory(ownScheme()), made: map[schema.GroupResource]*followed{},
+	}
 }
 
 // Core implements informers.SharedInformerFactory, as the next two methods do.
@@ -77,17 +84,29 @@ func (f *informerFactory) ForResource(resource schema.GroupVersionResource) (inf
 // InformerFor implements internalinterfaces.SharedInformerFactory. The informer is not what client-go generates for obj.
 func (f *informerFactory) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	return f.SharedInformerFactory.InformerFor(obj, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		source, err := f.listWatch(obj)
+		resource, source, err := f.listWatch(obj)
 		utilruntime.Must(err) // a kind that ownScheme does not have, or a configuration that has made other clients
-		return cache.NewSharedIndexInformer(source, obj, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		informer := &followed{SharedIndexInformer: cache.NewSharedIndexInformer(source, obj, resync,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.made[resource] = informer
+		return informer
 	})
 }
 
+// all returns the informers that there are, by resource. The map is the caller's.
+func (f *informerFactory) all() map[schema.GroupResource]*followed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.made)
+}
+
 // listWatch lists and watches obj's kind.
-func (f *informerFactory) listWatch(obj runtime.Object) (cache.ListerWatcher, error) {
+func (f *informerFactory) listWatch(obj runtime.Object) (schema.GroupResource, cache.ListerWatcher, error) {
 	kinds, _, err := ownScheme().ObjectKinds(obj)
 	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", reflect.TypeOf(obj), err)
+		return schema.GroupResource{}, nil, fmt.Errorf("watch %s: %w", reflect.TypeOf(obj), err)
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(kinds[0])
 	version := resource.GroupVersion()
@@ -99,9 +118,9 @@ func (f *informerFactory) listWatch(obj runtime.Object) (cache.ListerWatcher, er
 	config.NegotiatedSerializer = f.codecs.WithoutConversion()
 	client, err := rest.RESTClientForConfigAndClient(config, f.http)
 	if err != nil {
-		return nil, fmt.Errorf("create the client that watches %s: %w", resource.GroupResource(), err)
+		return schema.GroupResource{}, nil, fmt.Errorf("create the client that watches %s: %w", resource.GroupResource(), err)
 	}
-	return cache.NewListWatchFromClient(client, resource.Resource, "", fields.Everything()), nil
+	return resource.GroupResource(), cache.NewListWatchFromClient(client, resource.Resource, "", fields.Everything()), nil
 }
 
 // genericInformer implements informers.GenericInformer.

@@ -5,6 +5,7 @@ package envtest_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -35,6 +36,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	for name, run := range map[string]func(context.Context, *WithT, string){
 		"after a watch": leaveAWatch,
 		"of a definition that was changed right before":      leaveAChangedDefinition,
+		"of a reset that was stopped":                        stopTheReset,
 		"of a start that was cancelled":                      cancelTheStart,
 		"of a start that was cancelled between its steps":    cancelTheStartAt("pods"),
 		"of a start that was stopped":                        stopTheStart,
@@ -127,6 +129,35 @@ func stopTheStart(ctx context.Context, g *WithT, folder string) {
 	g.Eventually(waits).WithContext(ctx).Should(BeClosed())
 	g.Expect(env.Stop()).To(Succeed())
 	g.Eventually(started).WithContext(ctx).Should(Receive(MatchError(envtest.ErrStopped)))
+}
+
+func stopTheReset(ctx context.Context, g *WithT, folder string) {
+	env := envtest.New(envtest.Options{DataDirectory: folder, CRDDirectoryPaths: []string{"testdata/crds"}})
+	g.Expect(env.Start(ctx)).To(Succeed())
+	empty, err := env.Snapshot(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	maps := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().ConfigMaps("default")
+	for i := range 50 {
+		_, err := maps.Create(ctx, configMap(fmt.Sprint("cm-", i), "value"), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	full, err := env.Snapshot(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	first, ended := make(chan struct{}), make(chan error, 1)
+	begun := sync.OnceFunc(func() { close(first) })
+	go func() {
+		var err error
+		for err == nil {
+			if err = env.Restore(ctx, full); err == nil {
+				err = env.Restore(ctx, empty)
+			}
+			begun()
+		}
+		ended <- err
+	}()
+	g.Eventually(first).WithContext(ctx).Should(BeClosed())
+	g.Expect(env.Stop()).To(Succeed())
+	g.Expect(<-ended).To(MatchError(envtest.ErrNotRunning))
 }
 
 func failAtADefinition(ctx context.Context, g *WithT, folder string) {

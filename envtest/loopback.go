@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -25,7 +24,7 @@ type loopback struct {
 	config    *rest.Config
 	kube      kubernetes.Interface
 	dynamic   dynamic.Interface
-	informers informers.SharedInformerFactory
+	informers *informerFactory
 	requests  requests // those that wait for an answer
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -14,11 +15,14 @@ import (
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	crdbuilder "k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	crdopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 )
@@ -33,7 +37,7 @@ const (
 type openAPI struct {
 	v2       *common.Config
 	v3       *common.OpenAPIV3Config
-	prepared chan struct{} // closed when the documents are served
+	prepared chan struct{} // closed when the documents are served, and the server is ready
 }
 
 // nameDefinitions has the CRD server's OpenAPI builder read client-go's global scheme, for the names of definitions. The
@@ -55,13 +59,25 @@ func newOpenAPI(config *genericapiserver.Config) (*openAPI, error) {
 	if err := nameDefinitions(); err != nil {
 		return nil, fmt.Errorf("prepare the OpenAPI documents of custom resources: %w", err)
 	}
-	namer := openapi.NewDefinitionNamer(builtin.Scheme(), crdserver.Scheme)
+	namer := openapi.NewDefinitionNamer(external(builtin.Scheme()), crdserver.Scheme)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	config.OpenAPIConfig.Info.Title = "Kubernetes"
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIV3Config.Info.Title = "Kubernetes"
 	config.SkipOpenAPIInstallation = true
 	return &openAPI{v2: config.OpenAPIConfig, v3: config.OpenAPIV3Config, prepared: make(chan struct{})}, nil
+}
+
+// external returns a scheme without the internal versions: each type has a definition, which names all kinds that it is of, and
+// the types of the built-in kinds are those of their internal versions too.
+func external(all *runtime.Scheme) *runtime.Scheme {
+	some := runtime.NewScheme()
+	for gvk, goType := range all.AllKnownTypes() {
+		if gvk.Version != runtime.APIVersionInternal {
+			some.AddKnownTypeWithName(gvk, reflect.New(goType).Interface().(runtime.Object))
+		}
+	}
+	return some
 }
 
 // definitions are those of the built-in kinds and of CustomResourceDefinitions.
@@ -72,23 +88,43 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 }
 
 // publish serves the documents of the kinds that the server has, which are equal in all servers of the process that have
-// them, and those of custom resources, which the CRD server's controllers add and remove.
+// them, and those of custom resources, which the CRD server's controllers add and remove. Each is made by the first request
+// for it.
 func (o *openAPI) publish(generic *genericapiserver.GenericAPIServer) error {
-	built := documentsOf(generic, o.v2, o.v3)
-	mux := generic.Handler.NonGoRestfulMux
-	generic.StaticOpenAPISpec = built.ownV2()
-	generic.OpenAPIVersionedService = handler.NewOpenAPIService(generic.StaticOpenAPISpec)
-	generic.OpenAPIVersionedService.RegisterOpenAPIVersionedService(pathV2, mux)
+	build := o.builder(generic)
+	built, second := documentsOf(build), &spec.Swagger{}
+	onMux := generic.Handler.NonGoRestfulMux
+	generic.StaticOpenAPISpec = second // only requests read what is in it, the CRD server's controller too
+	generic.OpenAPIVersionedService = handler.NewOpenAPIService(second)
+	generic.OpenAPIVersionedService.RegisterOpenAPIVersionedService(pathV2, &onDemand{
+		on: onMux, make: sync.OnceFunc(func() { *second = *built.ownV2(build) }),
+	})
 	generic.OpenAPIV3VersionedService = handler3.NewOpenAPIService()
-	if err := (&joined{built: built, custom: generic.OpenAPIV3VersionedService}).RegisterOpenAPIV3VersionedService(pathV3, mux); err != nil {
-		return err
-	}
-	close(o.prepared)
-	return nil
+	return (&joined{build: build, built: built, custom: generic.OpenAPIV3VersionedService}).RegisterOpenAPIV3VersionedService(pathV3, onMux)
+}
+
+// builder makes the documents of the server's own kinds.
+func (o *openAPI) builder(generic *genericapiserver.GenericAPIServer) builder {
+	return builder{generic.Handler, routes.OpenAPI{Config: o.v2, V3Config: o.v3}}
+}
+
+// onDemand calls make before the first request goes to a handler. It implements common.PathHandler.
+type onDemand struct {
+	on   common.PathHandler
+	make func()
+}
+
+// Handle implements common.PathHandler.
+func (d *onDemand) Handle(path string, handler http.Handler) {
+	d.on.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		d.make()
+		handler.ServeHTTP(w, req)
+	}))
 }
 
 // awaitOpenAPI holds requests below /openapi back until the documents are served: a plugin that asks when it starts would
-// ask again only five seconds later.
+// ask again only five seconds later. They wait until the server is ready, since to make the documents takes the processor
+// from what makes it so.
 func (s *server) awaitOpenAPI(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasPrefix(req.URL.Path, "/openapi/") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -112,6 +113,9 @@ func checkOpenAPI(t *testing.T, env *Environment, own, foreign string) {
 		t.Errorf("the server of %s does not describe Deployments", own)
 	}
 	v2 := string(openAPIDocument(t, env, pathV2))
+	if strings.Contains(v2, runtime.APIVersionInternal) || strings.Contains(apps, runtime.APIVersionInternal) {
+		t.Error("the documents name internal versions, which nobody can ask for")
+	}
 	for text, want := range map[string]bool{`"/apis/` + own + `/v1/`: true, foreign: false, `"/apis/apps/v1/`: true} {
 		if strings.Contains(v2, text) != want {
 			t.Errorf("the server of %s has %s in its second version: %v", own, text, !want)
@@ -144,7 +148,7 @@ func checkShared(t *testing.T, a, b *Environment) {
 // documents returns what the server publishes of its built-in kinds.
 func (s *server) documents(t *testing.T) *documents {
 	t.Helper()
-	return documentsOf(s.crds.GenericAPIServer, s.openAPI.v2, s.openAPI.v3)
+	return documentsOf(s.openAPI.builder(s.crds.GenericAPIServer))
 }
 
 // TestOpenAPIListIsKnown asks for the list again with its tag, and after a definition was added.

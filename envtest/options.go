@@ -12,6 +12,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/flags"
 )
 
@@ -38,6 +39,16 @@ type Options struct {
 	// webhooks with a Service fail, and webhooks with a URL work; APIServices lead to the external name or the endpoints of
 	// their Service.
 	ServiceResolver ServiceResolver
+
+	// Faults applies its rules to the requests of clients, once it is known who asks, and that they may. Requests of the server
+	// itself are left alone, unless a rule names its user, system:apiserver. Without it, requests take no other way. Stop ends
+	// all rules.
+	Faults *faults.Injector
+
+	// Controllers run beside the server: Start begins them when the server is ready, and does not wait for what they do. Stop ends
+	// them before the server. There are none by default, as in every environment that has only an API server. Package
+	// envtest/controllers has some of kube-controller-manager's, under their names there.
+	Controllers []Controller
 
 	// EnableAdmissionPlugins are kube-apiserver's names of admission plugins that are off by default, of which there is one
 	// here: OwnerReferencesPermissionEnforcement. A name of another plugin that is not here is an error.
@@ -72,6 +83,7 @@ func (o Options) validate() error {
 		}
 	}
 	errs = append(errs, o.pluginErrors()...)
+	errs = append(errs, o.controllerErrors()...)
 	if o.DataDirectory != "" {
 		if info, err := os.Stat(o.DataDirectory); err != nil {
 			errs = append(errs, fmt.Errorf("envtest.Options.DataDirectory: %w", err))

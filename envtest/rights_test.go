@@ -345,6 +345,16 @@ var _ = Describe("the token of a ServiceAccount", func() {
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 	}, SpecTimeout(patience))
 
+	for kind, resource := range map[string]string{"Pod": "pods", "Secret": "secrets", "Node": "nodes"} {
+		It("is not made for what is not there, which is named: "+kind, func(ctx SpecContext) {
+			_, err := request(ctx, newAccount(ctx), authenticationv1.TokenRequestSpec{
+				BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: kind, APIVersion: "v1", Name: "nosuch"},
+			})
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(resource + ` "nosuch" not found`))
+		}, SpecTimeout(patience))
+	}
+
 	It("can be checked by who reads the keys of the issuer", func(ctx SpecContext) {
 		var about struct {
 			Issuer  string

@@ -26,6 +26,7 @@ import (
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/klog/v2"
 
+	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 )
 
@@ -43,13 +44,20 @@ type server struct {
 	catalog  *catalog
 	loopback *loopback
 	custom   customStores
+	contents *contents // nil if the etcd is shared with other servers
 	checks   *consistency
 	openAPI  *openAPI
 	others   *aggregation
-	ready    chan struct{} // closed when requests of others are answered; nil if nobody can know of the server before
-	handlers requests      // inside the handler chain, where the server's own time-outs do not cut a handler off
 	hooks    hooks
+	gates
 	life
+}
+
+// gates are what requests pass beside the handler chain.
+type gates struct {
+	ready    chan struct{}    // closed when requests of others are answered; nil if nobody can know of the server before
+	handlers requests         // inside the handler chain, where the server's own time-outs do not cut a handler off
+	faults   *faults.Injector // the last before the handlers; nil without
 }
 
 // life is how long the parts of a server live.
@@ -62,6 +70,7 @@ type life struct {
 // newServer puts the parts together; start runs them.
 func newServer(opts Options, storage backing, listener *serving, users *access) (_ *server, err error) {
 	s := &server{serving: listener, checks: newConsistency(opts), hooks: hooks{patience: hookPatience}}
+	s.faults = opts.Faults
 	s.drained = make(chan struct{})
 	if opts.process != nil {
 		s.ready = make(chan struct{})
@@ -81,7 +90,8 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 	if opts.process == nil {
 		learnProgress(s.run)
 	}
-	stores, err := newStores(opts, storage, s.checks)
+	s.contents = newContents(storage)
+	stores, err := newStores(opts, storage, s)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +106,10 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 		return nil, fmt.Errorf("create the built-in kinds: %w", err)
 	}
 	users.accounts = kinds.Tokens
+	if s.contents != nil {
+		s.contents.kinds = kinds
+		s.custom.cleanup = &cleanup{s.contents, s.terminating}
+	}
 	rights.Authenticator = users.authenticator()
 	config, err := s.config(opts, stores, rights, kinds)
 	if err == nil {
@@ -159,12 +173,16 @@ func (s *server) config(
 	return config, nil
 }
 
-// chain is the default handler chain, with three additions. Requests for what other servers serve go to them. Requests for the OpenAPI documents wait until there are some.
-// And handlers are counted at the inner end too:
-// the outer end gives up on a request that its client has left, and Stop must not pull the storage away from the handler
-// that still works on it.
+// chain is the default handler chain, with five additions. Requests for what other servers serve go to them. Requests that
+// write wait while the state is replaced. Requests for the OpenAPI documents wait until there are some. Faults happen last, to
+// requests that are allowed. And handlers are counted at the inner end too: the outer end gives up on a request that its
+// client has left, and Stop must not pull the storage away from the handler that still works on it.
 func (s *server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	return s.awaitOpenAPI(genericapiserver.DefaultBuildHandlerChain(s.handlers.track(s.others.wrap(handler)), config))
+	handler = s.others.wrap(s.contents.wrap(handler))
+	if s.faults != nil {
+		handler = s.faults.Handler(handler)
+	}
+	return s.awaitOpenAPI(genericapiserver.DefaultBuildHandlerChain(s.handlers.track(handler), config))
 }
 
 // awaitReady holds requests back until the server is ready, except its own: a client that asks whether it is would ask again
@@ -215,6 +233,12 @@ func (s *server) build(
 	return crds, nil
 }
 
+// terminating reports whether the CRD server knows the definition of a resource as one that is being deleted.
+func (s *server) terminating(resource schema.GroupResource) bool {
+	crd, err := s.crds.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister().Get(resource.String())
+	return err == nil && crd.DeletionTimestamp != nil
+}
+
 // installBuiltin installs the built-in kinds: the core group under /api, all others under /apis.
 func installBuiltin(generic *genericapiserver.GenericAPIServer, groups []*genericapiserver.APIGroupInfo) error {
 	var named []*genericapiserver.APIGroupInfo
@@ -258,9 +282,11 @@ func (s *server) start(ctx context.Context, secured *tls.Config) error {
 		}
 	}
 
-	// The informers list while the OpenAPI documents are built.
 	s.crds.Informers.Start(s.run.Done())
 	s.loopback.informers.Start(s.run.Done())
+	if err := s.checkBootstrap(generic); err != nil {
+		return err
+	}
 	generic.PrepareRun()
 	if err := s.openAPI.publish(generic); err != nil {
 		return fmt.Errorf("publish OpenAPI documents: %w", err)
@@ -272,7 +298,11 @@ func (s *server) start(ctx context.Context, secured *tls.Config) error {
 	}
 	generic.RunPostStartHooks(s.run)
 	s.hooks.ran = true
-	return waitForHooks(ctx, s.crds)
+	if err := waitForHooks(ctx, s.crds); err != nil {
+		return err
+	}
+	close(s.openAPI.prepared)
+	return nil
 }
 
 // whileRunning returns a context that also ends when the server stops, with ErrNotRunning as its cause. The function ends
@@ -290,6 +320,9 @@ func (s *server) whileRunning(ctx context.Context) (context.Context, func()) {
 // end. Requests get grace to end.
 func (s *server) stop(grace time.Duration) error {
 	s.cancel()
+	if s.contents != nil {
+		s.contents.users.close()
+	}
 	if !s.hooks.ran {
 		s.crds.GenericAPIServer.RunPostStartHooks(s.run) // the CRD server's controllers end only if they ran
 	}

@@ -41,22 +41,23 @@ type stores struct {
 	compactor etcd3.Compactor       // nil if etcd compacts itself
 	decorate  StorageDecorator
 	checks    *consistency // nil if it is not checked
+	contents  *contents    // nil if the etcd is shared
 }
 
 // newStores makes the stores on an etcd, as the options say.
-func newStores(opts Options, etcd backing, checks *consistency) (*stores, error) {
+func newStores(opts Options, etcd backing, s *server) (*stores, error) {
 	decorate, err := opts.storageDecorator()
 	if err != nil {
 		return nil, err
 	}
-	s := &stores{etcd: etcd, decorate: decorate, checks: checks}
+	made := &stores{etcd: etcd, decorate: decorate, checks: s.checks, contents: s.contents}
 	if p := opts.process; p != nil {
-		s.config, s.compactor = p.flags.Etcd.StorageConfig, p.etcd.compactor
-		return s, nil
+		made.config, made.compactor = p.flags.Etcd.StorageConfig, p.etcd.compactor
+		return made, nil
 	}
-	s.config = *storagebackend.NewDefaultConfig(registryPrefix, nil)
-	s.config.CompactionInterval = 0 // etcd compacts itself
-	return s, nil
+	made.config = *storagebackend.NewDefaultConfig(registryPrefix, nil)
+	made.config.CompactionInterval = 0 // etcd compacts itself
+	return made, nil
 }
 
 // plain implements generic.StorageDecorator: an etcd3 store on the in-process etcd.
@@ -112,7 +113,7 @@ type builtinOptions struct{ *stores }
 func (o builtinOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	if resource == crdResource {
 		version := apiextensionsv1.SchemeGroupVersion
-		return o.options(resource, crdserver.Codecs.LegacyCodec(version), version), nil
+		return o.noted(resource, crdserver.Codecs.LegacyCodec(version), version), nil
 	}
 	if example == nil { // asked for the prefix alone
 		return generic.RESTOptions{ResourcePrefix: resourcePrefix(resource)}, nil
@@ -130,7 +131,14 @@ func (o builtinOptions) GetRESTOptions(resource schema.GroupResource, example ru
 	if err != nil {
 		return generic.RESTOptions{}, fmt.Errorf("make the codec that stores %s: %w", resource, err)
 	}
-	return o.options(resource, codec, versioner), nil
+	return o.noted(resource, codec, versioner), nil
+}
+
+// noted are the options of a resource whose store is known by the state.
+func (o builtinOptions) noted(resource schema.GroupResource, codec runtime.Codec, versioner runtime.GroupVersioner) generic.RESTOptions {
+	options := o.options(resource, codec, versioner)
+	options.Decorator = o.contents.note(resource, options.Decorator)
+	return options
 }
 
 // externalVersion returns the served version of a built-in type.

@@ -9,7 +9,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -111,4 +113,18 @@ func (s *groupSet) group(name string) *genericapiserver.APIGroupInfo {
 	info.PrioritizedVersions = nil // the scheme knows more versions than are served
 	s.groups = append(s.groups, &info)
 	return &info
+}
+
+// Overwritten tells what goes on in memory about an object that it was written or deleted in the storage, without a request.
+func (k *Kinds) Overwritten(resource schema.GroupResource, name types.NamespacedName) {
+	store := k.stores[resource]
+	if store == nil || store.AfterDelete == nil {
+		return
+	}
+	obj := store.NewFunc()
+	if object, ok := obj.(metav1.Object); ok {
+		object.SetNamespace(name.Namespace)
+		object.SetName(name.Name)
+		store.AfterDelete(obj, &metav1.DeleteOptions{})
+	}
 }

@@ -93,6 +93,8 @@ type hooks struct {
 	validateRequest func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 	// validateStatus returns what is wrong with a status that the status subresource writes.
 	validateStatus func(obj, old runtime.Object) field.ErrorList
+	// drop takes from a valid object what is not to be stored.
+	drop func(obj runtime.Object)
 	// grace says whether the object is deleted gracefully, and sets options.GracePeriodSeconds if so.
 	grace func(obj runtime.Object, options *metav1.DeleteOptions) bool
 	// ttl is the lifetime of an object in storage, in seconds.

@@ -46,7 +46,7 @@ func coreKinds() []*kind {
 			},
 			hooks: hooks{
 				defaults: typed1(defaultPod), prepare: typedPrepare(preparePod), prepareStatus: typedPrepare(preparePodStatus),
-				validate: typedCheck(validatePod), grace: typedGrace(podGrace),
+				validate: typedCheck(validatePod), validateStatus: typedCheck(validatePodStatus), grace: typedGrace(podGrace),
 				triggers: storage.IndexerFuncs{"spec.nodeName": podNodeName},
 			},
 			fields: podFieldSet(),
@@ -55,8 +55,11 @@ func coreKinds() []*kind {
 		},
 		{
 			gvk: core("Service"), resource: "services", short: []string{"svc"}, categories: inAll,
-			rules:  rules{status: true, putCreates: true, returnDeleted: true, names: apivalidation.NameIsDNSLabel},
-			hooks:  hooks{defaults: typed1(defaultService), prepare: typedPrepare(prepareService), validate: typedCheck(validateService), validateStatus: typedCheck(validateServiceStatus)},
+			rules: rules{status: true, putCreates: true, returnDeleted: true, names: apivalidation.NameIsDNSLabel},
+			hooks: hooks{
+				defaults: typed1(defaultService), prepare: typedPrepare(prepareService), drop: typed1(dropTraffic),
+				validate: typedCheck(validateService), validateStatus: typedCheck(validateServiceStatus),
+			},
 			attach: attachService,
 			fields: selectable(serviceFields, "spec.clusterIP", "spec.type"),
 			table:  show("Type,Cluster-IP,External-IP,Port(s),Age,+Selector", serviceCells),

@@ -100,8 +100,8 @@ func attachPod(a *attachment) (map[string]rest.Storage, error) {
 	}
 	storages := connections.storages()
 	maps.Copy(storages, map[string]rest.Storage{
-		"ephemeralcontainers": newPartREST(a.store, podPartStrategy{a.strategy, takeEphemeralContainers}),
-		"resize":              newPartREST(a.store, podPartStrategy{a.strategy, takeResources}),
+		"ephemeralcontainers": newPartREST(a.store, ephemeralStrategy(a.strategy)),
+		"resize":              newPartREST(a.store, resizeStrategy(a.strategy)),
 		"binding":             bindingREST{store: a.store},
 		"eviction": evictionREST{
 			pods: a.store, status: newPartREST(a.store, statusStrategy{a.strategy}),

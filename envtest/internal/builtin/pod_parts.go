@@ -12,6 +12,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -21,6 +22,18 @@ type podPartStrategy struct {
 	strategy
 	// take copies the part from a request into a Pod's spec, and says what is wrong with it.
 	take func(from, to *corev1.PodSpec) field.ErrorList
+	// check says what is wrong with the Pod that has it.
+	check func(pod, old *corev1.Pod) field.ErrorList
+}
+
+// ephemeralStrategy adds ephemeral containers.
+func ephemeralStrategy(s strategy) podPartStrategy {
+	return podPartStrategy{s, takeEphemeralContainers, func(pod, _ *corev1.Pod) field.ErrorList { return validatePodSpec(&pod.Spec, true, specPath()) }}
+}
+
+// resizeStrategy changes the resources of containers.
+func resizeStrategy(s strategy) podPartStrategy {
+	return podPartStrategy{s, takeResources, validateResize}
 }
 
 func (s podPartStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
@@ -45,7 +58,7 @@ func (s podPartStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Obje
 	if errs := s.take(&pod.Spec, was.Spec.DeepCopy()); len(errs) > 0 {
 		return errs
 	}
-	return validatePodSpec(&pod.Spec, true, field.NewPath("spec"))
+	return s.check(pod, was)
 }
 
 // GetResetFields names the status; the parts of the spec that stay differ from Pod to Pod.
@@ -64,7 +77,8 @@ func takeEphemeralContainers(from, to *corev1.PodSpec) field.ErrorList {
 		case i < 0:
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed", was.Name)))
 		case !apiequality.Semantic.DeepEqual(from.EphemeralContainers[i], was):
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed", was.Name)))
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%s",
+				was.Name, diff.Diff(was, from.EphemeralContainers[i]))))
 		}
 	}
 	if len(errs) == 0 {
@@ -75,22 +89,21 @@ func takeEphemeralContainers(from, to *corev1.PodSpec) field.ErrorList {
 
 // takeResources takes the resources of the containers, which must be the same ones in the same order.
 func takeResources(from, to *corev1.PodSpec) field.ErrorList {
-	errs := takeContainerResources(from.Containers, to.Containers, field.NewPath("spec", "containers"))
-	errs = append(errs, takeContainerResources(from.InitContainers, to.InitContainers, field.NewPath("spec", "initContainers"))...)
+	errs := takeContainerResources(from.Containers, to.Containers, specPath("containers"), "containers")
+	errs = append(errs, takeContainerResources(from.InitContainers, to.InitContainers, specPath("initContainers"), "initContainers")...)
 	to.Resources = from.Resources
 	return errs
 }
 
-func takeContainerResources(from, to []corev1.Container, path *field.Path) field.ErrorList {
+func takeContainerResources(from, to []corev1.Container, path *field.Path, what string) field.ErrorList {
 	if len(from) != len(to) {
-		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}
+		return field.ErrorList{field.Forbidden(path, what+" may not be added or removed on resize")}
 	}
+	var f faults
 	for i := range from {
-		if from[i].Name != to[i].Name {
-			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"), "containers may not be renamed or reordered on resize")}
-		}
+		f.forbid(from[i].Name != to[i].Name, path.Index(i).Child("name"), what+" may not be renamed or reordered on resize")
 		to[i].Resources = from[i].Resources
 		to[i].ResizePolicy = from[i].ResizePolicy
 	}
-	return nil
+	return f.list
 }

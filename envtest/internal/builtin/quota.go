@@ -52,7 +52,7 @@ var notCounted = map[schema.GroupResource]struct{}{
 
 // quotaReads reads the quotas of one server. It reads the watch cache, in memory: most requests ask, and few namespaces have
 // quotas. But it never reads an older state than this server has written, so that a quota is in force when its status is
-// written, and a request sees what the one before it counted. What other servers of the same etcd write is seen a little
+// written and no more when it is deleted, and a request sees what the one before it counted. What other servers of the same etcd write is seen a little
 // later, as by a kube-apiserver's informer; a conflict then tells. It is safe for concurrent use.
 type quotaReads struct {
 	store   *genericregistry.Store
@@ -64,6 +64,7 @@ func newQuotaReads(store *genericregistry.Store) *quotaReads {
 	q := &quotaReads{store: store}
 	store.AfterCreate = func(obj runtime.Object, _ *metav1.CreateOptions) { q.note(obj) }
 	store.AfterUpdate = func(obj runtime.Object, _ *metav1.UpdateOptions) { q.note(obj) }
+	store.AfterDelete = func(obj runtime.Object, _ *metav1.DeleteOptions) { q.note(obj) } // with the version of its end
 	return q
 }
 

@@ -118,6 +118,14 @@ func prepareService(_ context.Context, svc, old *corev1.Service) {
 	}
 }
 
+// dropTraffic drops the policy for traffic in the cluster from a Service that is a name. A kube-apiserver stores it, and drops it
+// from every answer.
+func dropTraffic(svc *corev1.Service) {
+	if !hasClusterIP(svc) {
+		svc.Spec.InternalTrafficPolicy = nil
+	}
+}
+
 // dropUnchanged empties a field that has the value that it had.
 func dropUnchanged[T any](field *T, was T) {
 	if reflect.DeepEqual(*field, was) {

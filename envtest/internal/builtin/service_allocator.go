@@ -207,8 +207,8 @@ func checkAddress(wanted string, used []string) string {
 	switch {
 	case err != nil:
 		return "must be a valid IP address, (e.g. 10.9.8.7)"
-	case !serviceRange.Contains(addr):
-		return fmt.Sprintf("failed to allocate IP %s: the provided IP is not in the range of service addresses, %s", wanted, serviceRange)
+	case !serviceRange.Contains(addr), addr == serviceRange.Addr(), !serviceRange.Contains(addr.Next()): // the last ones name the network, and all of it
+		return fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", wanted)
 	case slices.Contains(used, wanted):
 		return fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", wanted)
 	}

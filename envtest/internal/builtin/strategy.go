@@ -44,7 +44,12 @@ func (s strategy) AllowCreateOnUpdate(context.Context) bool { return s.kind.rule
 
 func (s strategy) AllowUnconditionalUpdate(context.Context) bool { return !s.kind.rules.needVersion }
 
-func (s strategy) Canonicalize(runtime.Object) {}
+// Canonicalize drops what an object that is right keeps no longer.
+func (s strategy) Canonicalize(obj runtime.Object) {
+	if s.kind.hooks.drop != nil {
+		s.kind.hooks.drop(obj)
+	}
+}
 
 func (s strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
 

@@ -4,6 +4,7 @@
 package builtin
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -61,19 +63,24 @@ func validateSecret(secret, old *corev1.Secret) field.ErrorList {
 	return errs
 }
 
-// secretTypeKeys checks that a Secret has the keys of its type.
+// secretTypeKeys checks that a Secret has the keys of its type, and that what container runtimes read is a JSON object.
 func secretTypeKeys(secret *corev1.Secret) field.ErrorList {
 	needed := map[corev1.SecretType][]string{
 		corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
-		corev1.SecretTypeSSHAuth:          {corev1.SSHAuthPrivateKey},
 		corev1.SecretTypeDockercfg:        {corev1.DockerConfigKey},
 		corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
 	}
 	var errs field.ErrorList
 	for _, key := range needed[secret.Type] {
-		if _, ok := secret.Data[key]; !ok {
+		value, ok := secret.Data[key]
+		if !ok {
 			errs = append(errs, field.Required(field.NewPath("data").Key(key), ""))
+		} else if secret.Type != corev1.SecretTypeTLS {
+			errs = append(errs, secretObject(value, field.NewPath("data").Key(key))...)
 		}
+	}
+	if secret.Type == corev1.SecretTypeSSHAuth && len(secret.Data[corev1.SSHAuthPrivateKey]) == 0 {
+		errs = append(errs, field.Required(field.NewPath("data").Key(corev1.SSHAuthPrivateKey), ""))
 	}
 	if secret.Type == corev1.SecretTypeServiceAccountToken && secret.Annotations[corev1.ServiceAccountNameKey] == "" {
 		errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), ""))
@@ -85,6 +92,14 @@ func secretTypeKeys(secret *corev1.Secret) field.ErrorList {
 			field.Required(field.NewPath("data").Key(corev1.BasicAuthPasswordKey), ""))
 	}
 	return errs
+}
+
+// secretObject checks that a secret value is a JSON object, and does not tell the value.
+func secretObject(value []byte, path *field.Path) field.ErrorList {
+	if err := json.Unmarshal(value, &map[string]any{}); err != nil {
+		return field.ErrorList{field.Invalid(path, "<secret contents redacted>", err.Error())}
+	}
+	return nil
 }
 
 // dataKeys checks the keys of a ConfigMap or Secret.
@@ -157,7 +172,8 @@ func validatePersistentVolumeClaim(pvc, old *corev1.PersistentVolumeClaim) field
 		now.StorageClassName = nil
 	}
 	if !apiequality.Semantic.DeepEqual(now, was) {
-		errs = append(errs, field.Forbidden(path, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
+		errs = append(errs, field.Forbidden(path, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+
+			diff.Diff(was, now)))
 	}
 	size, before := pvc.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	capacity := old.Status.Capacity[corev1.ResourceStorage]

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 )
 
 // The rules are those of kube-apiserver's pkg/apis/networking/validation and pkg/apis/discovery/validation.
@@ -121,12 +122,12 @@ func (f *faults) endpointAddress(address string, kind discoveryv1.AddressType, a
 
 // reachable refuses addresses at which no endpoint can be.
 func (f *faults) reachable(address string, at *field.Path) {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
+	ip := netutils.ParseIPSloppy(address)
+	if ip == nil {
 		f.invalid(true, at, address, "must be a valid IP address")
 		return
 	}
-	f.invalid(ip.IsUnspecified(), at, address, "may not be unspecified")
+	f.invalid(ip.IsUnspecified(), at, address, "may not be unspecified ("+address+")")
 	f.invalid(ip.IsLoopback(), at, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
 	f.invalid(ip.IsLinkLocalUnicast(), at, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
 	f.invalid(ip.IsLinkLocalMulticast(), at, address, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")

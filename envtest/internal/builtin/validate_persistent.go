@@ -14,6 +14,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -34,8 +35,10 @@ func validatePersistentVolume(pv, old *corev1.PersistentVolume) field.ErrorList 
 		csi.ControllerExpandSecretRef = nil
 		source.CSI = &csi
 	}
-	f.forbid(!apiequality.Semantic.DeepEqual(source, old.Spec.PersistentVolumeSource), specPath("persistentvolumesource"),
-		"spec.persistentvolumesource is immutable after creation")
+	if !apiequality.Semantic.DeepEqual(source, old.Spec.PersistentVolumeSource) {
+		f.forbid(true, specPath("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation\n"+
+			diff.Diff(old.Spec.PersistentVolumeSource, source))
+	}
 	f.add(frozen(pv.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode")))
 	if old.Spec.NodeAffinity != nil {
 		f.add(frozen(pv.Spec.NodeAffinity, old.Spec.NodeAffinity, field.NewPath("nodeAffinity")))

@@ -36,12 +36,10 @@ func validateService(svc, old *corev1.Service) field.ErrorList {
 		errs = append(errs, field.Required(path.Child("ports"), ""))
 	}
 	errs = append(errs, serviceAddresses(svc)...)
-	for i, address := range spec.ExternalIPs {
-		if _, err := netip.ParseAddr(address); err != nil {
-			errs = append(errs, field.Invalid(path.Child("externalIPs").Index(i), address, "must be a valid IP address"))
-		}
-	}
+	errs = append(errs, affinityTimeout(spec, path.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"))...)
+	errs = append(errs, externalAddresses(svc, old, path.Child("externalIPs"))...)
 	errs = append(errs, validateServicePorts(svc, path.Child("ports"))...)
+	errs = append(errs, sourceRanges(svc, old)...)
 	errs = append(errs, balancerFields(svc, path)...)
 	errs = append(errs, trafficFields(svc, path)...)
 	if old != nil {
@@ -168,9 +166,81 @@ func validateServicePorts(svc *corev1.Service, path *field.Path) field.ErrorList
 	return errs
 }
 
+// affinityTimeout checks for how long a client stays with a Pod.
+func affinityTimeout(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
+	const longest = 86400 // a day
+	if spec.SessionAffinity != corev1.ServiceAffinityClientIP {
+		return nil
+	}
+	var f faults
+	config := spec.SessionAffinityConfig
+	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
+		f.need(false, path)
+		return f.list
+	}
+	seconds := *config.ClientIP.TimeoutSeconds
+	f.invalid(seconds <= 0 || seconds > longest, path, seconds, fmt.Sprintf("must be greater than 0 and less than %d", longest))
+	return f.list
+}
+
+// externalAddresses checks the addresses at which others lead to a Service. One that it had need not be written better than
+// before, but must be one that can be reached.
+func externalAddresses(svc, old *corev1.Service, path *field.Path) field.ErrorList {
+	var f faults
+	var before []string
+	if old != nil {
+		before = old.Spec.ExternalIPs
+	}
+	for i, address := range svc.Spec.ExternalIPs {
+		wrong := validation.IsValidIPForLegacyField(path.Index(i), address, true, before)
+		if f.add(wrong); len(wrong) == 0 {
+			f.reachable(address, path.Index(i))
+		}
+	}
+	return f.list
+}
+
+// onlyBalancers is said of what Services of other types may not have.
+const onlyBalancers = "may only be used when `type` is 'LoadBalancer'"
+
+// sourceRanges checks from where a load balancer takes traffic: the field, or the annotation where there is no field. A range may
+// have spaces around it, and one that was there is not checked again.
+func sourceRanges(svc, old *corev1.Service) field.ErrorList {
+	const key = corev1.AnnotationLoadBalancerSourceRangesKey
+	var f faults
+	was := &corev1.Service{}
+	if old != nil {
+		was = old
+	}
+	if ranges := svc.Spec.LoadBalancerSourceRanges; len(ranges) > 0 {
+		at := specPath("LoadBalancerSourceRanges") // in capitals there too
+		f.forbid(!isBalanced(svc), at, onlyBalancers)
+		var before []string
+		for _, source := range was.Spec.LoadBalancerSourceRanges {
+			before = append(before, strings.TrimSpace(source))
+		}
+		for i, source := range ranges {
+			f.add(validation.IsValidCIDRForLegacyField(at.Index(i), strings.TrimSpace(source), true, before))
+		}
+		return f.list
+	}
+	written, ok := svc.Annotations[key]
+	if !ok {
+		return nil
+	}
+	at := field.NewPath("metadata", "annotations").Key(key)
+	f.forbid(!isBalanced(svc), at, onlyBalancers)
+	if strings.TrimSpace(written) == "" || old != nil && was.Annotations[key] == written {
+		return f.list
+	}
+	for source := range strings.SplitSeq(written, ",") {
+		f.add(validation.IsValidCIDRForLegacyField(at, strings.TrimSpace(source), true, nil))
+	}
+	return f.list
+}
+
 // balancerFields checks what only load balancers have.
 func balancerFields(svc *corev1.Service, path *field.Path) field.ErrorList {
-	const message = "may only be used when `type` is 'LoadBalancer'"
 	spec, class := &svc.Spec, svc.Spec.LoadBalancerClass
 	if isBalanced(svc) {
 		if class == nil {
@@ -180,16 +250,10 @@ func balancerFields(svc *corev1.Service, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if spec.AllocateLoadBalancerNodePorts != nil {
-		errs = append(errs, field.Forbidden(path.Child("allocateLoadBalancerNodePorts"), message))
+		errs = append(errs, field.Forbidden(path.Child("allocateLoadBalancerNodePorts"), onlyBalancers))
 	}
 	if class != nil {
-		errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), message))
-	}
-	for i, source := range spec.LoadBalancerSourceRanges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Child("LoadBalancerSourceRanges").Index(i), strings.TrimSpace(source), true, nil)...)
-	}
-	if len(spec.LoadBalancerSourceRanges) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("LoadBalancerSourceRanges"), message))
+		errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), onlyBalancers))
 	}
 	return errs
 }

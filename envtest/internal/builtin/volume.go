@@ -33,10 +33,15 @@ func preparePersistentVolumeStatus(_ context.Context, pv, old *corev1.Persistent
 	}
 }
 
-// preparePersistentVolumeClaim starts a new claim as pending, and keeps the two ways to name a data source alike.
+// preparePersistentVolumeClaim starts a new claim as pending, and keeps the two ways to name a data source alike. As on a
+// kube-apiserver a source that the older one never knew is dropped, unless the claim names it in both ways or has one already.
 func preparePersistentVolumeClaim(_ context.Context, pvc, old *corev1.PersistentVolumeClaim) {
 	if old == nil {
 		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+	}
+	fresh := old == nil || old.Spec.DataSource == nil && old.Spec.DataSourceRef == nil
+	if fresh && pvc.Spec.DataSourceRef == nil && !isOldSource(pvc.Spec.DataSource) {
+		pvc.Spec.DataSource = nil
 	}
 	source, ref := pvc.Spec.DataSource, pvc.Spec.DataSourceRef
 	switch {
@@ -45,6 +50,18 @@ func preparePersistentVolumeClaim(_ context.Context, pvc, old *corev1.Persistent
 	case source == nil && ref != nil && (ref.Namespace == nil || *ref.Namespace == ""):
 		pvc.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 	}
+}
+
+// isOldSource reports whether a data source is a claim or a snapshot, which were the first ones.
+func isOldSource(source *corev1.TypedLocalObjectReference) bool {
+	if source == nil {
+		return false
+	}
+	group := ""
+	if source.APIGroup != nil {
+		group = *source.APIGroup
+	}
+	return group == "" && source.Kind == "PersistentVolumeClaim" || group == "snapshot.storage.k8s.io" && source.Kind == "VolumeSnapshot"
 }
 
 // prepareCSIDriver counts changes, from zero on.

@@ -30,7 +30,8 @@
 //
 // All methods may be called at any time, except that Stop comes last. Reads run beside each other and beside a write.
 // Writes run one after the other, under Server.write, because a transaction compares before it writes; a watch that was told
-// of a write waits for its end. Start starts two
+// of a write waits for its end. Exchange makes many writes, between which no other write runs, and waits now and then for the
+// watches, because the store leaves behind those that have much to take. Start starts two
 // goroutines, which Stop ends: one revokes leases that have expired, the other compacts. Each watch has one more, which
 // ends with its context or its client.
 package etcd

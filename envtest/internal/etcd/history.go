@@ -107,8 +107,8 @@ func (s *Server) compact(revision int64) (err error) {
 
 // beginCompaction returns a channel that is closed when a compaction is done.
 func (s *Server) beginCompaction(revision int64) (<-chan struct{}, error) {
-	s.write.Lock()
-	defer s.write.Unlock()
+	s.begin()
+	defer s.done()
 	// Each batch writes again what stays of the leaves that it looked at.
 	if err := s.makeRoom(min(compactionBatch*s.room.largest, compactionBytes)); err != nil {
 		return nil, err

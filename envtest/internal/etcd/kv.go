@@ -41,9 +41,12 @@ func (s *keyValues) Txn(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResp
 	if size > maxRequestBytes {
 		return nil, rpctypes.ErrGRPCRequestTooLarge
 	}
-	s.write.Lock()
-	defer s.write.Unlock()
+	s.begin()
+	defer s.done()
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.outlived(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.makeRoom(size); err != nil {

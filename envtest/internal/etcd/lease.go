@@ -22,8 +22,8 @@ type leases struct {
 // LeaseGrant implements pb.LeaseServer.
 func (s *leases) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (resp *pb.LeaseGrantResponse, err error) {
 	defer s.failure.rescue(&err)
-	s.write.Lock()
-	defer s.write.Unlock()
+	s.begin()
+	defer s.done()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (s *Server) revokeExpired() {
 // revoke deletes a lease and its keys, in one revision.
 func (s *Server) revoke(l *lease.Lease) (err error) {
 	defer s.failure.rescue(&err)
-	s.write.Lock()
-	defer s.write.Unlock()
+	s.begin()
+	defer s.done()
 	size := leaseBytes
 	for _, key := range l.Keys() {
 		size += len(key) + leaseBytes

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -46,13 +47,21 @@ type Server struct {
 	failure *failure
 	history *history
 
-	write     sync.RWMutex // held to write, and for a moment to wait for the end of a write
-	room      *room        // guarded by write
-	inTxn     bool         // guarded by write; stays true when a transaction was broken off half-way
-	lastLease int64        // guarded by write
+	writing
+	pace pace
 
 	quit  chan struct{} // closed by Stop
 	tasks sync.WaitGroup
+}
+
+// writing is what writes share.
+type writing struct {
+	whole     sync.RWMutex  // held by Exchange for all of its writes, and shared by other writes; locked before write
+	write     sync.RWMutex  // held to write, and for a moment to wait for the end of a write
+	room      *room         // guarded by write
+	inTxn     bool          // guarded by write; stays true when a transaction was broken off half-way
+	lastLease int64         // guarded by write
+	epoch     atomic.Uint64 // counts calls of Exchange; changed under write
 }
 
 // Start starts a server on a new folder below parent, or below the system's folder for temporary files if parent is
@@ -66,7 +75,7 @@ func start(parent string, history *history) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{folder: folder, failure: newFailure(), history: history, quit: make(chan struct{})}
+	s := &Server{folder: folder, failure: newFailure(), history: history, quit: make(chan struct{}), pace: newPace()}
 	if err := s.open(filepath.Join(folder.path, databaseName)); err != nil {
 		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", folder.path, err), s.end())
 	}
@@ -141,6 +150,17 @@ func (s *Server) close() error {
 		errs = append(errs, s.backend.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// begin begins a write, which has to be done.
+func (s *Server) begin() {
+	s.whole.RLock()
+	s.write.Lock()
+}
+
+func (s *Server) done() {
+	s.write.Unlock()
+	s.whole.RUnlock()
 }
 
 // visible returns when reads see what the store has told a watch of: it tells before it ends the write, and a client that

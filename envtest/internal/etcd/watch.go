@@ -66,6 +66,7 @@ func (w *watches) Watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 		return refused(err)
 	}
 	w.open[v] = struct{}{}
+	w.server.pace.add(v)
 	w.running.Go(func() { v.run(ctx, op.IsProgressNotify()) })
 	return v.out
 }
@@ -117,6 +118,7 @@ func (w *watches) end(v *watch) {
 	w.mu.Lock()
 	delete(w.open, v)
 	w.mu.Unlock()
+	w.server.pace.remove(v)
 	v.stream.Close()
 	close(v.out)
 }
@@ -155,6 +157,7 @@ func (v *watch) next(ctx context.Context) (clientv3.WatchResponse, bool) {
 	for {
 		select {
 		case answer := <-v.stream.Chan():
+			v.owner.server.pace.took()
 			mvcc.ReportEventReceived(len(answer.Events))
 			v.quiet = v.quiet && len(answer.Events) == 0
 			if err := v.owner.server.visible(); err != nil {

@@ -1,0 +1,219 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// Action is what happens to a request. The functions of this package make them.
+type Action interface {
+	// fits returns why the action cannot happen to what the rule matches.
+	fits(*Rule) error
+	// serve answers the request; next would do so without a fault. Over is closed when the fault ends.
+	serve(w http.ResponseWriter, req *http.Request, next http.Handler, over <-chan struct{})
+}
+
+// answerAction happens to answers that have an end: not to watches.
+type answerAction interface{ ofAnswers() }
+
+// Respond answers with an error in the place of the server, so that a write has no effect. The error is one that the functions
+// of apimachinery's api/errors make, or another, which becomes an internal error (500). A Status with RetryAfterSeconds gets
+// the header Retry-After, as from a server that has too much to do.
+func Respond(err error) Action {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	return respond(status.Status())
+}
+
+type respond metav1.Status
+
+func (respond) fits(*Rule) error { return nil }
+
+func (r respond) serve(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ <-chan struct{}) {
+	status := metav1.Status(r)
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	if status.Code == 0 {
+		status.Code = http.StatusInternalServerError
+	}
+	body, err := json.Marshal(status)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(status.Code))
+	_, _ = w.Write(body)
+}
+
+// Delay lets a request wait before the server handles it, or until the fault ends. It ends with the request: when its client has
+// gone, and, if it is not a watch, when the server gives up on it after a minute (504).
+func Delay(d time.Duration) Action { return delay(d) }
+
+type delay time.Duration
+
+func (delay) fits(*Rule) error { return nil }
+
+func (d delay) serve(w http.ResponseWriter, req *http.Request, next http.Handler, over <-chan struct{}) {
+	timer := time.NewTimer(time.Duration(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-over:
+	case <-req.Context().Done():
+		return
+	}
+	next.ServeHTTP(w, req)
+}
+
+// DropRequest cuts the connection before the server sees the request: a write has no effect. With HTTP/2 it is the stream of the
+// request that is cut, and others on the connection go on.
+func DropRequest() Action { return dropRequest{} }
+
+type dropRequest struct{}
+
+func (dropRequest) fits(*Rule) error { return nil }
+
+func (dropRequest) serve(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{}) {
+	panic(http.ErrAbortHandler)
+}
+
+// DropAnswer lets the server handle the request and cuts the connection in the place of the answer: a write has taken effect,
+// and the client does not know. What is cut is that of DropRequest. A rule without a verb means all but watches here.
+func DropAnswer() Action { return dropAnswer{} }
+
+type dropAnswer struct{}
+
+func (dropAnswer) ofAnswers()         {}
+func (dropAnswer) fits(r *Rule) error { return endless(r, "DropAnswer") }
+
+func (dropAnswer) serve(_ http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
+	next.ServeHTTP(&answer{header: http.Header{}}, req)
+	panic(http.ErrAbortHandler)
+}
+
+// HalfAnswer lets the server handle the request, writes half of the answer, and cuts what DropRequest cuts. A rule without a verb
+// means all but watches here.
+func HalfAnswer() Action { return halfAnswer{} }
+
+type halfAnswer struct{}
+
+func (halfAnswer) ofAnswers()         {}
+func (halfAnswer) fits(r *Rule) error { return endless(r, "HalfAnswer") }
+
+func (halfAnswer) serve(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
+	a := &answer{header: http.Header{}}
+	next.ServeHTTP(a, req)
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
+	w.WriteHeader(max(a.code, http.StatusOK))
+	_, _ = w.Write(a.body.Bytes()[:a.body.Len()/2])
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// endless refuses rules that can match only what has no end.
+func endless(r *Rule, action string) error {
+	if r.Verb == verbWatch {
+		return fmt.Errorf("%s waits for the end of an answer, and that to a watch has none: use Cut", action)
+	}
+	return nil
+}
+
+// answer keeps what a handler writes.
+type answer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(code int) {
+	if a.code == 0 && code >= http.StatusOK {
+		a.code = code
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	if a.body.Len()+len(b) > heldBytes { // of what has no end, like a log that is followed
+		panic(http.ErrAbortHandler)
+	}
+	return a.body.Write(b)
+}
+
+func (a *answer) Flush() {}
+
+// streamAction happens to the events of watches.
+type streamAction interface {
+	Action
+	// atOnce says whether it happens to watches that are open when it is injected.
+	atOnce() bool
+	// hit does it to a stream, whose mu is held.
+	hit(s *stream)
+}
+
+// Cut cuts a watch after n of its events that the rule matches have passed since the fault was injected, or since the watch
+// began if that was later: 0 cuts it at once. What has passed before arrives. Times bounds the watches that are cut, and Skip
+// leaves some alone, in the order in which they began. What is cut is that of DropRequest.
+func Cut(n int) Action { return cut(n) }
+
+type cut int
+
+func (c cut) fits(r *Rule) error {
+	if c < 0 {
+		return errors.New("a watch cannot be cut after fewer than no events")
+	}
+	return onlyWatch(r, "Cut")
+}
+
+func (cut) serve(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{}) {}
+func (c cut) atOnce() bool                                                          { return c == 0 }
+func (cut) hit(s *stream)                                                           { s.abortLocked() }
+
+// Expire ends a watch with the error that its resourceVersion is too old (410), as a server does that has lost the history. It
+// does so at once, and to those that begin later right after their beginning. A watch whose client does not read is cut.
+func Expire() Action { return expire{} }
+
+type expire struct{}
+
+func (expire) fits(r *Rule) error {
+	if r.Type != "" {
+		return errors.New("Expire ends whole watches: its rule has no type of events")
+	}
+	return onlyWatch(r, "Expire")
+}
+
+func (expire) serve(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{}) {}
+func (expire) atOnce() bool                                                            { return true }
+
+func (expire) hit(s *stream) {
+	s.failLocked(apierrors.NewResourceExpired("too old resource version: the watch was ended by a fault of the test").ErrStatus)
+}
+
+// onlyWatch refuses rules for other requests.
+func onlyWatch(r *Rule, action string) error {
+	if r.Verb != verbWatch {
+		return fmt.Errorf("%s is about the events of watches: the verb of its rule must be %q, and is %q", action, verbWatch, r.Verb)
+	}
+	return nil
+}

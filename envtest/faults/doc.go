@@ -1,0 +1,38 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package faults lets an API server of tests fail and lag on command.
+//
+// An Injector stands between the clients of a server and what answers them. A Rule says which requests are meant, and an
+// Action what happens to them:
+//
+//	injector := faults.New()
+//	env := envtest.New(envtest.Options{Faults: injector})
+//	...
+//	conflict, err := injector.Inject(faults.Rule{Verb: "update", Resource: "deployments", Times: 1}, faults.Respond(apierrors.NewConflict(...)))
+//	...
+//	err = conflict.Wait(ctx, 1) // until it was hit
+//
+// Hold holds back requests, and the events of watches, until the test lets them go, one by one or all together. So a test can
+// let a controller work with a stale cache, without a sleep:
+//
+//	hold, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "pods"})
+//	... // the controller reconciles, and does not see what it wrote
+//	event, err := hold.Next(ctx) // it sees one event
+//	hold.End()                   // it sees all
+//
+// # Stations
+//
+// A rule with the verb watch means requests for a watch and, with Hold, Cut and Expire, the events of watches that are open.
+// All other rules mean requests. Webhooks, the storage and etcd are not stations of this package.
+//
+// An Injector works in the server of package envtest, where it knows the users, and as a proxy before any other API server, see
+// Injector.Handler. WebSockets pass it untouched, and watches in another form than JSON or protobuf.
+//
+// # Memory
+//
+// An Injector keeps nothing for requests that no rule means. A Hold keeps the events that it holds: 64 MiB at most, and a watch
+// keeps those that wait behind them, also 64 MiB at most. Then the watch is cut, as a server does with a client that is too slow.
+//
+// All methods are safe for concurrent use.
+package faults

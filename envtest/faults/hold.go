@@ -1,0 +1,167 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+)
+
+// Held is something that a Hold holds back: a request, or an event of a watch.
+type Held struct {
+	// Verb is that of the request, or watch for an event.
+	Verb string
+	// Group and Resource are those of the request. The group of Pods is "core".
+	Group, Resource string
+	// Type is that of the event, such as ADDED or BOOKMARK; empty for a request.
+	Type string
+	// Namespace, Name and ResourceVersion are those of the object; what a request does not say is empty.
+	Namespace, Name, ResourceVersion string
+}
+
+// String describes it for messages of tests.
+func (h Held) String() string {
+	what := h.Verb
+	if h.Type != "" {
+		what = h.Type
+	}
+	return fmt.Sprintf("%s %s %s/%s", what, h.Resource, h.Namespace, h.Name)
+}
+
+// Hold holds back what its rule matches until it is let go. Requests wait before the server sees them. The events of a watch
+// stay in order: those behind one that is held wait too, also if the rule does not match them, and pass when it passes.
+// A rule without a verb matches requests and events; one with the verb watch matches events alone, and not the request for the
+// watch.
+type Hold struct {
+	injector *Injector
+	rule     *rule
+	items    []*item // guarded by rule.mu: what is held, in the order of arrival
+	bytes    int     // guarded by rule.mu: of the events
+}
+
+// item is one thing that is held.
+type item struct {
+	Held
+	size int
+	free func() // lets it go; called once, without locks
+}
+
+// Hold begins to hold back what the rule matches.
+func (i *Injector) Hold(r Rule) (*Hold, error) {
+	h := &Hold{injector: i}
+	if _, err := i.add(r, nil, h); err != nil {
+		return nil, fmt.Errorf("hold back: %w", err)
+	}
+	return h, nil
+}
+
+// Held returns what is held now, in the order of arrival. The slice is the caller's own.
+func (h *Hold) Held() []Held {
+	h.rule.mu.Lock()
+	defer h.rule.mu.Unlock()
+	all := make([]Held, len(h.items))
+	for i, one := range h.items {
+		all[i] = one.Held
+	}
+	return all
+}
+
+// Hits returns how many were held back since the beginning.
+func (h *Hold) Hits() int { return h.rule.count() }
+
+// Wait returns when n or more are held. The error is that of the context, or that the Hold has ended.
+func (h *Hold) Wait(ctx context.Context, n int) error {
+	return h.rule.wait(ctx, func() bool { return len(h.items) >= n }, func() string {
+		return fmt.Sprintf("%d are held back, not %d", len(h.items), n)
+	})
+}
+
+// Next waits until something is held, lets it go, and returns what it was: the one that arrived first. The error is that of the
+// context, or that the Hold has ended.
+func (h *Hold) Next(ctx context.Context) (Held, error) {
+	for {
+		if err := h.Wait(ctx, 1); err != nil {
+			return Held{}, err
+		}
+		if let := h.Release(1); len(let) > 0 {
+			return let[0], nil
+		}
+	}
+}
+
+// Release lets those go that arrived first, at most n of them, and returns them. The Hold stays in force.
+func (h *Hold) Release(n int) []Held {
+	h.rule.mu.Lock()
+	n = max(0, min(n, len(h.items)))
+	out := h.items[:n:n]
+	h.items = h.items[n:]
+	for _, one := range out {
+		h.bytes -= one.size
+	}
+	h.rule.changedLocked()
+	h.rule.mu.Unlock()
+	let := make([]Held, len(out))
+	for i, one := range out {
+		one.free()
+		let[i] = one.Held
+	}
+	return let
+}
+
+// End lets all go, and holds nothing back any more.
+func (h *Hold) End() {
+	h.injector.remove(h.rule)
+	h.rule.end()
+	for len(h.Release(int(^uint(0)>>1))) > 0 {
+	}
+}
+
+// keep holds one back. It returns false if the Hold has ended, or would hold too many bytes.
+func (h *Hold) keep(one *item) (ok, full bool) {
+	h.rule.mu.Lock()
+	defer h.rule.mu.Unlock()
+	switch {
+	case h.rule.ended:
+		return false, false
+	case h.bytes+one.size > h.injector.buffer:
+		return false, true
+	}
+	h.items = append(h.items, one)
+	h.bytes += one.size
+	h.rule.changedLocked()
+	return true, false
+}
+
+// forget drops one whose client has gone.
+func (h *Hold) forget(one *item) {
+	h.rule.mu.Lock()
+	defer h.rule.mu.Unlock()
+	for i, other := range h.items {
+		if other == one {
+			h.items = append(h.items[:i:i], h.items[i+1:]...)
+			h.bytes -= one.size
+			h.rule.changedLocked()
+			return
+		}
+	}
+}
+
+// keepRequest holds a request back, and returns when it may go on. It returns false if its client has gone.
+func (h *Hold) keepRequest(ctx context.Context, q *request) bool {
+	free := make(chan struct{})
+	one := &item{
+		Held: Held{Verb: q.verb, Group: q.group, Resource: q.resource, Namespace: q.namespace, Name: q.name},
+		free: func() { close(free) },
+	}
+	if ok, _ := h.keep(one); !ok {
+		return true
+	}
+	select {
+	case <-free:
+		return true
+	case <-ctx.Done():
+		h.forget(one)
+		return false
+	}
+}

@@ -1,0 +1,133 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envtest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// followed is an informer that can be asked whether its store and its handlers know of a change.
+type followed struct {
+	cache.SharedIndexInformer
+
+	mu       sync.Mutex
+	handlers map[cache.ResourceEventHandlerRegistration]*notedHandler // guarded by mu
+}
+
+// notedHandler notes the newest resource version of which a handler was told.
+type notedHandler struct {
+	cache.ResourceEventHandler
+	seen atomic.Int64
+	// relisted says that a deletion was found in a new list, which does not say at which version it was.
+	relisted atomic.Bool
+}
+
+func (h *notedHandler) note(obj any) {
+	if _, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		h.relisted.Store(true)
+	}
+	if version := versionOf(obj); version > h.seen.Load() {
+		h.seen.Store(version) // a handler has one caller
+	}
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (h *notedHandler) OnAdd(obj any, initial bool) {
+	h.ResourceEventHandler.OnAdd(obj, initial)
+	h.note(obj)
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (h *notedHandler) OnUpdate(before, after any) {
+	h.ResourceEventHandler.OnUpdate(before, after)
+	h.note(after)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (h *notedHandler) OnDelete(obj any) {
+	h.ResourceEventHandler.OnDelete(obj)
+	h.note(obj)
+}
+
+// AddEventHandler implements cache.SharedInformer.
+func (f *followed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	noted := &notedHandler{ResourceEventHandler: handler}
+	return f.add(noted)(f.SharedIndexInformer.AddEventHandler(noted))
+}
+
+// AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
+func (f *followed) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, period time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
+	noted := &notedHandler{ResourceEventHandler: handler}
+	return f.add(noted)(f.SharedIndexInformer.AddEventHandlerWithResyncPeriod(noted, period))
+}
+
+// AddEventHandlerWithOptions implements cache.SharedInformer.
+func (f *followed) AddEventHandlerWithOptions(
+	handler cache.ResourceEventHandler, options cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
+	noted := &notedHandler{ResourceEventHandler: handler}
+	return f.add(noted)(f.SharedIndexInformer.AddEventHandlerWithOptions(noted, options))
+}
+
+func (f *followed) add(
+	noted *notedHandler,
+) func(cache.ResourceEventHandlerRegistration, error) (cache.ResourceEventHandlerRegistration, error) {
+	return func(registration cache.ResourceEventHandlerRegistration, err error) (cache.ResourceEventHandlerRegistration, error) {
+		if err == nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.handlers == nil {
+				f.handlers = map[cache.ResourceEventHandlerRegistration]*notedHandler{}
+			}
+			f.handlers[registration] = noted
+		}
+		return registration, err
+	}
+}
+
+// RemoveEventHandler implements cache.SharedInformer.
+func (f *followed) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
+	f.mu.Lock()
+	delete(f.handlers, registration)
+	f.mu.Unlock()
+	return f.SharedIndexInformer.RemoveEventHandler(registration)
+}
+
+// await returns when the store and the handlers know of the changes of the kind. An informer that nobody has waited for yet
+// begins with them.
+func (f *followed) await(ctx context.Context, changes []changed) error {
+	if len(changes) == 0 || !f.HasSynced() {
+		return nil
+	}
+	last := changes[len(changes)-1].Revision
+	return poll(ctx, func() (bool, error) {
+		for len(changes) > 0 {
+			known, err := changes[0].knows(f.GetStore())
+			if err != nil || !known {
+				return false, err
+			}
+			changes = changes[1:]
+		}
+		return f.told(last), nil
+	})
+}
+
+// told reports whether all handlers have been told of a version.
+func (f *followed) told(version int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, handler := range f.handlers {
+		if handler.seen.Load() < version && !handler.relisted.Load() {
+			return false
+		}
+	}
+	return true
+}
