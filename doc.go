@@ -42,12 +42,17 @@
 //   - internal/flat keeps an object as bytes that are cheap to copy out.
 //   - internal/stats has the counters and histograms that the parts count with.
 //   - envtest runs an API server with its etcd in the test process.
+//   - envtest/controllers has controllers for it, which do as kube-controller-manager's, on pkg/cache: they delete namespaces,
+//     collect garbage, and make what each namespace has.
+//   - envtest/faults lets it fail and lag on command.
 //   - envtest/kubebuilder lets a suite of controller-runtime's envtest run on it.
 //   - envtest/cmd/apiserver runs such a server as a process of its own.
 //   - envtest/cmd/assets builds the real kube-apiserver and etcd from the Go
 //     module proxy, or Tarn's own for suites that start binaries.
-//   - envtest/cmd/controlplane is such a server and its etcd under the names of the real
-//     binaries, for suites that start these.
+//   - envtest/cmd/controlplane holds two programs with the names of the real binaries, for
+//     suites that start these, and their tests.
+//   - envtest/cmd/controlplane/etcd is etcd's own main function.
+//   - envtest/cmd/controlplane/kube-apiserver is envtest's server.
 //   - envtest/cmd/oracle runs those real binaries as a process of its own.
 //   - bench measures the cache against controller-runtime's own.
 //   - examples holds one small program for each use; begin with

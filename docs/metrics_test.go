@@ -60,7 +60,7 @@ func TestMetricsPage(t *testing.T) {
 		}
 	}
 	for _, cause := range []cache.Cause{
-		cache.Listing, cache.Forbidden, cache.Unauthorized, cache.NotServed, cache.Undecodable, cache.TooManyRequests,
+		cache.Listing, cache.Forbidden, cache.Unauthorized, cache.NotServed, cache.NotWatchable, cache.Undecodable, cache.TooManyRequests, cache.Unavailable,
 		cache.ConnectionRefused, cache.TLS, cache.Timeout, cache.TransformFailed, cache.IndexFailed, cache.Other,
 	} {
 		if !strings.Contains(string(text), "`"+cause.Label()+"`") || !regexp.MustCompile(`^[a-z_]+$`).MatchString(cause.Label()) {
