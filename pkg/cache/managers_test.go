@@ -6,6 +6,7 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ import (
 )
 
 // syncTimeout is how long a controller of a program waits for its kind.
-const syncTimeout = time.Second
+const syncTimeout = 2 * time.Second
 
 // program is a manager of a user who may read ConfigMaps and nothing else, with a controller of them.
 type program struct {
@@ -48,6 +49,8 @@ func newProgram(ctx context.Context, newCache cache.NewCacheFunc) *program {
 		Controller: config.Controller{CacheSyncTimeout: syncTimeout},
 	})
 	Expect(err).NotTo(HaveOccurred())
+	// A server learns of a role by a watch. A first list that came before would be tried again after syncTimeout.
+	Eventually(func() error { return mgr.GetAPIReader().List(ctx, &corev1.ConfigMapList{}) }).Should(Succeed())
 	p := &program{Manager: mgr, user: name, reconciled: make(chan string, 1), ended: make(chan error, 1)}
 	p.control(&corev1.ConfigMap{}, "one", p.reconciled)
 	return p
@@ -81,6 +84,20 @@ func (p *program) run() {
 		p.stop()
 		Eventually(over, time.Minute).Should(BeClosed())
 	})
+}
+
+// hasReconciled waits until the controller of ConfigMaps has reconciled one.
+func (p *program) hasReconciled(ctx context.Context) {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-p.reconciled:
+	case err := <-p.ended:
+		Fail(fmt.Sprintf("the program has ended: %v", err))
+	case <-ctx.Done():
+		Fail("the program has reconciled nothing")
+	}
 }
 
 // indexNodes declares an index of Nodes, which the user may not read.
@@ -120,7 +137,7 @@ var _ = Describe("A manager with a kind that is forbidden", func() {
 		p := newProgram(ctx, newCache)
 		p.indexNodes(ctx)
 		p.run()
-		Eventually(p.reconciled).Should(Receive())
+		p.hasReconciled(ctx)
 		p.stop()
 		Eventually(p.ended).Should(Receive(Succeed()))
 	},
@@ -178,7 +195,7 @@ var _ = Describe("A manager with a kind that is forbidden", func() {
 		its := make(chan string, 1)
 		p.control(&corev1.Node{}, "node-of-"+p.user, its)
 		p.run()
-		Eventually(p.reconciled).Should(Receive())
+		p.hasReconciled(ctx)
 		reason := reasonOf(p.GetClient().List(ctx, &corev1.NodeList{}))
 		Expect(reason.Cause).To(Equal(cache.Forbidden))
 		Consistently(p.ended, 2*syncTimeout).ShouldNot(Receive())

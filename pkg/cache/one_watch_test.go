@@ -75,19 +75,21 @@ func gadgetCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// openWatches counts the watches that are under way, and all there ever were.
+// openWatches counts the watches that are under way, and all there ever were. A watch cache that is still being
+// filled refuses a watch, which then comes again: that is not one.
 type openWatches struct {
 	next     http.RoundTripper
 	open, of atomic.Int64
 }
 
 func (w *openWatches) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Query().Get("watch") == "true" {
+	resp, err := w.next.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusOK && req.URL.Query().Get("watch") == "true" {
 		w.of.Add(1)
 		w.open.Add(1)
 		context.AfterFunc(req.Context(), func() { w.open.Add(-1) })
 	}
-	return w.next.RoundTrip(req)
+	return resp, err
 }
 
 var _ = Describe("One watch for all representations of a kind", Ordered, func() {
