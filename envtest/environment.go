@@ -132,7 +132,7 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.etcd, err = startEtcd(e.opts.DataDirectory); err != nil {
+	if r.etcd, err = openEtcd(ctx, e.opts); err != nil {
 		return r, err
 	}
 	if ctx.Err() != nil { // the next step takes a while, and depends on nothing
@@ -147,13 +147,23 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if err = r.server.bootstrap(ctx, r.access); err != nil {
 		return r, err
 	}
+	if err = r.server.resume(ctx); err != nil {
+		return r, err
+	}
 	r.admin, err = r.access.issue(adminName, adminGroup)
 	return r, err
 }
 
-// startEtcd starts one in this process.
-func startEtcd(folder string) (backing, error) {
-	server, err := etcd.Start(folder)
+// openEtcd starts one in this process, or connects to the one of the options.
+func openEtcd(ctx context.Context, opts Options) (backing, error) {
+	if opts.Etcd != nil {
+		outside, err := dial(ctx, opts.Etcd.config())
+		if err != nil {
+			return nil, err
+		}
+		return outside, nil
+	}
+	server, err := etcd.Start(opts.DataDirectory)
 	if err != nil {
 		return nil, err
 	}
@@ -167,10 +177,11 @@ func (e *Environment) runProcess(ctx context.Context) (r running, err error) {
 	if r.serving, r.access, err = p.open(); err != nil {
 		return r, err
 	}
-	if p.etcd, err = dial(ctx, p.flags.Etcd.StorageConfig); err != nil {
+	outside, err := dial(ctx, p.flags.Etcd.StorageConfig)
+	if err != nil {
 		return r, err
 	}
-	r.etcd = p.etcd
+	r.etcd = outside
 	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.access); err != nil {
 		return r, err
 	}
@@ -184,7 +195,7 @@ func (e *Environment) runProcess(ctx context.Context) (r running, err error) {
 	if err = r.server.bootstrap(ctx, r.access); err != nil {
 		return r, err
 	}
-	if err = r.server.others.resume(ctx); err != nil {
+	if err = r.server.resume(ctx); err != nil {
 		return r, err
 	}
 	close(r.server.ready)

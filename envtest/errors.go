@@ -19,8 +19,8 @@ var (
 	// and who it is, so that they are of no use to another one.
 	ErrForeignSnapshot = errors.New("the snapshot is of another environment: take it with Snapshot of this one")
 
-	// ErrSharedState says that the state is in an etcd of which others may have a part: that of a server with a command
-	// line. It cannot be replaced as a whole.
+	// ErrSharedState says that the state is in an etcd of which others may have a part: that of Options.Etcd, or of a server
+	// with a command line. It cannot be replaced as a whole.
 	ErrSharedState = errors.New("the etcd of this server is not its own: delete objects through the server")
 
 	// ErrCRDNotEstablished says that the server accepted a CustomResourceDefinition but will not serve it.

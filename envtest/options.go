@@ -16,7 +16,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/flags"
 )
 
-// Options configure an Environment. The zero value works.
+// Options configure an Environment. The zero value works. There are more than twelve fields because each says one thing that a
+// test may want to be otherwise, and nothing follows from another.
 type Options struct {
 	// CRDs are installed by Start, which waits until they are served. Start does not change them.
 	CRDs []*apiextensionsv1.CustomResourceDefinition
@@ -58,6 +59,11 @@ type Options struct {
 	// may be names of plugins that are not here.
 	DisableAdmissionPlugins []string
 
+	// Etcd is where the server stores, in the place of an etcd in this process: one that others run, and in which there may be
+	// objects already. Several servers may share it. Stop leaves what is in it, and there is no Snapshot and no Reset.
+	// Credentials and tokens are valid at the server that made them. Controllers are for one of the servers.
+	Etcd *ExternalEtcd
+
 	// DataDirectory is the folder in which Start makes the folder of etcd, which Stop removes. The default is the
 	// system's folder for temporary files.
 	DataDirectory string
@@ -84,6 +90,7 @@ func (o Options) validate() error {
 	}
 	errs = append(errs, o.pluginErrors()...)
 	errs = append(errs, o.controllerErrors()...)
+	errs = append(errs, o.Etcd.errors()...)
 	if o.DataDirectory != "" {
 		if info, err := os.Stat(o.DataDirectory); err != nil {
 			errs = append(errs, fmt.Errorf("envtest.Options.DataDirectory: %w", err))

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -28,7 +27,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
@@ -40,7 +38,6 @@ import (
 type process struct {
 	flags *flags.Flags
 	info  *genericapiserver.SecureServingInfo
-	etcd  *remote
 	proxy *dynamiccertificates.DynamicCertKeyPairContent // for aggregated servers; nil if the flags name none
 
 	errOut io.Writer // for people
@@ -212,17 +209,6 @@ func (p *process) apply(config *genericapiserver.RecommendedConfig, kinds *built
 	if err := p.chooseAPIs(config, kinds); err != nil {
 		return err
 	}
-	prefix := f.Etcd.StorageConfig.Prefix
-	config.AddHealthChecks(healthz.NamedCheck("etcd", func(req *http.Request) error {
-		ctx, cancel := context.WithTimeout(req.Context(), f.Etcd.StorageConfig.HealthcheckTimeout)
-		defer cancel()
-		return p.etcd.check(ctx, prefix)
-	}))
-	config.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", func(req *http.Request) error {
-		ctx, cancel := context.WithTimeout(req.Context(), f.Etcd.StorageConfig.ReadycheckTimeout)
-		defer cancel()
-		return p.etcd.check(ctx, prefix)
-	}))
 	return nil
 }
 

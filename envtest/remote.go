@@ -5,7 +5,12 @@ package envtest
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/url"
 	"path"
 	"time"
 
@@ -13,6 +18,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"go.uber.org/zap"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	storagefeature "k8s.io/apiserver/pkg/storage/feature"
@@ -36,8 +43,59 @@ type backing interface {
 	Stop() error
 }
 
+// ExternalEtcd is an etcd that others run, and in which a server stores as kube-apiserver does: under the same keys and in the
+// same encoding. The fields are called as kube-apiserver's flags --etcd-servers, --etcd-prefix and so on.
+type ExternalEtcd struct {
+	// Servers are the URLs of its members, http://HOST:PORT or https://HOST:PORT. At least one is needed; the server goes on
+	// with the others when one does not answer.
+	Servers []string
+
+	// Prefix is the part of the key space that belongs to the server, and to all servers with the same prefix. The default
+	// is /registry.
+	Prefix string
+
+	// CAFile is a file with the certificates of who signs the members' certificates, in PEM. Without it, the system's count.
+	CAFile string
+
+	// CertFile and KeyFile are the certificate with which the server says who it is, and its key. There are both or none.
+	CertFile, KeyFile string
+}
+
+// errors says what is wrong.
+func (e *ExternalEtcd) errors() []error {
+	if e == nil {
+		return nil
+	}
+	var errs []error
+	if len(e.Servers) == 0 {
+		errs = append(errs, errors.New("envtest.Options.Etcd.Servers is empty: name the URLs of the members, or leave Etcd out"))
+	}
+	for i, server := range e.Servers {
+		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			errs = append(errs, fmt.Errorf("envtest.Options.Etcd.Servers[%d] is %q: it must be like http://127.0.0.1:2379", i, server))
+		}
+	}
+	if (e.CertFile == "") != (e.KeyFile == "") {
+		errs = append(errs, errors.New("envtest.Options.Etcd has one of CertFile and KeyFile: it needs both or none"))
+	}
+	return errs
+}
+
+// config is what kube-apiserver makes of the flags.
+func (e *ExternalEtcd) config() storagebackend.Config {
+	prefix := e.Prefix
+	if prefix == "" {
+		prefix = registryPrefix
+	}
+	config := storagebackend.NewDefaultConfig(prefix, nil)
+	config.Transport.ServerList = e.Servers
+	config.Transport.TrustedCAFile, config.Transport.CertFile, config.Transport.KeyFile = e.CAFile, e.CertFile, e.KeyFile
+	return *config
+}
+
 // remote is an etcd that runs elsewhere. Its clients share a connection.
 type remote struct {
+	config    storagebackend.Config
 	shared    *clientv3.Client
 	compactor storageCompactor
 }
@@ -68,10 +126,10 @@ func dial(ctx context.Context, config storagebackend.Config) (*remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach etcd at %v: %w", t.ServerList, err)
 	}
-	r := &remote{shared: shared}
-	if err := r.check(ctx, config.Prefix); err != nil {
+	r := &remote{config: config, shared: shared}
+	if err := r.check(ctx); err != nil {
 		_ = shared.Close()
-		return nil, fmt.Errorf("reach etcd at %v: %w", t.ServerList, err)
+		return nil, fmt.Errorf("reach etcd at %v: %w", t.ServerList, errors.Join(err, refusals(t.ServerList, options.TLS)))
 	}
 	// It asks in the background, for as long as the connection lives.
 	storagefeature.DefaultFeatureSupportChecker.CheckClient(shared.Ctx(), shared, storage.RequestWatchProgress)
@@ -99,9 +157,46 @@ func (r *remote) Stop() error {
 	return nil
 }
 
+// refusals says why connections to servers fail, which the client of etcd keeps to itself.
+func refusals(servers []string, config *tls.Config) error {
+	var errs []error
+	dialer := &net.Dialer{Timeout: time.Second}
+	for _, server := range servers {
+		u, err := url.Parse(server)
+		if err != nil {
+			continue
+		}
+		var conn net.Conn
+		if u.Scheme == "https" {
+			conn, err = tls.DialWithDialer(dialer, "tcp", u.Host, config)
+		} else {
+			conn, err = dialer.Dial("tcp", u.Host)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", server, err))
+			continue
+		}
+		_ = conn.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// addChecks lets /healthz, /livez and /readyz ask the etcd, as in kube-apiserver.
+func (r *remote) addChecks(config *genericapiserver.Config) {
+	within := func(patience time.Duration) func(*http.Request) error {
+		return func(req *http.Request) error {
+			ctx, cancel := context.WithTimeout(req.Context(), patience)
+			defer cancel()
+			return r.check(ctx)
+		}
+	}
+	config.AddHealthChecks(healthz.NamedCheck("etcd", within(r.config.HealthcheckTimeout)))
+	config.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", within(r.config.ReadycheckTimeout)))
+}
+
 // check is a health check.
-func (r *remote) check(ctx context.Context, prefix string) error {
-	if _, err := r.shared.Get(ctx, path.Join("/", prefix, "health")); err != nil {
+func (r *remote) check(ctx context.Context) error {
+	if _, err := r.shared.Get(ctx, path.Join("/", r.config.Prefix, "health")); err != nil {
 		return fmt.Errorf("error getting data from etcd: %w", err)
 	}
 	return nil

@@ -87,10 +87,9 @@ func newServer(opts Options, storage backing, listener *serving, users *access) 
 		return nil, err
 	}
 	s.others.credentials = users.front.credentials
-	if opts.process == nil {
+	if s.contents = newContents(storage); s.contents != nil {
 		learnProgress(s.run)
 	}
-	s.contents = newContents(storage)
 	stores, err := newStores(opts, storage, s)
 	if err != nil {
 		return nil, err
@@ -166,6 +165,9 @@ func (s *server) config(
 		if err := opts.process.apply(config, kinds); err != nil {
 			return nil, err
 		}
+	}
+	if outside, ok := stores.etcd.(*remote); ok {
+		outside.addChecks(&config.Config)
 	}
 	if err := s.setAdmission(&config.Config, opts, kinds); err != nil {
 		return nil, err
@@ -303,6 +305,14 @@ func (s *server) start(ctx context.Context, secured *tls.Config) error {
 	}
 	close(s.openAPI.prepared)
 	return nil
+}
+
+// resume goes on with what an earlier life of the etcd, or another server, may have left there.
+func (s *server) resume(ctx context.Context) error {
+	if s.contents != nil {
+		return nil // the etcd was empty
+	}
+	return s.others.resume(ctx)
 }
 
 // whileRunning returns a context that also ends when the server stops, with ErrNotRunning as its cause. The function ends

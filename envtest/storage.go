@@ -51,8 +51,8 @@ func newStores(opts Options, etcd backing, s *server) (*stores, error) {
 		return nil, err
 	}
 	made := &stores{etcd: etcd, decorate: decorate, checks: s.checks, contents: s.contents}
-	if p := opts.process; p != nil {
-		made.config, made.compactor = p.flags.Etcd.StorageConfig, p.etcd.compactor
+	if outside, ok := etcd.(*remote); ok {
+		made.config, made.compactor = outside.config, outside.compactor
 		return made, nil
 	}
 	made.config = *storagebackend.NewDefaultConfig(registryPrefix, nil)

@@ -5,6 +5,7 @@
 // that reads a kubeconfig:
 //
 //	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]... [-watch-cache tarn|upstream|none] [-controllers LIST]
+//	    [-etcd-servers URL,URL...]
 //
 // It writes the kubeconfig, prints how to use it, and runs until it is interrupted, or its terminal is closed. Then it
 // removes the kubeconfig and leaves nothing behind. If it is killed, its next start removes what is left.
@@ -34,6 +35,7 @@ type arguments struct {
 	crds       []string
 	watchCache envtest.StorageDecorator // nil is the default
 	beside     []envtest.Controller
+	etcd       envtest.ExternalEtcd // without servers, the environment has its own
 	verbose    bool
 }
 
@@ -48,7 +50,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	if !parsed.verbose {
 		klog.SetLogger(logr.Discard()) // the libraries' messages are of no use to whoever reads ours
 	}
-	env := envtest.New(envtest.Options{CRDDirectoryPaths: parsed.crds, StorageDecorator: parsed.watchCache, Controllers: parsed.beside})
+	env := envtest.New(parsed.options())
 	if err := env.Start(ctx); err != nil {
 		return err
 	}
@@ -67,6 +69,15 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// options are those of the environment.
+func (a arguments) options() envtest.Options {
+	opts := envtest.Options{CRDDirectoryPaths: a.crds, StorageDecorator: a.watchCache, Controllers: a.beside}
+	if len(a.etcd.Servers) > 0 {
+		opts.Etcd = &a.etcd
+	}
+	return opts
 }
 
 // parse reads the command line and makes paths absolute: what is printed is for a shell that may be elsewhere.
@@ -88,11 +99,22 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 		a.beside = controllers.Named(strings.Split(names, ",")...)
 		return nil
 	})
+	flags.Func("etcd-servers", "store in the etcd of these `URLs`, separated by commas, and not in one of the process", func(urls string) error {
+		a.etcd.Servers = strings.Split(urls, ",")
+		return nil
+	})
+	flags.StringVar(&a.etcd.Prefix, "etcd-prefix", "", "store below this `key` of -etcd-servers; the default is /registry")
+	flags.StringVar(&a.etcd.CAFile, "etcd-cafile", "", "a `file` with the certificates of who signs those of -etcd-servers")
+	flags.StringVar(&a.etcd.CertFile, "etcd-certfile", "", "the certificate for -etcd-servers, a `file`")
+	flags.StringVar(&a.etcd.KeyFile, "etcd-keyfile", "", "the key of -etcd-certfile, a `file`")
 	if err := flags.Parse(args); err != nil {
 		return a, err
 	}
 	if flags.NArg() > 0 {
 		return a, fmt.Errorf("unexpected argument %q: use -crds for files and folders", flags.Arg(0))
+	}
+	if len(a.etcd.Servers) == 0 && a.etcd.Prefix+a.etcd.CAFile+a.etcd.CertFile+a.etcd.KeyFile != "" {
+		return a, errors.New("-etcd-servers is missing: the other flags that begin with -etcd- are for it")
 	}
 	if a.kubeconfig == "" {
 		return a, errors.New("-kubeconfig is missing: name the file to write, for example -kubeconfig tarn.kubeconfig")

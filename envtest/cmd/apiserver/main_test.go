@@ -76,13 +76,15 @@ func TestRunRefusesArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"-kubeconfig is missing": nil,
-		"unexpected argument":    {"-kubeconfig", "x", "more"},
-		"exists: remove it":      {"-kubeconfig", existing},
-		"flag provided but not":  {"-unknown"},
-		"CRDDirectoryPaths[0]":   {"-kubeconfig", "x", "-crds", "missing"},
-		"no watch cache":         {"-kubeconfig", "x", "-watch-cache", "mine"},
-		"there is no controller": {"-kubeconfig", "x", "-controllers", "*,-unknown"},
+		"-kubeconfig is missing":   nil,
+		"-etcd-servers is missing": {"-kubeconfig", "x", "-etcd-prefix", "/mine"},
+		`Etcd.Servers[1] is "no"`:  {"-kubeconfig", "x", "-etcd-servers", "http://127.0.0.1:1,no"},
+		"unexpected argument":      {"-kubeconfig", "x", "more"},
+		"exists: remove it":        {"-kubeconfig", existing},
+		"flag provided but not":    {"-unknown"},
+		"CRDDirectoryPaths[0]":     {"-kubeconfig", "x", "-crds", "missing"},
+		"no watch cache":           {"-kubeconfig", "x", "-watch-cache", "mine"},
+		"there is no controller":   {"-kubeconfig", "x", "-controllers", "*,-unknown"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want one with %q", args, err, want)
