@@ -234,6 +234,39 @@ var _ = Describe("An optional kind", func() {
 		}, 3*patience).Should(Succeed())
 		g.leave(ctx)
 	})
+
+	It("is named in the missing role as discovery names it, though its plural is irregular", func(ctx SpecContext) {
+		namespace, g := newNamespace(ctx), newGuest()
+		name, its := newUser()
+		goose := untyped(&unstructured.Unstructured{}, g.group+"/v1", "Goose")
+		c := started(ctx, on(cache.With(optionalKinds), its), cache.Options{})
+		_, err := c.GetInformer(ctx, goose) // nobody knows the plural yet
+		Expect(err).NotTo(HaveOccurred())
+
+		crd := g.crd(apiextensionsv1.NamespaceScoped)
+		crd.Name = "geese." + g.group
+		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "geese", Singular: "goose", Kind: "Goose", ListKind: "GooseList"}
+		Expect(g.crds.Create(ctx, crd)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(g.crds.Delete(ctx, crd)).To(Succeed()) })
+		var reason *cache.NotSyncedError
+		Eventually(func(g Gomega) {
+			all := cache.NotSynced(c)
+			g.Expect(all).To(HaveLen(1))
+			reason = all[0]
+			g.Expect(reason.Cause).To(Equal(cache.Forbidden), "%v", reason)
+		}).Should(Succeed())
+		Expect(reason.Resource.Resource).To(Equal("geese"))
+		Expect(reason).To(MatchError(ContainSubstring("resources: [geese]")))
+		apply(ctx, reason.Manifest(), name)
+		Eventually(func() error {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion(g.group + "/v1")
+			list.SetKind("GooseList")
+			return c.List(short, list, client.InNamespace(namespace))
+		}, 3*patience).Should(Succeed(), "the role is the one that was missing")
+	})
 })
 
 func untypedList(g *guest) *unstructured.UnstructuredList {

@@ -53,7 +53,7 @@ func (e *MapEntry) Fresh(maxAge time.Duration) error {
 	if known && age <= maxAge {
 		return nil
 	}
-	stale := &StaleError{Key: e.key, Namespace: e.scope.requested, Age: age, MaxAge: maxAge}
+	stale := &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: maxAge}
 	if failed := e.failures.Last(); failed != nil {
 		stale.Err = failed.Err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +28,7 @@ type MapEntry struct {
 	Reader   *reader.CacheReader
 
 	key     Key
-	scope   scope
+	scope   scope // when it was made; see current
 	fields  *index.Fields
 	release func() // makes the informer's name free again, once
 
@@ -55,7 +54,21 @@ type waiting struct {
 type scope struct {
 	namespace string // of the map
 	requested string // the namespace in requests; empty for all and for a cluster-scoped kind
-	resource  schema.GroupVersionResource
+	mapping   *meta.RESTMapping
+}
+
+// scopeOf returns what an entry with that mapping lists and watches.
+func (o *Options) scopeOf(mapping *meta.RESTMapping) scope {
+	return scope{namespace: o.Namespace, requested: o.namespaceOf(mapping), mapping: mapping}
+}
+
+// current returns what the entry lists and watches now. An optional kind may come with another resource or scope than it
+// was made with; while it is parked, this is what it had last, or a guess.
+func (e *MapEntry) current() scope {
+	if o := e.optional(); o != nil {
+		return o.source.bound.Load().scope
+	}
+	return e.scope
 }
 
 // newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of
@@ -65,7 +78,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		failures: failed,
 		metrics:  o.Metrics,
 		key:      key,
-		scope:    scope{namespace: o.Namespace, requested: o.namespaceOf(mapping), resource: mapping.Resource},
+		scope:    o.scopeOf(mapping),
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		release:  func() {},
 		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, silence: o.silence(key.GroupVersionKind)},
@@ -151,7 +164,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	e.Informer = made
 	store := reader.NewEngineStore(made.Engine(), made.Form())
 	store.Share(e.sharing(o))
-	e.own = newOwnWrites(o, e, mapping, made, store)
+	e.own = newOwnWrites(o, e, made, store)
 	return store, nil
 }
 

@@ -212,18 +212,18 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 // getOptional is Get for an optional kind. Mapping is nil if the API server does not serve it, and unmapped
 // says why.
 func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, unmapped error, failed *listwatch.Failures) (*MapEntry, error) {
-	late, err := newLateSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping)
-	if err != nil {
-		return nil, err
-	}
-	known := &optional{kinds: m.options.Served, source: late, mapping: mapping}
+	known := &optional{kinds: m.options.Served, mapping: mapping}
 	if mapping == nil {
 		mapping = guess(key)
 		if !meta.IsNoMatchError(unmapped) {
 			known.away.Store(&unmapped)
 		}
 	}
-	return m.add(key, mapping, failed.Source(late), failed, known)
+	var err error
+	if known.source, err = newLateSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping); err != nil {
+		return nil, err
+	}
+	return m.add(key, mapping, failed.Source(known.source), failed, known)
 }
 
 func (m *Map) mapping(ctx context.Context, key Key) (*meta.RESTMapping, error) {

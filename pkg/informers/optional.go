@@ -46,27 +46,18 @@ type optional struct {
 	doubted time.Time // of the first answer without a kind that is cached; zero if the newest one has it
 }
 
+// mappingTo returns the mapping of a kind to a resource in its version of the group.
+func mappingTo(key Key, resource string, scope meta.RESTScope) *meta.RESTMapping {
+	return &meta.RESTMapping{Resource: key.GroupVersion().WithResource(resource), GroupVersionKind: key.GroupVersionKind, Scope: scope}
+}
+
 // guess returns a mapping for a kind that is not served, for the time until it is.
 func guess(key Key) *meta.RESTMapping {
-	resource, _ := meta.UnsafeGuessKindToResource(key.GroupVersionKind)
-	return &meta.RESTMapping{Resource: resource, GroupVersionKind: key.GroupVersionKind, Scope: meta.RESTScopeNamespace}
+	plural, _ := meta.UnsafeGuessKindToResource(key.GroupVersionKind)
+	return mappingTo(key, plural.Resource, meta.RESTScopeNamespace)
 }
 
 func (e *MapEntry) optional() *optional { return e.waiting.optional }
-
-// mappingOr returns the mapping with which an optional kind is served now, or the one given.
-func (e *MapEntry) mappingOr(first *meta.RESTMapping) *meta.RESTMapping {
-	o := e.optional()
-	if o == nil {
-		return first
-	}
-	o.telling.Lock()
-	defer o.telling.Unlock()
-	if o.mapping == nil {
-		return first
-	}
-	return o.mapping
-}
 
 func (o *optional) is(p presence) bool { return o != nil && presence(o.state.Load()) == p }
 
@@ -77,6 +68,13 @@ func (o *optional) parkFromTheStart() {
 	if own := o.entry.ours(); own != nil {
 		own.Park()
 	}
+}
+
+// rest parks an entry that may run.
+func (o *optional) rest() {
+	o.state.Store(int32(parked))
+	o.entry.ours().Park() // before Forget: what ends thereby is no failure
+	o.entry.failures.Forget()
 }
 
 // sight is what a look at discovery has seen of a kind.
@@ -145,15 +143,12 @@ func (o *optional) park(now sight, said string, logger logr.Logger, details ...a
 	} else {
 		o.away.Store(&now.unfit)
 	}
-	if o.mapping != nil {
-		o.mapping = nil
-		o.state.Store(int32(parked))
-		o.entry.ours().Park() // before Forget: what ends thereby is no failure
-	} else if now.unfit == nil || before != nil && (*before).Error() == now.unfit.Error() {
+	if o.mapping == nil && (now.unfit == nil || before != nil && (*before).Error() == now.unfit.Error()) {
 		return false
 	}
+	o.mapping = nil
+	o.rest()
 	logger.Info(said, append([]any{"kind", o.entry.String()}, details...)...)
-	o.entry.failures.Forget()
 	return true
 }
 
@@ -162,9 +157,7 @@ func (o *optional) arrive(logger logr.Logger) {
 	own := o.entry.ours()
 	if o.entry.scope.namespace != "" && o.mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		logger.Info("A kind is served, and is cluster-scoped: it cannot be cached in a namespace. Reads use an informer of the whole kind; event handlers must be added to that", "kind", o.entry.String())
-		o.state.Store(int32(parked))
-		own.Park()
-		o.entry.failures.Forget()
+		o.rest()
 		return
 	}
 	if err := o.source.bind(o.mapping); err != nil {
@@ -186,8 +179,7 @@ func (o *optional) arrive(logger logr.Logger) {
 func (o *optional) unavailable(err error, logger logr.Logger) {
 	o.telling.Lock()
 	defer o.telling.Unlock()
-	own := o.entry.ours()
-	if own == nil || o.entry.synced() {
+	if o.entry.ours() == nil || o.entry.synced() {
 		return
 	}
 	o.away.Store(&err)
@@ -195,10 +187,8 @@ func (o *optional) unavailable(err error, logger logr.Logger) {
 		return
 	}
 	o.mapping = nil
-	o.state.Store(int32(parked))
-	own.Park()
+	o.rest()
 	logger.Info("A kind cannot be served now: it is cached when it can", "kind", o.entry.String(), "reason", o.why().Error())
-	o.entry.failures.Forget()
 }
 
 // listed notes that a list is complete.
@@ -248,7 +238,7 @@ func mayBeAway(err error) bool {
 
 // lateSource is the source of a kind that may not be served yet.
 type lateSource struct {
-	make    func(*meta.RESTMapping) (listwatch.Source, error)
+	make    func(*meta.RESTMapping) (*boundSource, error)
 	example runtime.Object
 
 	bound atomic.Pointer[boundSource]
@@ -256,30 +246,29 @@ type lateSource struct {
 
 type boundSource struct {
 	listwatch.Source
+	scope   scope
 	since   time.Time
 	refused atomic.Pointer[error] // of watchFirst, until the next list
 }
 
-// newLateSource returns a source for key that mapping is bound to, unless it is nil.
+// newLateSource returns a source for key that is bound to mapping at first.
 func newLateSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMapping) (*lateSource, error) {
-	s := &lateSource{make: func(m *meta.RESTMapping) (listwatch.Source, error) { return newSource(o, client, key, m) }}
-	first := mapping
-	if first == nil {
-		first = guess(key)
-	}
-	made, err := s.make(first)
-	if err != nil {
+	s := &lateSource{make: func(m *meta.RESTMapping) (*boundSource, error) {
+		made, err := newSource(o, client, key, m)
+		return &boundSource{Source: made, scope: o.scopeOf(m), since: time.Now()}, err
+	}}
+	if err := s.bind(mapping); err != nil {
 		return nil, err
 	}
-	s.example = made.Example()
-	s.bound.Store(&boundSource{Source: made, since: time.Now()})
+	s.example = s.bound.Load().Example()
 	return s, nil
 }
 
+// bind lets the source list and watch what mapping says from now on.
 func (s *lateSource) bind(mapping *meta.RESTMapping) error {
 	made, err := s.make(mapping)
 	if err == nil {
-		s.bound.Store(&boundSource{Source: made, since: time.Now()})
+		s.bound.Store(made)
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,7 +38,7 @@ type ownWrites struct {
 }
 
 // newOwnWrites returns what shows writes in the reads of store.
-func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *informer.Informer, store *reader.EngineStore) *ownWrites {
+func newOwnWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.EngineStore) *ownWrites {
 	budget := o.OwnWrites
 	if budget == nil {
 		budget = ownwrites.NewBudget(0)
@@ -54,7 +53,7 @@ func newOwnWrites(o *Options, e *MapEntry, mapping *meta.RESTMapping, of *inform
 			if scoped.Namespace == "" {
 				scoped.Namespace = namespace
 			}
-			return newSource(&scoped, o.HTTPClient, e.key, e.mappingOr(mapping))
+			return newSource(&scoped, o.HTTPClient, e.key, e.current().mapping)
 		},
 		newest: func() uint64 { return o.written.newest(e.key.GroupKind()) },
 	}

@@ -69,7 +69,7 @@ func (e *MapEntry) following() (Phase, error) {
 	}
 	if e.waiting.silence > 0 {
 		if age, known := e.Age(); known && age > e.waiting.silence {
-			return Silent, &StaleError{Key: e.key, Namespace: e.scope.requested, Age: age, MaxAge: e.waiting.silence}
+			return Silent, &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: e.waiting.silence}
 		}
 	}
 	return Following, nil
@@ -81,9 +81,9 @@ func (e *MapEntry) Key() Key { return e.key }
 // Namespace returns the namespace to which the informer is restricted; empty for all.
 func (e *MapEntry) Namespace() string { return e.scope.namespace }
 
-// Resource returns the resource that is listed and watched. Of an optional kind that was not served
-// at first it is a guess.
-func (e *MapEntry) Resource() schema.GroupVersionResource { return e.scope.resource }
+// Resource returns the resource that is listed and watched. Of an optional kind that has not been served yet
+// it is a guess.
+func (e *MapEntry) Resource() schema.GroupVersionResource { return e.current().mapping.Resource }
 
 // Policy returns what happens if the kind cannot be cached.
 func (e *MapEntry) Policy() FailurePolicy {

@@ -314,7 +314,7 @@ func seenIn(resources *metav1.APIResourceList, key Key) (of sight, scope meta.RE
 			scope = meta.RESTScopeNamespace
 		}
 		if cacheable(&r) {
-			return sight{mapping: &meta.RESTMapping{Resource: key.GroupVersion().WithResource(r.Name), GroupVersionKind: key.GroupVersionKind, Scope: scope}}, scope
+			return sight{mapping: mappingTo(key, r.Name, scope)}, scope
 		}
 		of.unfit = &verbsError{key, r.Verbs}
 	}
