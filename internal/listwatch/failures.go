@@ -88,7 +88,8 @@ func (f *Failures) Listed() {
 	f.setLocked(nil)
 }
 
-// Forget lets go of what has failed: whatever is listed and watched from now on begins anew.
+// Forget lets go of what has failed: whatever is listed and watched from now on begins anew. The caller has canceled
+// the list or watch of before, whose failures are noted no more, though a request of it may end later.
 func (f *Failures) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,12 +144,16 @@ func (f *Failures) answered() {
 	}
 }
 
-// note notes the error of a request. An attempt counts once, and its last error says most.
-func (f *Failures) note(err error) { f.noteAs(err, false) }
+// note notes the error of a request with that context, unless it was canceled: by the end of the informer, or before
+// Forget. An attempt counts once, and its last error says most.
+func (f *Failures) note(ctx context.Context, err error) { f.noteAs(ctx, err, false) }
 
-func (f *Failures) noteAs(err error, ended bool) {
+func (f *Failures) noteAs(ctx context.Context, err error, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if errors.Is(ctx.Err(), context.Canceled) { // with the lock: Forget comes before, or takes the error away
+		return
+	}
 	next := Failure{Err: err, Since: time.Now(), Ended: ended}
 	if f.last != nil {
 		next.Since, next.Attempts = f.last.Since, f.last.Attempts
@@ -165,16 +170,16 @@ func (f *Failures) noteAs(err error, ended bool) {
 
 // noteStatus notes an error if the API server answered with it. The transport has noted other
 // errors of the request, in fewer words.
-func (f *Failures) noteStatus(err error) {
+func (f *Failures) noteStatus(ctx context.Context, err error) {
 	if _, ok := err.(apierrors.APIStatus); ok {
-		f.note(err)
+		f.note(ctx, err)
 	}
 }
 
 // Handler returns an error handler for a Reflector. It notes the error and calls next.
 func (f *Failures) Handler(next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
-		f.noteAs(err, true)
+		f.noteAs(ctx, err, true)
 		next(ctx, r, err)
 	}
 }
@@ -225,12 +230,11 @@ func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.failures.begin()
 	response, err := t.next.RoundTrip(r)
 	switch to := r.URL.Scheme + "://" + r.URL.Host + r.URL.Path; {
-	case errors.Is(r.Context().Err(), context.Canceled): // by the end of the informer
 	case err != nil:
-		t.failures.note(fmt.Errorf("%s %s: %w", r.Method, to, err))
+		t.failures.note(r.Context(), fmt.Errorf("%s %s: %w", r.Method, to, err))
 	case response.StatusCode >= http.StatusBadRequest:
-		t.failures.note(&StatusError{response.StatusCode, fmt.Sprintf("%s %s: the server answered %s", r.Method, to, response.Status)})
-	default:
+		t.failures.note(r.Context(), &StatusError{response.StatusCode, fmt.Sprintf("%s %s: the server answered %s", r.Method, to, response.Status)})
+	case !errors.Is(r.Context().Err(), context.Canceled):
 		t.failures.answered()
 	}
 	return response, err
@@ -242,24 +246,26 @@ func (t *observedTransport) WrappedRoundTripper() http.RoundTripper { return t.n
 type observedSource struct {
 	Source
 	failures *Failures
+	watching atomic.Pointer[context.Context] // of the newest watch. There is one at a time, and its end waits for Finish
 }
 
 func (s *observedSource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	list, err := s.Source.List(ctx, opts)
-	s.failures.noteStatus(err)
+	s.failures.noteStatus(ctx, err)
 	return list, err
 }
 
 func (s *observedSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	s.watching.Store(&ctx)
 	w, err := s.Source.Watch(ctx, opts)
-	s.failures.noteStatus(err)
+	s.failures.noteStatus(ctx, err)
 	return w, err
 }
 
 func (s *observedSource) Finish(event watch.Event) watch.Event {
 	event = s.Source.Finish(event)
 	if event.Type == watch.Error {
-		s.failures.note(apierrors.FromObject(event.Object))
+		s.failures.note(*s.watching.Load(), apierrors.FromObject(event.Object))
 	}
 	return event
 }

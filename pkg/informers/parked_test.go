@@ -153,3 +153,51 @@ func TestGetInformerSucceedsWhileAKindComesBack(t *testing.T) {
 		})
 	}
 }
+
+// slowToFail is an API server that answers each list with a failure, when it may, also to a client that has gone.
+type slowToFail struct {
+	hosting
+	answer chan struct{}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *slowToFail) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/api/v1/pods" {
+		return s.hosting.RoundTrip(r)
+	}
+	<-s.answer
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)),
+	}, nil
+}
+
+// TestAFailureOfBeforeAKindCameBackIsNotItsCause: the API server refuses a list when the kind is parked, and when it
+// is back.
+func TestAFailureOfBeforeAKindCameBackIsNotItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &slowToFail{hosting{end: make(chan struct{})}, make(chan struct{})}
+		server.serves.Store(true)
+		o := optionalOptions(g, server, testOptions())
+		o.Mapper = newMapper()
+		m := NewMap(o) // nothing looks at discovery
+		stop := running(t, m)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		synctest.Wait()
+		entry.optional().served(sight{}, o.Logger)
+		entry.optional().served(sight{mapping: mappingTo(podKey, "pods", meta.RESTScopeNamespace)}, o.Logger)
+		server.answer <- struct{}{}
+		synctest.Wait()
+		reason := entry.NotSynced()
+		g.Expect(reason).NotTo(BeNil())
+		g.Expect(reason.Cause).To(Equal(Listing), "%v", reason)
+
+		server.answer <- struct{}{} // to the list of now
+		synctest.Wait()
+		g.Expect(entry.NotSynced().Cause).To(Equal(Forbidden))
+		close(server.answer)
+		stop()
+	})
+}
