@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestGetEndsWithItsContextWhileDiscoveryHangs: callers that come meanwhile share one question.
+// TestGetEndsWithItsContextWhileDiscoveryHangs: callers that come meanwhile, and give up, ask nothing.
 func TestGetEndsWithItsContextWhileDiscoveryHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -47,6 +47,70 @@ func TestGetEndsWithItsContextWhileDiscoveryHangs(t *testing.T) {
 		close(answer)
 		_, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
+	})
+}
+
+// asked is a RESTMapper that answers as it is told, one call after the other.
+type asked struct {
+	meta.RESTMapper
+	calls atomic.Int64
+	now   atomic.Int64 // calls that are under way
+	most  atomic.Int64 // of them at the same time
+	next  chan func() (*meta.RESTMapping, error)
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m *asked) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	m.calls.Add(1)
+	m.most.Store(max(m.most.Load(), m.now.Add(1)))
+	defer m.now.Add(-1)
+	return (<-m.next)()
+}
+
+// TestWhoAsksDuringAQuestionGetsTheAnswerToTheNext: the CRD comes while the API server answers that there is none.
+func TestWhoAsksDuringAQuestionGetsTheAnswerToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		mapper, r := &asked{next: make(chan func() (*meta.RESTMapping, error))}, &Resolver{}
+		const callers = 100
+		answers := make(chan error, callers)
+		ask := func() {
+			_, err := r.Mapping(t.Context(), mapper, podKey, "")
+			answers <- err
+		}
+		absent := &meta.NoKindMatchError{GroupKind: podKey.GroupKind()}
+		mapping := mappingTo(podKey, "pods", meta.RESTScopeNamespace)
+
+		go ask()
+		synctest.Wait()
+		for range callers {
+			go ask()
+		}
+		synctest.Wait()
+		g.Expect(mapper.calls.Load()).To(BeEquivalentTo(1))
+		mapper.next <- func() (*meta.RESTMapping, error) { return nil, absent }
+		synctest.Wait()
+		g.Expect(answers).To(HaveLen(1))
+		g.Expect(<-answers).To(MatchError(absent))
+		g.Expect(mapper.calls.Load()).To(BeEquivalentTo(2), "the others share a question")
+
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := r.Mapping(impatient, mapper, podKey, "")
+		g.Expect(apierrors.IsTimeout(err)).To(BeTrue(), "%v", err)
+		mapper.next <- func() (*meta.RESTMapping, error) { return mapping, nil }
+		synctest.Wait()
+		g.Expect(answers).To(HaveLen(callers))
+		for range callers {
+			g.Expect(<-answers).NotTo(HaveOccurred())
+		}
+		g.Expect(mapper.calls.Load()).To(BeEquivalentTo(2), "nobody waits for a third")
+		g.Expect(mapper.most.Load()).To(BeEquivalentTo(1))
+		g.Expect(r.following).To(BeEmpty())
+
+		go ask()
+		mapper.next <- func() (*meta.RESTMapping, error) { return mapping, nil }
+		g.Expect(<-answers).NotTo(HaveOccurred())
 	})
 }
 
