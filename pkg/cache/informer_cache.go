@@ -355,17 +355,17 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	return newMultiInformer(s.maps[0], found), nil
 }
 
-// RemoveInformer implements Informers. It is no error if there is no such informer.
+// RemoveInformer implements Informers. It is no error if there is no such informer. An optional kind may have some in
+// another scope too, from before it came back with the one of now.
 func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {
 		return err
 	}
-	s, err := c.scopesOf(ctx, gvk)
-	if err != nil {
+	if _, err := c.scopesOf(ctx, gvk); err != nil {
 		return err
 	}
-	for _, m := range s.maps {
+	for _, m := range c.maps() {
 		m.Remove(informers.KeyOf(gvk, obj))
 	}
 	c.kinds.forget(gvk)

@@ -235,6 +235,30 @@ var _ = Describe("An optional kind", func() {
 		g.leave(ctx)
 	})
 
+	It("is removed in each scope that it had, and then asked for anew", func(ctx SpecContext) {
+		namespace, g := newNamespace(ctx), newGuest()
+		c := started(ctx, cache.With(optionalKinds), cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
+		informer, err := c.GetInformer(ctx, g.object("", ""))
+		Expect(err).NotTo(HaveOccurred())
+		events := make(chan any, 10)
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { events <- obj }})
+		Expect(err).NotTo(HaveOccurred())
+		g.come(ctx, apiextensionsv1.ClusterScoped)
+		g.send(ctx, "", "alice")
+		Eventually(func() error { return c.Get(ctx, client.ObjectKey{Name: "alice"}, g.object("", "")) }).Should(Succeed())
+
+		Expect(c.RemoveInformer(ctx, g.object("", ""))).To(Succeed())
+		Expect(phaseOf(c, g.group)).To(BeEmpty(), "there is no informer, in a namespace neither")
+		g.leave(ctx)
+		g.come(ctx, apiextensionsv1.NamespaceScoped)
+		g.send(ctx, namespace, "bob")
+		Eventually(func() error {
+			return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "bob"}, g.object("", ""))
+		}).Should(Succeed())
+		Expect(events).To(BeEmpty(), "the handler was removed with its informer")
+		g.leave(ctx)
+	})
+
 	It("is named in the missing role as discovery names it, though its plural is irregular", func(ctx SpecContext) {
 		namespace, g := newNamespace(ctx), newGuest()
 		name, its := newUser()

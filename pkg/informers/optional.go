@@ -84,12 +84,15 @@ type sight struct {
 	gone    map[string]bool   // as servedGroup.gone at the time of the look
 }
 
+// canBeTold reports whether the entry is there, and can be parked. It may have been removed during a look.
+func (o *optional) canBeTold() bool { return o.entry.ours() != nil && o.entry.ctx.Err() == nil }
+
 // served tells what has been seen of the kind, and reports whether that is new, or so doubtful that nothing is
 // done before another look.
 func (o *optional) served(now sight, logger logr.Logger) (changed, doubtful bool) {
 	o.telling.Lock()
 	defer o.telling.Unlock()
-	if o.entry.ours() == nil {
+	if !o.canBeTold() {
 		return false, false
 	}
 	if now.mapping == nil && o.doubts(now.gone) {
@@ -179,7 +182,7 @@ func (o *optional) arrive(logger logr.Logger) {
 func (o *optional) unavailable(err error, logger logr.Logger) {
 	o.telling.Lock()
 	defer o.telling.Unlock()
-	if o.entry.ours() == nil || o.entry.synced() {
+	if !o.canBeTold() || o.entry.synced() {
 		return
 	}
 	o.away.Store(&err)

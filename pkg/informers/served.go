@@ -85,8 +85,8 @@ func NewServed(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Serv
 	}, err
 }
 
-// ScopeOf returns the scope of an optional kind that is followed, as last known. A kind that was never
-// served is taken for a namespaced one.
+// ScopeOf returns the scope of an optional kind that is followed, as last known. A kind that was not served
+// since it is followed is taken for a namespaced one.
 func (s *Served) ScopeOf(gvk schema.GroupVersionKind) (scope meta.RESTScopeName, followed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,16 +107,25 @@ func (s *Served) follow(e *MapEntry, scope meta.RESTScopeName) {
 	s.lookLocked(gv, false)
 }
 
+// forget tells an entry no more. Of a kind that no other entry has, it knows nothing any more.
 func (s *Served) forget(e *MapEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gv := e.key.GroupVersion()
-	if group := s.groups[gv]; group != nil {
-		delete(group.entries, e)
-		if len(group.entries) == 0 {
-			delete(s.groups, gv)
+	gv, gvk := e.key.GroupVersion(), e.key.GroupVersionKind
+	group := s.groups[gv]
+	if group == nil {
+		return
+	}
+	delete(group.entries, e)
+	if len(group.entries) == 0 {
+		delete(s.groups, gv)
+	}
+	for other := range group.entries {
+		if other.key.GroupVersionKind == gvk {
+			return
 		}
 	}
+	delete(s.scopes, gvk)
 }
 
 // look looks soon at a version of a group, in which something came, changed or left. If the version is empty, it
@@ -273,15 +282,22 @@ func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList, go
 		seen, scope := seenIn(resources, e.key)
 		seen.gone = gone
 		if scope != nil {
-			s.mu.Lock()
-			s.scopes[e.key.GroupVersionKind] = scope.Name()
-			s.mu.Unlock()
+			s.noteScope(e.key.GroupVersionKind, scope.Name())
 			all.served = true
 		}
 		changed, doubtful := e.optional().served(seen, s.logger)
 		all.changed, all.doubtful = all.changed || changed, all.doubtful || doubtful
 	}
 	return all
+}
+
+// noteScope notes the scope of a kind, unless that is not followed any more.
+func (s *Served) noteScope(gvk schema.GroupVersionKind, scope meta.RESTScopeName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, followed := s.scopes[gvk]; followed {
+		s.scopes[gvk] = scope
+	}
 }
 
 // again sets when to look next. If a look has found what is expected, nothing more is: a change or, after

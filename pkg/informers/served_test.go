@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 )
 
 // following runs a Served with something to follow, and returns what ends it: it waits for the end.
@@ -220,6 +221,49 @@ func TestWhatHappensDuringALookIsLookedAt(t *testing.T) {
 		time.Sleep(time.Minute)
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 	})
+}
+
+// TestARemovedKindIsNotToldOf: it is removed while a look finds that it has gone, or has come.
+func TestARemovedKindIsNotToldOf(t *testing.T) {
+	for name, c := range map[string]struct{ before, after bool }{
+		"gone": {before: true}, "come": {after: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
+				server.serves.Store(c.before)
+				o, lines := noted()
+				o = optionalOptions(g, server, o)
+				m := runningMap(t, o)
+				entry, err := m.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+				var told atomic.Int64
+				time.Sleep(time.Minute)
+				_, err = entry.Informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+					AddFunc: func(any) { told.Add(1) }, DeleteFunc: func(any) { told.Add(1) },
+				})
+				g.Expect(err).NotTo(HaveOccurred())
+				synctest.Wait()
+				server.serves.Store(c.after)
+				server.slow.Store(true)
+				server.crds <- crdEvent("DELETED", 7) // or whatever says that there is something to look at
+				time.Sleep(time.Second / 2)
+				lines()
+				told.Store(0)
+				m.Remove(podKey)
+				time.Sleep(time.Minute)
+				g.Expect(lines()).To(BeEmpty())
+				g.Expect(told.Load()).To(BeZero())
+				_, followed := o.Served.ScopeOf(podKey.GroupVersionKind)
+				g.Expect(followed).To(BeFalse())
+				g.Expect(o.Served.groups).To(BeEmpty())
+				asked := server.asked.Load()
+				time.Sleep(time.Hour)
+				g.Expect(server.asked.Load()).To(Equal(asked))
+			})
+		})
+	}
 }
 
 // TestWhoMayNotWatchAtFirstWatchesLater: the right comes with the same kubectl apply as the program, a little later,
