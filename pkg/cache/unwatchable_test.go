@@ -32,7 +32,7 @@ var _ = Describe("A kind that cannot be watched", func() {
 		Expect(reasonOf(err).Cause).To(Equal(cache.NotWatchable))
 	})
 
-	It("is parked with its verbs if it is optional, and nobody asks for it", func(ctx SpecContext) {
+	It("is parked with its verbs if it is optional, and a read asks nobody", func(ctx SpecContext) {
 		log := gbytes.NewBuffer()
 		GinkgoWriter.TeeTo(log)
 		DeferCleanup(GinkgoWriter.ClearTeeWriters)
@@ -75,7 +75,7 @@ var _ = Describe("A kind that cannot be watched", func() {
 		Expect(lines).To(BeNumerically("<=", 3))
 		before := asked.Load()
 		Expect(reasonOf(read()).Cause).To(Equal(cache.NotWatchable))
-		Expect(asked.Load()).To(Equal(before), "nobody asks for it")
+		Expect(asked.Load()).To(Equal(before), "a read asks nobody")
 		Expect(events).To(BeEmpty())
 	})
 })

@@ -246,7 +246,7 @@ func (s *Served) ask(ctx context.Context, gv schema.GroupVersion, group *servedG
 	if seen.changed {
 		group.looks = 0
 	}
-	group.again(seen.changed || err == nil && group.left && !seen.served, err != nil, s.polls, s.blind && !seen.served)
+	group.again(seen.changed || err == nil && group.left && !seen.served, err != nil, s.polls, s.blind && !seen.served || seen.lacks)
 }
 
 // begin returns the entries of a version of a group, how often something has happened there, and what was deleted.
@@ -274,6 +274,7 @@ func (s *Served) deleted(changed schema.GroupVersion, resource string) {
 type outcome struct {
 	changed, served bool
 	doubtful        bool // another look must confirm that a kind has gone
+	lacks           bool // the version of the group is served without a kind, or with one that cannot be cached
 }
 
 // tell tells entries what is served.
@@ -287,6 +288,7 @@ func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList, go
 		}
 		changed, doubtful := e.optional().served(seen, s.logger)
 		all.changed, all.doubtful = all.changed || changed, all.doubtful || doubtful
+		all.lacks = all.lacks || seen.mapping == nil && len(resources.APIResources) > 0
 	}
 	return all
 }
@@ -301,7 +303,8 @@ func (s *Served) noteScope(gvk schema.GroupVersionKind, scope meta.RESTScopeName
 }
 
 // again sets when to look next. If a look has found what is expected, nothing more is: a change or, after
-// something went, that nothing is served. Blind is that nothing tells when what is not served comes.
+// something went, that nothing is served. Blind is that nothing may tell when what is not served comes: a server
+// behind an APIService may be updated without a change of that.
 func (g *servedGroup) again(expected, failed, polls, blind bool) {
 	g.looks++
 	switch {
@@ -310,7 +313,7 @@ func (g *servedGroup) again(expected, failed, polls, blind bool) {
 	case polls:
 		g.at = time.Now().Add(wait.Jitter(min(shortestPoll<<min(g.looks-1, 10), longestPoll), 0.1))
 	case blind && (expected || g.looks >= lastLook):
-		g.at = time.Now().Add(wait.Jitter(longestPoll, 0.1))
+		g.at, g.looks = time.Now().Add(wait.Jitter(longestPoll, 0.1)), lastLook // one look, and no others soon after it
 	case expected || g.looks >= lastLook:
 		g.at = time.Time{}
 	default:
