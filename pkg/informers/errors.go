@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,13 +24,16 @@ var (
 )
 
 // MappingError returns the error of a cache for an error of a RESTMapper. It says what that error
-// means for the kind, and wraps it, so that meta.IsNoMatchError still recognizes it. The error of a caller who does not
-// wait for the mapper any longer says so already.
+// means for the kind, and wraps it, so that meta.IsNoMatchError still recognizes it. A time-out of discovery is a
+// *NotSyncedError with the cause Timeout, as is the error of a caller who does not wait for the mapper any longer, which
+// is returned as it is.
 func MappingError(key Key, err error) error {
 	gaveUp := (*NotSyncedError)(nil)
 	switch {
 	case errors.As(err, &gaveUp):
 		return err
+	case !meta.IsNoMatchError(err) && CauseOf(err) == Timeout:
+		return &NotSyncedError{Key: key, Cause: Timeout, Since: time.Now(), Attempts: 1, Err: fmt.Errorf("cannot find the resource of %s: the API server has not answered discovery in time: %w", key, err)}
 	case !meta.IsNoMatchError(err):
 		return fmt.Errorf("cannot find the resource of %s: %w", key, err)
 	case key.Kind == strings.ToLower(key.Kind):
@@ -39,12 +43,12 @@ func MappingError(key Key, err error) error {
 }
 
 // MayCome reports whether an error of a RESTMapper says that a kind is not served, or that it cannot be served
-// now: it is unavailable, or a server behind the API server does not answer in time (504).
+// now: it is unavailable, or discovery is not answered in time, by a server behind the API server (504) or at all.
 func MayCome(err error) bool {
 	if gaveUp := (*NotSyncedError)(nil); errors.As(err, &gaveUp) && gaveUp.Cause == Timeout {
 		return false // the caller does not wait any longer
 	}
-	return meta.IsNoMatchError(err) || mayBeAway(err)
+	return meta.IsNoMatchError(err) || mayBeAway(err) || isTimeout(err)
 }
 
 // awayError says that a kind cannot be served now. meta.IsNoMatchError recognizes it, as the error of each
@@ -57,6 +61,9 @@ type awayError struct {
 // Error implements error.
 func (e *awayError) Error() string {
 	name := e.key.Version + "." + e.key.Group
+	if isTimeout(e.err) {
+		return fmt.Sprintf("the API server has not answered discovery of %s in time: %v", e.key, e.err)
+	}
 	return fmt.Sprintf("the API server cannot serve %s now, and if it serves other kinds, the conditions of the APIService %s say why: %v", e.key, name, e.err)
 }
 

@@ -187,9 +187,9 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	}
 	// The mapping may need a request to the server. It is done without the lock, so that other
 	// kinds do not wait for it.
-	mapping, err := m.mapping(ctx, key)
+	mapping, err := m.resolver.Mapping(ctx, m.options.Mapper, key, m.options.Namespace)
 	if err != nil && !(m.options.isOptional(key) && MayCome(err)) {
-		return nil, err
+		return nil, m.notMapped(key, err)
 	}
 	unmapped := err
 	failed := &listwatch.Failures{}
@@ -224,14 +224,6 @@ func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, unmapped error, fa
 		return nil, err
 	}
 	return m.add(key, mapping, failed.Source(known.source), failed, known)
-}
-
-func (m *Map) mapping(ctx context.Context, key Key) (*meta.RESTMapping, error) {
-	mapping, err := m.resolver.Mapping(ctx, m.options.Mapper, key, m.options.Namespace)
-	if err != nil {
-		return nil, m.notMapped(key, err)
-	}
-	return mapping, nil
 }
 
 // notMapped returns the error for a kind whose resource is unknown.

@@ -6,6 +6,11 @@ package informers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // TestGetEndsWithItsContextWhileDiscoveryHangs: callers that come meanwhile, and give up, ask nothing.
@@ -114,30 +121,70 @@ func TestWhoAsksDuringAQuestionGetsTheAnswerToTheNext(t *testing.T) {
 	})
 }
 
-// timingOut is a RESTMapper whose API server answers 504.
-type timingOut struct{ meta.RESTMapper }
+// hung is an API server that does not answer.
+type hung struct{}
 
-// RESTMapping implements meta.RESTMapper.
-func (timingOut) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
-	return nil, apierrors.NewTimeoutError("no answer in time", 0)
+// RoundTrip implements http.RoundTripper.
+func (hung) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
-// TestAnOptionalKindMayComeAfterATimeoutOfDiscovery: it is parked until discovery answers.
-func TestAnOptionalKindMayComeAfterATimeoutOfDiscovery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
-		server.serves.Store(true)
-		o := optionalOptions(g, server, testOptions())
-		o.Mapper = timingOut{}
-		m := NewMap(o)
-		m.Go(o.Served.Run)
-		entry, err := m.Get(t.Context(), podKey)
-		g.Expect(err).NotTo(HaveOccurred())
-		err = entry.WaitForSync(t.Context())
-		g.Expect(apierrors.IsTimeout(err)).To(BeTrue(), "%v", err)
-		running(t, m)
-		time.Sleep(time.Second)
-		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-	})
+// TestATimeoutOfDiscoveryIsNotTheAbsenceOfAKind: a kind that must be served has the cause, and is asked for again by the next
+// caller. One that is optional is parked until discovery answers, as after a 504.
+func TestATimeoutOfDiscoveryIsNotTheAbsenceOfAKind(t *testing.T) {
+	get := func(err error) error { return &url.Error{Op: "Get", URL: "https://localhost/api/v1", Err: err} }
+	failing := func(err error) func(*WithT) meta.RESTMapper {
+		return func(*WithT) meta.RESTMapper { return unmapped{err: err} }
+	}
+	for name, mapper := range map[string]func(*WithT) meta.RESTMapper{
+		"504":                                failing(apierrors.NewTimeoutError("no answer in time", 0)),
+		"deadline of the client":             failing(get(context.DeadlineExceeded)),
+		"read deadline of the connection":    failing(get(&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded})),
+		"deadline, in groups that failed":    failing(&apiutil.ErrResourceDiscoveryFailed{{Version: "v1"}: get(context.DeadlineExceeded)}),
+		"read deadline, of all of discovery": failing(fmt.Errorf("failed to get server groups: %w", get(os.ErrDeadlineExceeded))),
+		"time-out of the HTTP client": func(g *WithT) meta.RESTMapper {
+			m, err := apiutil.NewDynamicRESTMapper(&rest.Config{}, &http.Client{Transport: hung{}, Timeout: time.Second})
+			g.Expect(err).NotTo(HaveOccurred())
+			return m
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				m := newFakeMap(alwaysSynced)
+				m.options.Mapper = mapper(g)
+				_, err := m.Get(t.Context(), podKey)
+				isTimeoutOfDiscovery(g, err)
+				g.Expect(meta.IsNoMatchError(err)).To(BeFalse())
+				m.options.Mapper = newMapper()
+				_, err = m.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+
+				server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
+				server.serves.Store(true)
+				o := optionalOptions(g, server, testOptions())
+				o.Mapper = mapper(g)
+				optional := NewMap(o)
+				optional.Go(o.Served.Run)
+				entry, err := optional.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+				isTimeoutOfDiscovery(g, entry.WaitForSync(t.Context()))
+				phase, why := entry.Phase()
+				g.Expect(phase).To(Equal(Parked))
+				isTimeoutOfDiscovery(g, why)
+				running(t, optional)
+				time.Sleep(time.Second)
+				g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+			})
+		})
+	}
+}
+
+func isTimeoutOfDiscovery(g *WithT, err error) {
+	var reason *NotSyncedError
+	g.Expect(errors.As(err, &reason)).To(BeTrue(), "%v", err)
+	g.Expect(reason.Cause).To(Equal(Timeout))
+	g.Expect(apierrors.IsTimeout(err)).To(BeTrue(), "%v", err)
+	g.Expect(err).To(MatchError(ContainSubstring("Pod (v1)")))
 }
