@@ -139,7 +139,13 @@ func (b *backend) becomes(ctx context.Context, available apiregistrationv1.Condi
 // asking returns options whose requests for a group are counted. Their RESTMapper has seen the other groups.
 func asking(ctx context.Context, group string) (opts cache.Options, asked *atomic.Int64) {
 	GinkgoHelper()
-	transport, err := rest.TransportFor(cfg)
+	return askingOn(cfg, group)
+}
+
+// askingOn is asking for a cache with a config of its own.
+func askingOn(its *rest.Config, group string) (opts cache.Options, asked *atomic.Int64) {
+	GinkgoHelper()
+	transport, err := rest.TransportFor(its)
 	Expect(err).NotTo(HaveOccurred())
 	asked = &atomic.Int64{}
 	opts.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -148,7 +154,7 @@ func asking(ctx context.Context, group string) (opts cache.Options, asked *atomi
 		}
 		return transport.RoundTrip(r)
 	})}
-	opts.Mapper, err = apiutil.NewDynamicRESTMapper(cfg, opts.HTTPClient)
+	opts.Mapper, err = apiutil.NewDynamicRESTMapper(its, opts.HTTPClient)
 	Expect(err).NotTo(HaveOccurred())
 	_, err = opts.Mapper.RESTMapping(configMapKind.GroupKind(), configMapKind.Version)
 	Expect(err).NotTo(HaveOccurred())

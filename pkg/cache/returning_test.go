@@ -6,6 +6,7 @@ package cache_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
@@ -172,6 +175,59 @@ var _ = Describe("An optional kind that is served again", func() {
 		g.sendAs(ctx, "v2", namespace, "fourth")
 		Eventually(absent).Should(BeTrue(), "it has come back without the version of the informer")
 		Consistently(events, 300*time.Millisecond).ShouldNot(Receive())
+		g.leave(ctx)
+	})
+
+	It("is cached though the notice of its CRD is lost: the watches that tell of it were cut, and begin again", func(ctx SpecContext) {
+		namespace, g := newNamespace(ctx), newGuest()
+		injector := faults.New()
+		open, end := context.WithCancel(context.Background())
+		DeferCleanup(end)
+		its, err := injector.NewProxy(open, cfg)
+		Expect(err).NotTo(HaveOccurred())
+		opts, asked := askingOn(its, g.group)
+		c := started(ctx, on(cache.With(optionalKinds), its), opts)
+		read := func() error {
+			return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "alice"}, g.object("", ""))
+		}
+		Expect(meta.IsNoMatchError(read())).To(BeTrue())
+		Eventually(quietFor(asked)).WithTimeout(2*patience).Should(BeZero(), "from now on only a notice leads to a look")
+		telling := []string{"customresourcedefinitions", "apiservices"}
+		cut := func() {
+			GinkgoHelper()
+			for _, resource := range telling {
+				fault, err := injector.Inject(faults.Rule{Verb: "watch", Resource: resource}, faults.Cut(0))
+				Expect(err).NotTo(HaveOccurred())
+				fault.End()
+			}
+		}
+
+		By("refusing the lists and watches that follow, until it is there")
+		var refused []*faults.Fault
+		for _, resource := range telling {
+			fault, err := injector.Inject(faults.Rule{Resource: resource}, faults.Respond(apierrors.NewInternalError(errors.New("refused"))))
+			Expect(err).NotTo(HaveOccurred())
+			refused = append(refused, fault)
+		}
+		cut()
+		for _, fault := range refused {
+			Expect(fault.Wait(ctx, 1)).To(Succeed())
+		}
+		g.come(ctx, apiextensionsv1.NamespaceScoped)
+		g.send(ctx, namespace, "alice")
+		Expect(meta.IsNoMatchError(read())).To(BeTrue(), "nobody has told")
+		for _, fault := range refused {
+			fault.End()
+		}
+		Eventually(read).WithTimeout(3 * patience).Should(Succeed())
+
+		By("cutting them once")
+		g.leave(ctx)
+		Eventually(func() bool { return meta.IsNoMatchError(read()) }).Should(BeTrue())
+		cut()
+		g.come(ctx, apiextensionsv1.NamespaceScoped)
+		g.send(ctx, namespace, "alice")
+		Eventually(read).WithTimeout(3 * patience).Should(Succeed())
 		g.leave(ctx)
 	})
 })
