@@ -119,5 +119,5 @@ func (c *ownClient) SubResource(name string) client.SubResourceClient {
 	if name == "token" { // it is made, and its ServiceAccount does not change
 		return c.Client.SubResource(name)
 	}
-	return &subResource{SubResourceClient: c.Client.SubResource(name), notes: c.notes}
+	return &subResource{SubResourceClient: c.Client.SubResource(name), notes: c.notes, name: name}
 }

@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -190,10 +191,18 @@ var _ = Describe("unusual own writes", func() {
 			return u
 		}
 		pod := content(corev1.SchemeGroupVersion.WithKind("Pod"), nil)
-		eviction := content(policyv1.SchemeGroupVersion.WithKind("Eviction"), map[string]any{"dryRun": []any{metav1.DryRunAll}})
 		evict := with.SubResource("eviction").Create
 		Expect(evict(ctx, newPod("pod"), &policyv1.Eviction{DeleteOptions: dry})).To(Succeed())
-		Expect(evict(ctx, pod, eviction)).To(Succeed())
+		lose(p, func() error { return evict(ctx, newPod("pod"), &policyv1beta1.Eviction{DeleteOptions: dry}) })
+		for _, version := range []schema.GroupVersion{policyv1.SchemeGroupVersion, policyv1beta1.SchemeGroupVersion} {
+			for _, all := range []any{[]any{metav1.DryRunAll}, []string{metav1.DryRunAll}} {
+				eviction := content(version.WithKind("Eviction"), map[string]any{"dryRun": all})
+				lose(p, func() error { return evict(ctx, pod, eviction) })
+				if version == policyv1.SchemeGroupVersion {
+					Expect(evict(ctx, pod, eviction)).To(Succeed())
+				}
+			}
+		}
 		Expect(evict(ctx, newPod("pod"), &policyv1.Eviction{}, crclient.DryRunAll)).To(Succeed())
 		lose(p, func() error { return evict(ctx, newPod("pod"), &policyv1.Eviction{DeleteOptions: dry}) })
 		Expect(noted.writes).To(BeEmpty())

@@ -5,9 +5,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -16,11 +16,12 @@ import (
 type subResource struct {
 	client.SubResourceClient // controller-runtime's
 	notes                    *notes
+	name                     string
 }
 
 // Create implements client.SubResourceWriter.
 func (s *subResource) Create(ctx context.Context, obj, sub client.Object, opts ...client.SubResourceCreateOption) error {
-	if dryEviction(sub) {
+	if s.name == "eviction" && dryEviction(sub) {
 		return s.SubResourceClient.Create(ctx, obj, sub, opts...)
 	}
 	return s.notes.write(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Create(ctx, obj, sub, opts...) })
@@ -41,15 +42,10 @@ func (s *subResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration,
 	return s.notes.apply(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Apply(ctx, obj, opts...) })
 }
 
-// dryEviction reports whether sub asks for an eviction that is only tried. Of other dry runs the query of the request
-// tells.
-func dryEviction(sub client.Object) bool {
-	switch eviction := sub.(type) {
-	case *policyv1.Eviction:
-		return eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
-	case *unstructured.Unstructured:
-		dry, _, _ := unstructured.NestedSlice(eviction.Object, "deleteOptions", "dryRun")
-		return eviction.GetKind() == "Eviction" && len(dry) > 0
-	}
-	return false
+// dryEviction reports whether an Eviction, of whichever version and Go type, asks for one that is only tried. Of other
+// dry runs the query of the request tells.
+func dryEviction(eviction client.Object) bool {
+	raw, err := json.Marshal(eviction)
+	asked := struct{ DeleteOptions metav1.DeleteOptions }{}
+	return err == nil && json.Unmarshal(raw, &asked) == nil && len(asked.DeleteOptions.DryRun) > 0
 }
