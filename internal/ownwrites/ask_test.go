@@ -233,52 +233,56 @@ func TestWritersOfAnythingStarveNoReaders(t *testing.T) {
 	}
 }
 
+// besides has a writer write with one revision after another, each second, while read reads.
+func besides(write func(revision uint64), read func()) {
+	writing, stop := context.WithCancel(context.Background())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for revision := uint64(10); writing.Err() == nil; revision++ {
+			write(revision)
+			time.Sleep(time.Second)
+		}
+	})
+	time.Sleep(time.Millisecond)
+	read()
+	stop()
+	writer.Wait()
+}
+
 // A list that waits for the watch does not wait for what is written meanwhile.
 func TestAListWaitsForWhatWasWrittenBeforeItAlone(t *testing.T) {
 	inBubble(t, -1, func(f *fixture) {
-		writing, stop := context.WithCancel(f.ctx())
-		var writer sync.WaitGroup
-		writer.Go(func() {
-			for revision := uint64(10); writing.Err() == nil; revision++ {
-				f.overlay.Note(f.shown("ns/a", revision+5, "1"))
-				f.overlay.Note(f.shown("ns/b", revision+5, "2"))
-				f.watch("ns/a", revision, "1")
-				f.watch("ns/b", revision, "2")
-				time.Sleep(time.Second)
-			}
+		write := func(revision uint64) {
+			f.overlay.Note(f.shown("ns/a", revision+5, "1"))
+			f.overlay.Note(f.shown("ns/b", revision+5, "2"))
+			f.watch("ns/a", revision, "1")
+			f.watch("ns/b", revision, "2")
+		}
+		besides(write, func() {
+			began := time.Now()
+			f.Expect(f.keys("ns/")).To(ConsistOf("ns/a", "ns/b"))
+			f.Expect(time.Since(began)).To(BeNumerically("<=", 6*time.Second))
 		})
-		time.Sleep(time.Millisecond)
-		began := time.Now()
-		f.Expect(f.keys("ns/")).To(ConsistOf("ns/a", "ns/b"))
-		f.Expect(time.Since(began)).To(BeNumerically("<=", 6*time.Second))
-		stop()
-		writer.Wait()
 	})
 }
 
 // Writes for whose objects there is no room come faster than the watch: a list does not wait for ever.
 func TestAListWaitsTenSecondsForTheWatchInAll(t *testing.T) {
 	inBubble(t, -1, func(f *fixture) {
-		writing, stop := context.WithCancel(f.ctx())
-		var writer sync.WaitGroup
-		writer.Go(func() {
-			for revision := uint64(10); writing.Err() == nil; revision++ {
-				f.overlay.Note(f.shown("ns/a", revision+5, "1"))
-				f.overlay.Note(f.shown("ns/b", revision+20, "2"))
-				f.overlay.Note(f.shown("ns/c", revision+20, "3")) // there is room for one
-				f.watch("ns/a", revision, "1")
-				f.watch("ns/b", revision, "2")
-				time.Sleep(time.Second)
-			}
+		write := func(revision uint64) {
+			f.overlay.Note(f.shown("ns/a", revision+5, "1"))
+			f.overlay.Note(f.shown("ns/b", revision+20, "2"))
+			f.overlay.Note(f.shown("ns/c", revision+20, "3")) // there is room for one
+			f.watch("ns/a", revision, "1")
+			f.watch("ns/b", revision, "2")
+		}
+		besides(write, func() {
+			began := time.Now()
+			_, _, err := f.overlay.Read(f.ctx(), "ns/", "")
+			behind := (*ownwrites.BehindError)(nil)
+			f.Expect(errors.As(err, &behind)).To(BeTrue(), "%v", err)
+			f.Expect(time.Since(began)).To(Equal(10 * time.Second))
 		})
-		time.Sleep(time.Millisecond)
-		began := time.Now()
-		_, _, err := f.overlay.Read(f.ctx(), "ns/", "")
-		behind := (*ownwrites.BehindError)(nil)
-		f.Expect(errors.As(err, &behind)).To(BeTrue(), "%v", err)
-		f.Expect(time.Since(began)).To(Equal(10 * time.Second))
-		stop()
-		writer.Wait()
 	})
 }
 
