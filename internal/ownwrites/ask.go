@@ -155,6 +155,7 @@ func (o *Overlay[V]) answeredLocked(q question[V], a Answer[V], listed bool) (ne
 		next.until = a.Revision
 	}
 	now := o.entries.get(next.Key)
+	next.follow(now)
 	switch {
 	case o.life.Err() != nil, now == nil && o.deniedLocked(next, a):
 		return next, false

@@ -6,6 +6,8 @@ package ownwrites
 import (
 	"slices"
 	"sync/atomic"
+
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 const (
@@ -74,28 +76,37 @@ func (o *Overlay[V]) fitLocked() {
 	for o.objects.Len() > 1 && o.options.Budget.objects.exceeds(o.size.objects) {
 		e, _ := o.objects.Min()
 		o.removeLocked(e.Key)
-		mark := *e
-		mark.Outcome, mark.Value, mark.full = Changed, *new(V), true
-		o.addLocked(&mark)
+		o.addLocked(e.withoutObject())
 		o.tellLocked(e, NoRoom)
 	}
 	if o.options.Budget.keys.exceeds(o.size.keys) {
 		state, e := o.options.State(), o.entries.first()
 		stay := slices.DeleteFunc(o.entries.all(), func(e *Entry[V]) bool {
-			_, held := state.Get(e.Key)
-			return !held || e.Lost == nil || o.done(state, e)
+			return o.done(state, e) || !o.lasts(state, e)
 		})
 		o.clearLocked()
 		for _, e := range stay {
 			again := *e
 			o.addLocked(&again)
 		}
-		if o.options.Budget.keys.exceeds(o.size.keys) {
+		why := Forgotten
+		if len(stay) > 0 && o.options.Budget.keys.exceeds(o.size.keys) {
+			why, e = ForgottenLost, stay[0]
 			o.clearLocked()
 		}
 		o.floor = o.newFloorLocked(0)
-		o.tellLocked(e, Forgotten)
+		o.tellLocked(e, why)
 	}
+}
+
+// lasts reports whether the watch alone can end an entry, or an answer, because reads would show an older object
+// without it: one that the state keeps although it has passed the newer one, or may come to keep.
+func (o *Overlay[V]) lasts(state *watchcache.Snapshot[V], e *Entry[V]) bool {
+	_, now := e.in(state, o.options.UID)
+	if e.Lost != nil {
+		return now.there || e.was != nil
+	}
+	return e.names() && now.at >= e.Revision && e.isAhead(now)
 }
 
 // tellLocked tells that there is no room, once until the overlay is empty again, but for entries that only the watch

@@ -52,13 +52,22 @@ type Entry[V any] struct {
 	Collection bool
 	// Lost says of Hidden that the cache cannot hold the object of Revision, and why. The state keeps the
 	// object of before, if it has one, until there is a newer one that it can hold. One that is Unknown has
-	// both of an entry that it took the place of.
+	// Revision, UID and Lost of an entry that it took the place of, if that has a Revision which the cache may be
+	// unable to hold.
 	Lost error
 
+	was   *before[V] // of one that is open or Lost: what reads have shown until then, nil for nothing but the state
 	size  size
 	proof uint64 // if it is unproven otherwise: a revision at which the server had the write; 0 if none is known
 	full  bool   // of Changed: there was no room for the object
 	noting
+}
+
+// before is an object that reads have shown, in the place of which there is one of unknown content, or one that the cache
+// cannot hold. It does not change.
+type before[V any] struct {
+	item    watchcache.Item[V]
+	dropped bool // there was no room: item has the key and the revision alone
 }
 
 // noting says when an entry was noted.
@@ -121,29 +130,71 @@ func (e *Entry[V]) passed(now found) bool {
 	case Leaving:
 		return now.at >= e.Revision && !(same && now.revision <= e.Revision)
 	case Unknown:
-		return e.proof > 0 && now.at >= e.proof && !e.loses(now)
+		return e.proof > 0 && now.at >= e.proof && !e.loses(now) && !e.isAhead(now)
 	case Hidden:
 		if e.loses(now) {
 			return false
 		}
 	case Shown, Changed:
-		if same && e.UID != "" && now.revision > 0 && now.revision < e.Revision {
+		if e.isAhead(now) {
 			return false // whatever the state's revision is: it is of another history, or of another order
 		}
 	}
 	return now.at > 0 && now.at >= e.Revision
 }
 
+// isAhead reports whether a state has an older version of the object of e.
+func (e *Entry[V]) isAhead(now found) bool {
+	return now.there && e.UID != "" && now.uid == e.UID && now.revision > 0 && now.revision < e.Revision
+}
+
+// names reports whether e, without the object, may have the revision at which that was written.
+func (e *Entry[V]) names() bool { return e.Outcome == Changed || e.Outcome == Unknown }
+
 // loses reports whether a state has the object of before one that the cache cannot hold.
 func (e *Entry[V]) loses(now found) bool {
 	return e.Lost != nil && now.there && now.revision < e.Revision
 }
 
-// keepLost has e, which is Unknown, say what an entry, which may be nil, says of an object that the cache cannot hold.
+// keepLost has e, which is Unknown, say what an entry, which may be nil, says of an object that the cache cannot hold,
+// or may be unable to hold: then the state keeps the object of before.
 func (e *Entry[V]) keepLost(of *Entry[V]) {
-	if of != nil && of.Lost != nil && of.Revision >= e.Revision {
-		e.Lost, e.Revision = of.Lost, of.Revision
+	if of != nil && (of.Lost != nil || of.names()) && of.Revision >= e.Revision {
+		e.Lost, e.Revision, e.UID = of.Lost, of.Revision, of.UID
 	}
+}
+
+// object returns the object that e keeps, which takes memory, if there is one.
+func (e *Entry[V]) object() (value V, kept bool) {
+	switch {
+	case e.Outcome == Shown:
+		return e.Value, true
+	case e.was != nil && !e.was.dropped:
+		return e.was.item.Value, true
+	}
+	return value, false
+}
+
+// follow has e keep what reads have shown until it was noted, of the entry for its key, which may be nil.
+func (e *Entry[V]) follow(last *Entry[V]) {
+	switch {
+	case last == nil || !e.open() && e.Lost == nil:
+	case last.Outcome == Shown:
+		e.was = &before[V]{item: last.item()}
+	default:
+		e.was = last.was
+	}
+}
+
+// withoutObject returns e for whose object there is no room. An object that is Shown is known to have changed.
+func (e *Entry[V]) withoutObject() *Entry[V] {
+	mark := *e
+	if mark.was = (&before[V]{item: watchcache.Item[V]{Key: e.Key, Revision: e.Revision}, dropped: true}); e.Outcome == Shown {
+		mark.Outcome, mark.Value, mark.full = Changed, *new(V), true
+	} else {
+		mark.was.item.Revision = e.was.item.Revision
+	}
+	return &mark
 }
 
 // hides reports whether an entry that was not passed hides the object of the state.

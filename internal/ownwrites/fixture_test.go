@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,11 +137,18 @@ func (f *fixture) ask(ctx context.Context, key string) (ownwrites.Answer[thing],
 	if key == "" {
 		f.proofs++
 	}
-	found, ok := f.server[key]
-	if ok && f.lost != nil {
-		return ownwrites.Answer[thing]{Item: item{Key: key, Revision: found.Revision}, UID: found.Value.uid, Lost: f.lost, Revision: f.at}, nil
+	if found, ok := f.server[key]; ok {
+		return f.answer(found, f.at), f.fails
 	}
-	return ownwrites.Answer[thing]{Found: ok, Item: found, Revision: f.at}, f.fails
+	return ownwrites.Answer[thing]{Revision: f.at}, f.fails
+}
+
+// answer returns what the cache makes of an object of the server.
+func (f *fixture) answer(found item, at uint64) ownwrites.Answer[thing] {
+	if f.lost != nil {
+		return ownwrites.Answer[thing]{Item: item{Key: found.Key, Revision: found.Revision}, UID: found.Value.uid, Lost: f.lost, Revision: at}
+	}
+	return ownwrites.Answer[thing]{Found: true, Item: found, Revision: at}
 }
 
 func (f *fixture) list(ctx context.Context, prefix string, each func(ownwrites.Answer[thing])) (uint64, error) {
@@ -154,17 +160,21 @@ func (f *fixture) list(ctx context.Context, prefix string, each func(ownwrites.A
 		return 0, err
 	}
 	f.mu.Lock()
-	found, at, err := maps.Clone(f.server), f.at, f.fails
+	var found []ownwrites.Answer[thing]
+	for _, there := range f.server {
+		if strings.HasPrefix(there.Key, prefix) {
+			found = append(found, f.answer(there, f.at))
+		}
+	}
+	at, err := f.at, f.fails
 	if strings.HasPrefix(prefix, "long/") {
 		err = errTooLong
 	}
 	f.listed++
 	f.mu.Unlock()
 	back()
-	for key, item := range found {
-		if strings.HasPrefix(key, prefix) {
-			each(ownwrites.Answer[thing]{Found: true, Item: item, Revision: at})
-		}
+	for _, answer := range found {
+		each(answer)
 	}
 	return at, err
 }

@@ -6,6 +6,7 @@ package ownwrites_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,20 @@ import (
 	"github.com/tarn-dev/tarn/internal/ownwrites"
 )
 
+// why returns the error with which a read of a key fails, nil if it finds nothing.
+func (f *fixture) why(key string) error {
+	set, state, err := f.overlay.Read(f.ctx(), key, key)
+	f.Expect(err).NotTo(HaveOccurred())
+	if set == nil {
+		_, there := state.Get(key)
+		f.ExpectWithOffset(1, there).To(BeFalse())
+		return nil
+	}
+	_, there, why := set.Find(state, key)
+	f.ExpectWithOffset(1, there).To(BeFalse())
+	return why
+}
+
 // The state keeps the object of before a change that the cache cannot hold. Reads say so for as long as that is
 // true, and never show the older object.
 func TestAChangeThatTheCacheCannotHoldIsNotPassedByTheObjectOfBefore(t *testing.T) {
@@ -22,12 +37,7 @@ func TestAChangeThatTheCacheCannotHoldIsNotPassedByTheObjectOfBefore(t *testing.
 	inBubble(t, 0, func(f *fixture) {
 		fails := func() {
 			f.Expect(f.keys("")).To(Equal([]string{"b"}))
-			set, state, err := f.overlay.Read(f.ctx(), "", "a")
-			f.Expect(err).NotTo(HaveOccurred())
-			f.Expect(set).NotTo(BeNil())
-			_, there, err := set.Find(state, "a")
-			f.Expect(there).To(BeFalse())
-			f.Expect(err).To(MatchError(lost))
+			f.Expect(f.why("a")).To(MatchError(lost))
 		}
 		f.watch("a", 5, "1")
 		f.watch("b", 6, "2")
@@ -111,7 +121,74 @@ func TestWhatTheCacheCannotHoldIsNotForgotten(t *testing.T) {
 		_, bytes := f.overlay.Size()
 		f.Expect(bytes).To(BeNumerically("<=", 1<<20))
 		f.Expect(f.ended).To(HaveLen(2))
-		f.Expect(f.ended[1].Reason).To(Equal(ownwrites.Forgotten))
+		f.Expect(f.ended[1].Reason).To(Equal(ownwrites.ForgottenLost))
+	})
+}
+
+// That there is no room for them either is told although it was told before that others were forgotten.
+func TestThatTooManyAreLostIsTold(t *testing.T) {
+	inBubble(t, 100_000, func(f *fixture) {
+		for n := range 5000 {
+			f.overlay.Note(f.gone(fmt.Sprint("k", n), 0, types.UID(fmt.Sprint(n))))
+		}
+		for n := range 5000 {
+			key := fmt.Sprint("lost", n)
+			f.watch(key, uint64(100+n), "1")
+			f.overlay.Note(entry{Key: key, Outcome: ownwrites.Hidden, Revision: uint64(10_000 + n), UID: "1", Lost: errors.New("the transform failed")})
+		}
+		var reasons []ownwrites.Reason
+		for _, e := range f.ended {
+			reasons = append(reasons, e.Reason)
+		}
+		f.Expect(reasons).To(Equal([]ownwrites.Reason{ownwrites.Forgotten, ownwrites.ForgottenLost}))
+	})
+}
+
+// An object was shown, an update of it is lost, and then all entries are forgotten, or very old, before the watch has
+// brought the object.
+func TestWhatWasShownAndIsLostIsNotForgotten(t *testing.T) {
+	lost := errors.New("the transform failed")
+	for name, end := range map[string]func(*fixture){
+		"without room for more keys": func(f *fixture) {
+			for n := range 5000 {
+				f.overlay.Note(f.gone(fmt.Sprint("k", n), 0, types.UID(fmt.Sprint(n))))
+			}
+			f.Expect(f.ended).To(HaveLen(1))
+		},
+		"after the deadline": func(*fixture) { time.Sleep(6 * time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 100_000, func(f *fixture) {
+				f.overlay.Note(f.shown("a", 10, "1"))
+				f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Hidden, Revision: 20, UID: "1", Lost: lost})
+				end(f)
+				f.serverAt(40)
+				f.watch("a", 10, "1")
+				f.engine.Bookmark(40)
+				f.Expect(f.why("a")).To(MatchError(lost))
+				f.Expect(f.keys("a")).To(BeEmpty())
+				f.watch("a", 50, "1")
+				f.shows("a", "1", 50)
+			})
+		})
+	}
+}
+
+// There is no room for what was shown before an update that is lost: it is known that it was.
+func TestWithoutRoomForWhatWasShownAListThatMayHaveItFails(t *testing.T) {
+	lost := errors.New("the transform failed")
+	inBubble(t, -1, func(f *fixture) {
+		f.overlay.Note(f.shown("ns/a", 10, "1"))
+		f.overlay.Note(entry{Key: "ns/a", Outcome: ownwrites.Hidden, Revision: 20, UID: "1", Lost: lost})
+		f.overlay.Note(f.shown("ns/b", 30, "2"))
+		own, state, err := f.overlay.Read(f.ctx(), "ns/", "")
+		f.Expect(err).NotTo(HaveOccurred())
+		over := slices.Collect(own.Over(state, "", ""))
+		f.Expect(over).To(HaveLen(2))
+		f.Expect(over[0]).To(Equal(ownwrites.Over[thing]{Item: item{Key: "ns/a", Revision: 10}, Lost: lost, Dropped: true}))
+		f.Expect(f.why("ns/a")).To(MatchError(lost))
+		f.Expect(f.ended).To(HaveLen(1))
+		f.Expect(f.ended[0].Reason).To(Equal(ownwrites.NoRoom))
 	})
 }
 
@@ -125,23 +202,11 @@ func TestADeletionAfterAnAnswerThatTheCacheCannotHold(t *testing.T) {
 				f.lost = errors.New("the transform failed")
 				f.serverAt(12)
 				f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
-				find := func() error {
-					set, state, err := f.overlay.Read(f.ctx(), "", "a")
-					f.Expect(err).NotTo(HaveOccurred())
-					if set == nil {
-						_, there := state.Get("a")
-						f.Expect(there).To(BeFalse())
-						return nil
-					}
-					_, there, lost := set.Find(state, "a")
-					f.Expect(there).To(BeFalse())
-					return lost
-				}
-				f.Expect(find()).To(MatchError(f.lost))
+				f.Expect(f.why("a")).To(MatchError(f.lost))
 				f.overlay.Note(f.gone("a", revision, "1"))
-				f.Expect(find()).To(Succeed())
+				f.Expect(f.why("a")).To(Succeed())
 				f.watch("a", 11, "1")
-				f.Expect(find()).To(Succeed())
+				f.Expect(f.why("a")).To(Succeed())
 				f.watch("a", 13, "")
 				time.Sleep(time.Second)
 				f.Expect(f.overlay.Load()).To(BeNil())
@@ -154,30 +219,44 @@ func TestADeletionAfterAnAnswerThatTheCacheCannotHold(t *testing.T) {
 // state still has the object of before the update.
 func TestAnUnknownWriteAfterOneThatTheCacheCannotHold(t *testing.T) {
 	lost := errors.New("the transform failed")
+	note := func(f *fixture) {
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Hidden, Revision: 10, UID: "1", Lost: lost})
+	}
 	for name, write := range map[string]func(*fixture){
-		"whose response comes last": func(*fixture) {},
+		"whose response comes last": func(f *fixture) {
+			note(f)
+			f.unknown("a")
+		},
 		"beside another one": func(f *fixture) {
-			f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
+			f.unknown("a")
+			note(f)
+			f.unknown("a")
+		},
+		"of which the response has a part": func(f *fixture) {
+			f.changed("a", 10)
+			f.unknown("a")
+		},
+		"of which the response has a part, and comes last": func(f *fixture) {
+			f.unknown("a")
+			f.changed("a", 10)
+		},
+		"of which the response has a part, beside others": func(f *fixture) {
+			f.unknown("a")
+			f.changed("a", 10)
+			f.unknown("a")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 0, func(f *fixture) {
 				f.watch("a", 5, "1")
 				write(f)
-				f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Hidden, Revision: 10, UID: "1", Lost: lost})
-				f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
 				f.serves("a", 20, "1")
 				f.mu.Lock()
 				f.lost = lost
 				f.mu.Unlock()
 				f.engine.Bookmark(20)
 				time.Sleep(15 * time.Second)
-				set, state, err := f.overlay.Read(f.ctx(), "", "a")
-				f.Expect(err).NotTo(HaveOccurred())
-				f.Expect(set).NotTo(BeNil(), "the state has the object of 5")
-				_, there, why := set.Find(state, "a")
-				f.Expect(there).To(BeFalse())
-				f.Expect(why).To(MatchError(lost))
+				f.Expect(f.why("a")).To(MatchError(lost), "the state has the object of 5")
 				f.watch("a", 30, "1")
 				f.shows("a", "1", 30)
 				time.Sleep(time.Second)
@@ -185,6 +264,24 @@ func TestAnUnknownWriteAfterOneThatTheCacheCannotHold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An update of which the response has a part, and that nobody reads, is asked for when the state does not have it after
+// the deadline.
+func TestAnUpdateThatTheStateHasRefusedStays(t *testing.T) {
+	lost := errors.New("the transform failed")
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.changed("a", 10)
+		f.serves("a", 10, "1")
+		f.mu.Lock()
+		f.lost = lost
+		f.mu.Unlock()
+		f.engine.Bookmark(20)
+		time.Sleep(11 * time.Minute)
+		f.Expect(f.ended).To(BeEmpty())
+		f.Expect(f.why("a")).To(MatchError(lost))
+	})
 }
 
 // What is told once is told again when nothing else is left.
@@ -205,4 +302,41 @@ func TestWhatTheCacheCannotHoldDoesNotKeepTheWarningOfNoRoomBack(t *testing.T) {
 			time.Sleep(6 * time.Minute)
 		}
 	})
+}
+
+// A program creates an object, and updates it before the watch has brought it. Reads have shown the object of before.
+func TestAListSaysThatAnObjectThatWasShownIsLost(t *testing.T) {
+	lost := errors.New("the transform failed")
+	for name, write := range map[string]func(*fixture){
+		"with the response": func(f *fixture) {
+			f.overlay.Note(entry{Key: "ns/a", Outcome: ownwrites.Hidden, Revision: 20, UID: "1", Lost: lost})
+		},
+		"with an answer after the response was lost":      func(f *fixture) { f.unknown("ns/a") },
+		"with an answer after one of which part is known": func(f *fixture) { f.changed("ns/a", 20) },
+		"with an answer, in doubt": func(f *fixture) {
+			f.unknown("ns/a")
+			f.overlay.Doubt("ns/")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(f *fixture) {
+				f.lost = lost
+				f.serves("ns/a", 20, "1")
+				f.overlay.Note(f.shown("ns/a", 10, "1"))
+				write(f)
+				f.Expect(f.why("ns/a")).To(MatchError(lost))
+				for _, prefix := range []string{"", "ns/"} {
+					own, state, err := f.overlay.Read(f.ctx(), prefix, "")
+					f.Expect(err).NotTo(HaveOccurred())
+					f.Expect(own).NotTo(BeNil())
+					over := slices.Collect(own.Over(state, prefix, ""))
+					f.Expect(over).To(HaveLen(1))
+					f.Expect(over[0].Lost).To(MatchError(lost))
+					f.Expect(over[0].Item).To(Equal(item{Key: "ns/a", Revision: 10, Value: thing{uid: "1", size: 100}}), "that was shown")
+					f.Expect(own.Count(state, prefix, "")).To(BeZero())
+				}
+				f.Expect(f.keys("other/")).To(BeEmpty())
+			})
+		})
+	}
 }

@@ -73,6 +73,9 @@ const (
 	// Forgotten says that there was no room for the keys of so many entries, and that they all have
 	// ended: reads of all keys wait. It is told once, too.
 	Forgotten
+	// ForgottenLost is Forgotten for so many entries of objects that the cache cannot hold: when reads have waited, they
+	// show these objects as they were before. It is told once.
+	ForgottenLost
 )
 
 // Overlay is what lies over the state of one engine. Make one with New.
@@ -96,7 +99,7 @@ type Overlay[V any] struct {
 // kept is what an overlay holds.
 type kept[V any] struct {
 	entries entries[V]
-	objects *btree.BTreeG[*Entry[V]] // those with a Value, the oldest first
+	objects *btree.BTreeG[*Entry[V]] // those that keep an object, the oldest first
 	size    size
 	open    int    // how many entries are
 	noted   uint64 // how many entries there have been
@@ -212,6 +215,7 @@ func (o *Overlay[V]) putLocked(e *Entry[V]) {
 		if e.open() {
 			seen = last.seen
 		}
+		e.follow(last)
 		o.removeLocked(e.Key)
 	}
 	e.noting = noting{
@@ -241,8 +245,8 @@ func (o *Overlay[V]) addLocked(e *Entry[V]) {
 	if e.Lost != nil {
 		e.size.keys += len(e.Lost.Error())
 	}
-	if e.Outcome == Shown {
-		e.size.objects = o.options.Size(e.Value)
+	if object, kept := e.object(); kept {
+		e.size.objects = o.options.Size(object)
 		o.objects.Set(e)
 	}
 	o.entries.set(e)

@@ -55,31 +55,50 @@ func (e *Entry[V]) item() watchcache.Item[V] {
 
 // Over is what is to change in what a state shows.
 type Over[V any] struct {
-	// Item is an object to show if Shown is true. Otherwise it has the key of an object of the state to hide.
+	// Item is an object to show if Shown is true. Otherwise it has the key of one to hide.
 	Item  watchcache.Item[V]
 	Shown bool
-	// Lost says of an object to hide that there is a newer one, and why the cache cannot hold that.
+	// Lost says that there is an object which the cache cannot hold, and why. Item is what reads have shown before
+	// it, of the state or of an entry.
 	Lost error
+	// Dropped says that there was no room for Item, which has its key and its revision alone.
+	Dropped bool
 }
 
 // Over walks what changes what a state shows, in the order of the keys, with prefix and not before from.
 func (s *Set[V]) Over(state *watchcache.Snapshot[V], prefix, from string) iter.Seq[Over[V]] {
 	return func(yield func(Over[V]) bool) {
 		for e := range s.entries.with(prefix, from) {
-			_, now := e.in(state, s.uid)
-			switch {
-			case e.passed(now):
-			case e.Outcome == Shown:
-				if !yield(Over[V]{Item: e.item(), Shown: true}) {
-					return
-				}
-			case now.there && e.hides(now):
-				if !yield(Over[V]{Item: watchcache.Item[V]{Key: e.Key}, Lost: e.Lost}) {
-					return
-				}
+			if over, applies := s.effect(state, e); applies && !yield(over) {
+				return
 			}
 		}
 	}
+}
+
+// OverKey is Over for one key.
+func (s *Set[V]) OverKey(state *watchcache.Snapshot[V], key string) (over Over[V], applies bool) {
+	e := s.entries.get(key)
+	if e == nil {
+		return over, false
+	}
+	return s.effect(state, e)
+}
+
+// effect returns what an entry changes in what a state shows, if it does.
+func (s *Set[V]) effect(state *watchcache.Snapshot[V], e *Entry[V]) (over Over[V], applies bool) {
+	item, now := e.in(state, s.uid)
+	switch {
+	case e.passed(now):
+		return over, false
+	case e.Outcome == Shown:
+		return Over[V]{Item: e.item(), Shown: true}, true
+	case !e.hides(now):
+		return over, false
+	case e.Lost != nil && e.was != nil && (!now.there || e.was.item.Revision > now.revision):
+		return Over[V]{Item: e.was.item, Lost: e.Lost, Dropped: e.was.dropped}, true
+	}
+	return Over[V]{Item: item, Lost: e.Lost}, now.there
 }
 
 // Count returns the number of objects that are shown with prefix, and not before from.
@@ -90,7 +109,7 @@ func (s *Set[V]) Count(state *watchcache.Snapshot[V], prefix, from string) int {
 		switch {
 		case over.Shown && !there:
 			count++
-		case !over.Shown:
+		case !over.Shown && there:
 			count--
 		}
 	}

@@ -33,11 +33,11 @@ func (o *Overlay[V]) sweepOnce() (newest uint64) {
 		case o.done(state, e):
 			o.removeLocked(e.Key)
 		case now.Sub(e.noted) >= deadline:
-			_, held := state.Get(e.Key)
-			if held && e.Lost != nil {
-				stay++ // reads would show an older object; there are no more of these than objects of the state
+			if o.lasts(state, e) {
+				stay++ // there is room for their keys, see fitLocked
 				continue
 			}
+			_, held := state.Get(e.Key)
 			o.removeLocked(e.Key)
 			if !o.passed(state, e) && (held || e.Lost != nil || e.Outcome != Gone && e.Outcome != Hidden) { // else reads show the same
 				o.options.Ended(Ending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Reached: state.Revision()})

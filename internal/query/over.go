@@ -12,28 +12,35 @@ import (
 
 // matchKey answers with the object under the key of q.
 func (a *Answer[V]) matchKey(state *watchcache.Snapshot[V], q *Query[V]) (err error) {
-	item, there := watchcache.Item[V]{}, false
-	var lost error
+	if q.Key < q.From {
+		return nil
+	}
 	if q.Own != nil {
-		item, there, lost = q.Own.Find(state, q.Key)
+		if own, applies := q.Own.OverKey(state, q.Key); applies {
+			_, err = a.lookOver(&own, q)
+			return err
+		}
 	}
-	if q.Own == nil || lost != nil {
-		item, there = state.Get(q.Key)
-	}
-	if there && item.Key >= q.From {
-		_, err = a.lookOver(item, lost, q, q.Selects)
+	if item, there := state.Get(q.Key); there {
+		_, err = a.look(item, q, q.Selects)
 	}
 	return err
 }
 
-// lookOver is look for an object of which the cache cannot hold the version that there is by now, unless lost is
-// nil: that it was wanted before is reason enough to say so.
-func (a *Answer[V]) lookOver(item watchcache.Item[V], lost error, q *Query[V], selects func(watchcache.Item[V]) bool) (more bool, err error) {
-	found := len(a.Items)
-	more, err = a.look(item, q, selects)
-	if lost != nil && err == nil && len(a.Items) > found {
+// lookOver is look for what lies over a state: no index knows it. If there is an object that the cache cannot hold,
+// that it was wanted before is reason enough to say so, or that what it was before is not known.
+func (a *Answer[V]) lookOver(own *ownwrites.Over[V], q *Query[V]) (more bool, err error) {
+	if !own.Shown && own.Lost == nil {
+		return true, nil
+	}
+	selects, found := q.Selects, len(a.Items)
+	if own.Dropped {
+		selects = nil
+	}
+	more, err = a.look(own.Item, q, selects)
+	if own.Lost != nil && err == nil && len(a.Items) > found {
 		a.Items = a.Items[:found]
-		return false, lost
+		return false, own.Lost
 	}
 	return more, err
 }
@@ -47,12 +54,14 @@ func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error 
 		ofState = nil
 	}
 	for item, own := range q.over(state, candidates) {
-		var lost error
-		selects := ofState
+		var more bool
+		var err error
 		if own != nil {
-			lost, selects = own.Lost, q.Selects // no index knows the object
+			more, err = a.lookOver(own, q)
+		} else {
+			more, err = a.look(item, q, ofState)
 		}
-		if more, err := a.lookOver(item, lost, q, selects); err != nil {
+		if err != nil {
 			return err
 		} else if !more {
 			break
@@ -64,9 +73,8 @@ func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error 
 	return nil
 }
 
-// over merges what lies over the state into its objects, both in the order of their keys. With each object goes
-// what lies over it: nil for nothing, the object itself, or the reason for which it is not the one that there is by
-// now.
+// over merges what lies over the state into its objects, both in the order of their keys: it yields an object of the
+// state, or what lies over it.
 func (q *Query[V]) over(state *watchcache.Snapshot[V], items iter.Seq[watchcache.Item[V]]) iter.Seq2[watchcache.Item[V], *ownwrites.Over[V]] {
 	var over []ownwrites.Over[V]
 	for o := range q.Own.Over(state, q.Prefix, q.From) {
@@ -75,23 +83,19 @@ func (q *Query[V]) over(state *watchcache.Snapshot[V], items iter.Seq[watchcache
 	return func(yield func(watchcache.Item[V], *ownwrites.Over[V]) bool) {
 		rest := over
 		for item := range items {
-			var covering *ownwrites.Over[V]
-			for len(rest) > 0 && rest[0].Item.Key <= item.Key {
-				next := &rest[0]
-				if next.Shown && !yield(next.Item, next) {
+			covered := false
+			for ; len(rest) > 0 && rest[0].Item.Key <= item.Key; rest = rest[1:] {
+				covered = rest[0].Item.Key == item.Key
+				if !yield(item, &rest[0]) {
 					return
 				}
-				if next.Item.Key == item.Key {
-					covering = next
-				}
-				rest = rest[1:]
 			}
-			if (covering == nil || covering.Lost != nil) && !yield(item, covering) {
+			if !covered && !yield(item, nil) {
 				return
 			}
 		}
 		for i := range rest {
-			if rest[i].Shown && !yield(rest[i].Item, &rest[i]) {
+			if !yield(rest[i].Item, &rest[i]) {
 				return
 			}
 		}

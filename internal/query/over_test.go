@@ -38,19 +38,26 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 			Size:  func(thing) int { return 0 },
 			Ended: func(ownwrites.Ending) {},
 		})
+		var keys []string
 		written := map[string]bool{} // true for those that are lost
+		deleted := map[string]bool{} // by the program: of a new object that is lost nothing was shown
 		for n := range random.IntN(40) {
 			revision, key := uint64(1000+n), fmt.Sprintf("%c/%04d", 'a'+random.IntN(4), random.IntN(500))
-			if lost, again := written[key]; lost {
+			if len(keys) > 0 && random.IntN(2) == 0 {
+				key = keys[random.IntN(len(keys))] // once more
+			}
+			keys = append(keys, key)
+			if written[key] {
 				continue
-			} else if written[key] = !again && random.IntN(8) == 0; written[key] {
+			} else if written[key] = !deleted[key] && random.IntN(4) == 0; written[key] {
 				overlay.Note(ownwrites.Entry[thing]{Key: key, Outcome: ownwrites.Hidden, Revision: revision, Lost: errLost})
 				continue
 			}
 			value := numbered(random.IntN(40) + 1)
 			change := watchcache.Change[thing, struct{}]{Item: item{Key: key, Revision: revision, Value: value[len(value)-1].Value}}
 			entry := ownwrites.Entry[thing]{Key: key, Outcome: ownwrites.Shown, Revision: revision, Value: change.Item.Value}
-			if change.Deleted = random.IntN(3) == 0; change.Deleted {
+			deleted[key] = random.IntN(3) == 0
+			if change.Deleted = deleted[key]; change.Deleted {
 				entry.Outcome = ownwrites.Hidden
 			}
 			applied.engine.Apply(change)

@@ -83,6 +83,48 @@ var _ = Describe("own writes whose transform fails", func() {
 			}, SpecTimeout(patience))
 
 			for _, lose := range []bool{false, true} {
+				It(fmt.Sprintf("says so of an update of what the watch has not brought, with the answer lost: %t", lose), func(ctx SpecContext) {
+					changed := configMap(namespace, "changed", map[string]string{"app": "x"})
+					Expect(p.Create(ctx, changed)).To(Succeed())
+					list := &corev1.ConfigMapList{}
+					Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+					Expect(names(list)).To(ConsistOf("changed"))
+					changed.Annotations = map[string]string{poison: "yes"}
+					changed.Labels = map[string]string{"app": "z"}
+					p.writes.lose.Store(lose)
+					err := p.Update(ctx, changed)
+					p.writes.lose.Store(false)
+					Expect(err == nil).To(Equal(!lose))
+					missing := func() {
+						GinkgoHelper()
+						says(get(ctx, "changed"), "changed")
+						for _, selects := range []crclient.ListOption{
+							crclient.InNamespace(""), crclient.MatchingLabels{"app": "x"}, crclient.MatchingFields{"metadata.name": "changed"}, crclient.Limit(1),
+						} {
+							says(p.List(ctx, list, crclient.InNamespace(namespace), selects), "changed")
+							for _, walked := range cache.Iterate(ctx, p.cache, &corev1.ConfigMap{}, crclient.InNamespace(namespace), selects) {
+								says(walked, "changed")
+							}
+						}
+						for _, others := range []crclient.ListOption{
+							crclient.MatchingLabels{"app": "z"}, crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other"),
+						} {
+							Expect(p.List(ctx, list, crclient.InNamespace(namespace), others)).To(Succeed(), "it was not in this list: %v", others)
+							Expect(list.Items).To(BeEmpty())
+						}
+					}
+					missing()
+					By("the watch, which brings what was created, and what comes later")
+					p.watches.pass()
+					later := configMap(namespace, "later", nil)
+					Expect(p.Create(ctx, later)).To(Succeed())
+					Eventually(func() error {
+						return p.Get(ctx, crclient.ObjectKeyFromObject(later), &corev1.ConfigMap{}, client.AsCached)
+					}).WithContext(ctx).Should(Succeed())
+					missing()
+					p.watches.hold()
+				}, SpecTimeout(patience))
+
 				It(fmt.Sprintf("says so of an update before the watch and after it, with the answer lost: %t", lose), func(ctx SpecContext) {
 					p.watches.pass()
 					changed := configMap(namespace, "changed", map[string]string{"app": "x"})

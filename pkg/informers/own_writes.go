@@ -111,6 +111,10 @@ func (w *ownWrites) ended(e ownwrites.Ending) {
 		w.noRoom.Add(1)
 		text = "This program has written too many objects that the watch has not shown"
 		reason = "reads of the kind wait until the watch has shown them; see Tuning.OwnWritesBudget"
+	case ownwrites.ForgottenLost:
+		w.noRoom.Add(1)
+		text = "This program has updated too many objects whose transform fails"
+		reason = "reads show them as they were before, see cache.NotSynced; see Tuning.OwnWritesBudget"
 	}
 	namespace, name := object.SplitKey(e.Key)
 	w.logger.Info(text, "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
