@@ -189,8 +189,12 @@ func (o *Overlay[V]) outlastedLocked(q question[V], now, answer *Entry[V], revis
 		longer.seen = revision
 		o.noted++ // the answer to a question of before may be older
 	}
-	if longer.noting != now.noting {
+	if now.open() && (now.was == nil || now.was.item.Revision <= revision) {
+		longer.follow(answer)
+	}
+	if longer.noting != now.noting || longer.was != now.was {
 		o.replaceLocked(now, &longer)
+		o.fitLocked()
 	}
 }
 

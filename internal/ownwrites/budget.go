@@ -102,7 +102,7 @@ func (o *Overlay[V]) fitLocked() {
 // lasts reports whether the watch alone can end an entry, or an answer, because reads would show an older object
 // without it: one that the state keeps although it has passed the newer one, or may come to keep.
 func (o *Overlay[V]) lasts(state *watchcache.Snapshot[V], e *Entry[V]) bool {
-	_, now := e.in(state, o.options.UID)
+	_, now := e.in(state, &o.options)
 	if e.Lost != nil {
 		return now.there || e.was != nil
 	}

@@ -89,7 +89,7 @@ func TestEachOverlayHasRoom(t *testing.T) {
 		engine.Replace(nil, 1)
 		other := ownwrites.New(ownwrites.Options[thing]{
 			State: engine.Snapshot, Wait: engine.WaitUntilFreshAfter, Ask: f.ask, List: f.list, Budget: f.budget,
-			UID: func(t thing) types.UID { return t.uid }, Size: func(t thing) int { return t.size },
+			UID: func(t thing) types.UID { return t.uid }, Size: func(t thing) int { return t.size }, Leaving: func(t thing) bool { return t.leaving },
 			Ended: func(ownwrites.Ending) { t.Error("there is no room for the second kind") },
 		})
 		defer other.Close()

@@ -74,3 +74,23 @@ func TestAWriteBesideTheDeletionOfACollectionIsAskedFor(t *testing.T) {
 		f.Expect(f.asked).To(BeZero())
 	})
 }
+
+// The object of a collection waits for its finalizer. Another write of it came before its deletion and after the list, and
+// is answered last.
+func TestAWriteBesideTheDeletionOfAnObjectThatWaits(t *testing.T) {
+	for name, note := range map[string]func(*fixture){
+		"with the object":    func(f *fixture) { f.overlay.Note(f.shown("a", 71, "1")) },
+		"without the object": func(f *fixture) { f.changed("a", 71) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(f *fixture) {
+				f.watch("a", 69, "1")
+				f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 69, UID: "1"})
+				note(f)
+				f.watch("a", 71, "1")
+				f.serves("a", 72, "1")
+				f.shows("a", "1", 72)
+			})
+		})
+	}
+}

@@ -4,7 +4,6 @@
 package ownwrites
 
 import (
-	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +26,7 @@ const (
 	// Changed says that the object was written at Revision, and that its content is not known.
 	Changed
 	// Leaving says that the object with UID, which was there at Revision, was asked to go: it may
-	// be gone, or wait for its finalizers or its period of grace.
+	// be gone, or wait for its finalizers or its period of grace. It may have changed in between.
 	Leaving
 	// Unknown says that a write may have happened.
 	Unknown
@@ -56,11 +55,17 @@ type Entry[V any] struct {
 	// unable to hold.
 	Lost error
 
-	was   *before[V] // of one that is open or Lost: what reads have shown until then, nil for nothing but the state
-	size  size
-	proof uint64 // if it is unproven otherwise: a revision at which the server had the write; 0 if none is known
-	full  bool   // of Changed: there was no room for the object
+	was  *before[V] // of one that is open or Lost: what reads have shown until then, nil for nothing but the state
+	size size
+	full bool // of Changed: there was no room for the object
+	proving
 	noting
+}
+
+// proving says how it is known that a state is past an entry, where the revision does not.
+type proving struct {
+	proof  uint64 // if it is unproven otherwise: a revision at which the server had the write; 0 if none is known
+	unheld bool   // of Gone: the cache could not hold the object of Revision, so that a state does not have it says nothing
 }
 
 // before is an object that reads have shown, in the place of which there is one of unknown content, or one that the cache
@@ -81,17 +86,20 @@ type noting struct {
 }
 
 // open reports whether the content is not known, or may turn out not to be.
-func (e *Entry[V]) open() bool { return e.Outcome > Gone || e.Collection }
+func (e *Entry[V]) open() bool {
+	return e.Outcome > Gone || e.Outcome == Gone && (e.Collection || e.Revision == 0)
+}
 
 // unproven reports whether nothing that the watch brings says that it is past the write.
 func (e *Entry[V]) unproven() bool {
-	return e.proof == 0 && (e.Outcome == Unknown || e.Outcome == Gone && e.Revision == 0)
+	return e.proof == 0 && (e.Outcome == Unknown || e.Outcome == Leaving || e.Outcome == Gone && (e.Revision == 0 || e.unheld))
 }
 
 // waits reports whether the content is not known as long as a state has now under the key.
 func (e *Entry[V]) waits(now found) bool {
 	if e.Outcome == Gone {
-		return e.Collection && (now.at < e.seen || now.there && now.uid == e.UID && now.revision > e.Revision)
+		other := e.Revision == 0 && now.there && now.uid != e.UID && !e.passed(now) // which is the newer one is not known
+		return other || e.Collection && (now.at < e.seen || now.there && now.uid == e.UID && now.revision > e.Revision)
 	}
 	return e.Outcome > Gone && !e.passed(now)
 }
@@ -102,14 +110,16 @@ type found struct {
 	there    bool   // there is an object
 	uid      types.UID
 	revision uint64
+	leaving  bool // of one that is Leaving: the object has a deletionTimestamp
 }
 
 // in returns what a state has under the key of e.
-func (e *Entry[V]) in(state *watchcache.Snapshot[V], uid func(V) types.UID) (watchcache.Item[V], found) {
+func (e *Entry[V]) in(state *watchcache.Snapshot[V], o *Options[V]) (watchcache.Item[V], found) {
 	item, there := state.Get(e.Key)
 	now := found{there: there}
 	if there {
-		now.uid, now.revision = uid(item.Value), item.Revision
+		now.uid, now.revision = o.UID(item.Value), item.Revision
+		now.leaving = e.Outcome == Leaving && now.revision >= e.Revision && o.Leaving(item.Value)
 	}
 	if state.Restored() >= e.history {
 		now.at = state.Revision()
@@ -125,10 +135,15 @@ func (e *Entry[V]) passed(now found) bool {
 	same := now.there && now.uid == e.UID
 	switch e.Outcome {
 	case Gone:
-		from := cmp.Or(e.Revision, e.proof)
+		from := e.Revision
+		if from == 0 || e.unheld {
+			from = e.proof
+		}
 		return from > 0 && now.at >= from && !same
 	case Leaving:
-		return now.at >= e.Revision && !(same && now.revision <= e.Revision)
+		changed, proven := now.revision > e.Revision, e.proof > 0 && now.at >= e.proof
+		settled := changed && now.leaving || proven && (changed || now.leaving) // a change alone may be older than the deletion
+		return now.at >= e.Revision && (!same || settled)
 	case Unknown:
 		return e.proof > 0 && now.at >= e.proof && !e.loses(now) && !e.isAhead(now)
 	case Hidden:
@@ -159,7 +174,11 @@ func (e *Entry[V]) loses(now found) bool {
 // keepLost has e, which is Unknown, say what an entry, which may be nil, says of an object that the cache cannot hold,
 // or may be unable to hold: then the state keeps the object of before.
 func (e *Entry[V]) keepLost(of *Entry[V]) {
-	if of != nil && (of.Lost != nil || of.names()) && of.Revision >= e.Revision {
+	switch {
+	case of == nil, of.Revision < e.Revision:
+	case of.Outcome == Leaving:
+		e.Revision, e.UID = of.Revision+1, of.UID
+	case of.Lost != nil, of.names():
 		e.Lost, e.Revision, e.UID = of.Lost, of.Revision, of.UID
 	}
 }
@@ -210,7 +229,7 @@ func (e *Entry[V]) hides(now found) bool {
 
 // after returns what is known when next is noted and last is there already. It returns nil if next
 // adds nothing. Responses come in any order, so next may be the older one.
-func after[V any](last, next *Entry[V]) *Entry[V] {
+func (o *Overlay[V]) after(last, next *Entry[V]) *Entry[V] {
 	same := last.UID == next.UID
 	switch {
 	case last.Outcome == Unknown:
@@ -225,13 +244,17 @@ func after[V any](last, next *Entry[V]) *Entry[V] {
 	case same && next.Collection && last.Outcome == Gone && !last.Collection:
 		return nil
 	case next.Outcome == Gone && same:
-		next.Revision = max(next.Revision, last.Revision)
+		next.Revision, next.unheld = max(next.Revision, last.Revision), (last.unheld || last.Lost != nil) && !o.holds(next)
 		return next
 	case next.Outcome == Gone && next.Revision == 0:
 		return &Entry[V]{Key: next.Key, Outcome: Unknown} // which of two objects is newer cannot be known
 	case next.Outcome == Leaving && same && last.Outcome != Gone:
 		next.Revision = max(next.Revision, last.Revision) // the server answers with the object as it was
 		return next
+	case last.Outcome == Leaving && same && next.Revision > last.Revision && next.Outcome == Shown && o.options.Leaving(next.Value):
+		return next
+	case last.Outcome == Leaving && same && next.Revision > last.Revision && (next.Outcome == Shown || next.Outcome == Changed):
+		return &Entry[V]{Key: next.Key, Outcome: Leaving, Revision: next.Revision, UID: next.UID} // it may be older than the deletion
 	case last.Outcome == Gone && same, next.Revision <= last.Revision:
 		return nil
 	}

@@ -21,10 +21,12 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// thing is an object: its UID, and its size.
+// thing is an object: its UID, its size, a label, and whether it has a deletionTimestamp.
 type thing struct {
-	uid  types.UID
-	size int
+	uid     types.UID
+	size    int
+	label   string
+	leaving bool
 }
 
 type (
@@ -114,8 +116,9 @@ func newUnlisted(t *testing.T, budget int64) *fixture {
 			return f.engine.Snapshot()
 		},
 		Wait: f.engine.WaitUntilFreshAfter, Ask: f.ask, List: f.list, Budget: f.budget,
-		UID:  func(t thing) types.UID { return t.uid },
-		Size: func(t thing) int { return t.size },
+		UID:     func(t thing) types.UID { return t.uid },
+		Size:    func(t thing) int { return t.size },
+		Leaving: func(t thing) bool { return t.leaving },
 		Ended: func(e ownwrites.Ending) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -184,6 +187,11 @@ func (f *fixture) watch(key string, revision uint64, uid types.UID) {
 	f.engine.Apply(watchcache.Change[thing, struct{}]{
 		Item: item{Key: key, Revision: revision, Value: thing{uid: uid}}, Deleted: uid == "",
 	})
+}
+
+// watchLeaving brings an object with a deletionTimestamp.
+func (f *fixture) watchLeaving(key string, revision uint64, uid types.UID) {
+	f.engine.Apply(watchcache.Change[thing, struct{}]{Item: item{Key: key, Revision: revision, Value: thing{uid: uid, leaving: true}}})
 }
 
 // read returns the object that a read shows, as its UID and its revision.

@@ -340,3 +340,42 @@ func TestAListSaysThatAnObjectThatWasShownIsLost(t *testing.T) {
 		})
 	}
 }
+
+// The state never has an object that the cache cannot hold: that it does not have it does not say that it was deleted.
+func TestALateResponseAfterADeletionOfWhatTheCacheCannotHold(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Hidden, Revision: 10, UID: "1", Lost: errors.New("the transform failed")})
+		f.overlay.Note(f.gone("a", 0, "1"))
+		f.engine.Bookmark(10)
+		time.Sleep(time.Second)
+		f.overlay.Note(f.shown("a", 11, "1"))
+		f.shows("a", "", 0)
+		f.watch("a", 11, "1")
+		f.shows("a", "", 0)
+		f.watch("a", 12, "")
+		f.shows("a", "", 0)
+	})
+}
+
+// A read has shown an answer that is not kept, because something was written after its question.
+func TestAListSaysThatAnObjectIsLostThatAnAnswerHasShown(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.serves("ns/a", 10, "1")
+		f.unknown("ns/a")
+		f.routes = map[string]route{"ns/a": {0, time.Second}}
+		ended := f.meanwhile("ns/a")
+		f.unknown("ns/a")
+		f.Expect(ended()).To(BeEquivalentTo(10))
+		f.mu.Lock()
+		f.lost = errors.New("the transform failed")
+		f.mu.Unlock()
+		f.serves("ns/a", 20, "1")
+		own, state, err := f.overlay.Read(f.ctx(), "ns/", "")
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(own).NotTo(BeNil())
+		over := slices.Collect(own.Over(state, "ns/", ""))
+		f.Expect(over).To(HaveLen(1))
+		f.Expect(over[0].Lost).To(MatchError(f.lost))
+		f.Expect(over[0].Item.Revision).To(BeEquivalentTo(10))
+	})
+}

@@ -28,7 +28,7 @@ const (
 	// far it is, and how often that is at most.
 	proveAfter = 10 * time.Second
 	// entryBytes is about what an entry takes without its key and its value.
-	entryBytes = 272
+	entryBytes = 288
 )
 
 // Options configure an [Overlay]. All must be set.
@@ -43,9 +43,10 @@ type Options[V any] struct {
 	Ask func(ctx context.Context, key string) (Answer[V], error)
 	// List asks the server for all objects with prefix. Each gets one after another, as an answer of its own.
 	List func(ctx context.Context, prefix string, each func(Answer[V])) (revision uint64, err error)
-	// UID and Size describe a value.
-	UID  func(V) types.UID
-	Size func(V) int
+	// UID and Size describe a value. Leaving reports whether it has a deletionTimestamp.
+	UID     func(V) types.UID
+	Size    func(V) int
+	Leaving func(V) bool
 	// Budget bounds the memory, with that of other overlays.
 	Budget *Budget
 	// Ended is called for an entry that ends, or loses its object, before the watch has passed it.
@@ -147,7 +148,7 @@ func (o *Overlay[V]) Note(e Entry[V]) {
 	next := o.completeLocked(&e)
 	last := o.entries.get(next.Key)
 	if last != nil {
-		if next = after(last, next); next == nil {
+		if next = o.after(last, next); next == nil {
 			return
 		}
 	}
@@ -185,6 +186,12 @@ func (o *Overlay[V]) contradictsLocked(e *Entry[V]) bool {
 	}
 	_, there := state.Get(e.Key)
 	return !there
+}
+
+// holds reports whether the state has a version of the object of e.
+func (o *Overlay[V]) holds(e *Entry[V]) bool {
+	item, there := o.options.State().Get(e.Key)
+	return there && o.options.UID(item.Value) == e.UID
 }
 
 // completeLocked returns a deletion with what the state knows of the deleted object.
@@ -231,7 +238,7 @@ func (o *Overlay[V]) passed(state *watchcache.Snapshot[V], e *Entry[V]) bool {
 	if state.Revision() < e.Revision {
 		return false // without a look at the state, as for most entries
 	}
-	_, now := e.in(state, o.options.UID)
+	_, now := e.in(state, &o.options)
 	return e.passed(now)
 }
 
@@ -277,7 +284,7 @@ func (o *Overlay[V]) publishLocked() {
 		return
 	}
 	o.set.Store(&Set[V]{
-		entries: o.entries.copy(), uid: o.options.UID, open: o.open, floor: o.floor, doubts: o.doubts, number: o.noted, bytes: o.size.bytes(),
+		entries: o.entries.copy(), options: &o.options, open: o.open, floor: o.floor, doubts: o.doubts, number: o.noted, bytes: o.size.bytes(),
 	})
 	if o.timer == nil || o.rests {
 		o.sweepAfterLocked(sweepEvery)

@@ -158,8 +158,60 @@ func TestADeletionWithFinalizersIsSettledByTheirChange(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			f.watch("b", 6, "2") // something else
 			time.Sleep(10 * time.Millisecond)
-			f.watch("a", 7, "1") // it has a deletionTimestamp now
+			f.watchLeaving("a", 7, "1")
 		}()
+		f.shows("a", "1", 7)
+		f.Expect(f.asked).To(BeZero())
+	})
+}
+
+// A server lists a collection, and deletes one object after another. What changes in between is not the deletion.
+func TestADeletionWithFinalizersIsNotSettledByAChangeOfBefore(t *testing.T) {
+	for name, read := range map[string]func(*fixture) uint64{
+		"before a read":          func(f *fixture) uint64 { return f.meanwhile("a")() },
+		"and the response to it": func(f *fixture) uint64 { f.overlay.Note(f.shown("a", 6, "1")); return f.meanwhile("a")() },
+		"and another write": func(f *fixture) uint64 {
+			f.unknown("a")
+			f.engine.Bookmark(10)
+			time.Sleep(15 * time.Second)
+			return f.meanwhile("a")()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(f *fixture) {
+				f.watch("a", 5, "1")
+				f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 5, UID: "1"})
+				f.serves("a", 7, "1")
+				f.serverAt(10)
+				if name != "and another write" { // then the state has refused both
+					f.watch("a", 6, "1")
+				}
+				f.Expect(read(f)).To(BeEquivalentTo(7))
+			})
+		})
+	}
+}
+
+func TestADeletionWithFinalizersThatNobodyReadsEnds(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 5, UID: "1"})
+		f.watchLeaving("b", 6, "2")
+		f.overlay.Note(entry{Key: "b", Outcome: ownwrites.Leaving, Revision: 6, UID: "2"}) // which changes nothing
+		f.serverAt(10)
+		f.watch("a", 10, "1") // the cache does not keep the deletionTimestamp
+		time.Sleep(15 * time.Second)
+		f.Expect(f.overlay.Load()).To(BeNil())
+		f.Expect(f.ended).To(BeEmpty())
+	})
+}
+
+// A response that has the deletionTimestamp is newer than the deletion.
+func TestAWriteAfterADeletionWithFinalizersIsShown(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 5, UID: "1"})
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Shown, Revision: 7, UID: "1", Value: thing{uid: "1", leaving: true}})
 		f.shows("a", "1", 7)
 		f.Expect(f.asked).To(BeZero())
 	})
@@ -260,15 +312,16 @@ func TestADeletionOfUnknownRevisionEndsByAProof(t *testing.T) {
 		f.Expect(f.overlay.Load()).To(BeNil())
 
 		f.overlay.Note(f.gone("c", 0, "3"))
+		f.serves("c", 10, "4")
 		f.serverAt(11)
 		time.Sleep(time.Minute)
-		f.watch("c", 10, "4") // another one of the same name
+		f.watch("c", 10, "4") // another one of the same name, maybe of before
 		f.shows("c", "4", 10)
 		f.engine.Bookmark(11)
 		time.Sleep(time.Second)
 		f.Expect(f.overlay.Load()).To(BeNil())
 		_, asked = f.requests()
-		f.Expect(asked).To(Equal(2))
+		f.Expect(asked).To(Equal(3))
 	})
 }
 
@@ -428,5 +481,28 @@ func TestReadsWaitForWhatWasWrittenBefore(t *testing.T) {
 		f.overlay.Listed(1000)
 		f.shows("a", "1", 15)
 		f.Expect(f.overlay.Load()).To(BeNil())
+	})
+}
+
+// The object was deleted that the state has not brought yet. Before it there was another one, and maybe after it.
+func TestAnotherObjectThanTheOneThatWasDeletedIsAskedFor(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.overlay.Note(f.gone("a", 0, "2"))
+		f.serverAt(20)
+		f.watch("a", 5, "1")
+		f.shows("a", "", 0)
+		f.watch("a", 6, "")
+		f.watch("a", 7, "2")
+		f.shows("a", "", 0)
+		f.watch("a", 20, "")
+		f.shows("a", "", 0)
+		f.Expect(f.asked).To(Equal(1))
+
+		f.overlay.Note(f.gone("b", 0, "3"))
+		f.serves("b", 40, "4")
+		f.watch("b", 40, "4")
+		f.shows("b", "4", 40)
+		f.Expect(f.keys("")).To(Equal([]string{"b"}))
+		f.Expect(f.asked).To(Equal(2))
 	})
 }

@@ -55,7 +55,7 @@ func (o *Overlay[V]) PendingAt(key string) (p Pending, ok bool) {
 
 // pending returns an entry that a state has not passed.
 func (s *Set[V]) pending(state *watchcache.Snapshot[V], e *Entry[V]) (p Pending, ok bool) {
-	if _, now := e.in(state, s.uid); e.passed(now) {
+	if _, now := e.in(state, s.options); e.passed(now) {
 		return p, false
 	}
 	return Pending{Key: e.Key, Outcome: e.Outcome, Revision: e.Revision, Noted: e.noted, Bytes: e.size.bytes()}, true

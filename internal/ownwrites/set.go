@@ -6,15 +6,13 @@ package ownwrites
 import (
 	"iter"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // Set is the entries of an [Overlay] at one moment. It never changes.
 type Set[V any] struct {
 	entries entries[V]
-	uid     func(V) types.UID
+	options *Options[V]
 	open    int      // how many entries are
 	floor   *floor   // that reads of all keys must have reached, nil for none
 	doubts  []*doubt // the older ones first
@@ -38,7 +36,7 @@ func (s *Set[V]) Find(state *watchcache.Snapshot[V], key string) (item watchcach
 		item, there = state.Get(key)
 		return item, there, nil
 	}
-	item, now := e.in(state, s.uid)
+	item, now := e.in(state, s.options)
 	switch {
 	case e.passed(now):
 	case e.Outcome == Shown:
@@ -87,7 +85,7 @@ func (s *Set[V]) OverKey(state *watchcache.Snapshot[V], key string) (over Over[V
 
 // effect returns what an entry changes in what a state shows, if it does.
 func (s *Set[V]) effect(state *watchcache.Snapshot[V], e *Entry[V]) (over Over[V], applies bool) {
-	item, now := e.in(state, s.uid)
+	item, now := e.in(state, s.options)
 	switch {
 	case e.passed(now):
 		return over, false
@@ -146,7 +144,7 @@ func (s *Set[V]) waits(state *watchcache.Snapshot[V], e *Entry[V]) bool {
 	if !e.open() {
 		return false // without a look at the state, as for most entries
 	}
-	_, now := e.in(state, s.uid)
+	_, now := e.in(state, s.options)
 	return e.waits(now)
 }
 

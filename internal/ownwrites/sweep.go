@@ -75,11 +75,11 @@ func (o *Overlay[V]) sweepFloorLocked(state *watchcache.Snapshot[V], now time.Ti
 // seenLocked looks whether the state has the object of a deletion by now: then the state has passed the
 // deletion when it does not have it any more.
 func (o *Overlay[V]) seenLocked(state *watchcache.Snapshot[V], e *Entry[V]) bool {
-	_, now := e.in(state, o.options.UID)
+	_, now := e.in(state, &o.options)
 	seen := e.Outcome == Gone && now.there && now.uid == e.UID && now.at > 0
 	if seen {
 		next := *e
-		next.Revision = now.revision
+		next.Revision, next.unheld = now.revision, false
 		o.replaceLocked(e, &next)
 	}
 	return seen

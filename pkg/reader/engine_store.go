@@ -7,6 +7,7 @@ import (
 	"context"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,9 +90,15 @@ type OwnWrites struct {
 func (s *EngineStore) ShowOwnWrites(o OwnWrites) *ownwrites.Overlay[object.Object] {
 	s.own = ownwrites.New(ownwrites.Options[object.Object]{
 		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask, List: o.List,
-		UID: object.Object.UID, Size: object.Object.Bytes, Budget: o.Budget, Ended: o.Ended,
+		UID: object.Object.UID, Size: object.Object.Bytes, Leaving: s.leaving, Budget: o.Budget, Ended: o.Ended,
 	})
 	return s.own
+}
+
+// leaving reports whether an object has a deletionTimestamp.
+func (s *EngineStore) leaving(o object.Object) bool {
+	m := metav1.ObjectMeta{}
+	return s.objects.MetadataInto(o, &m) == nil && m.DeletionTimestamp != nil
 }
 
 // OwnWrites returns how many writes the watch has not shown, and how many bytes these take.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
@@ -50,6 +51,26 @@ func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 	g.Expect(measure("a")).To(Equal(without))
 	g.Expect(measure("b")).To(Equal(without))
 	g.Expect(out.ResourceVersion).To(Equal("10"))
+}
+
+// TestADeletionTimestampSettlesADeletion: an object that was asked to go, in whichever form it is kept, has changed.
+// What says that this was the deletion is the deletionTimestamp.
+func TestADeletionTimestampSettlesADeletion(t *testing.T) {
+	for _, decoded := range []bool{false, true} {
+		for _, leaves := range []bool{false, true} {
+			g := NewWithT(t)
+			s := newEngineStore(g, &corev1.Pod{}, decoded)
+			own := s.reader.ShowOwnWrites(reader.OwnWrites{Budget: ownwrites.NewBudget(0)})
+			changed := pod("ns", "a", 6)
+			if changed.UID = "1"; leaves {
+				changed.DeletionTimestamp = ptr.To(metav1.Unix(1000, 0))
+			}
+			s.put(changed)
+			own.Note(ownwrites.Entry[object.Object]{Key: object.Key("ns", "a"), Outcome: ownwrites.Leaving, Revision: 5, UID: "1"})
+			g.Expect(own.Load() == nil).To(Equal(leaves), "decoded: %t", decoded)
+			own.Close()
+		}
+	}
 }
 
 // TestWhoWritesNothingPaysNothing counts the allocations of reads of a store that could show own
