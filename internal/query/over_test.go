@@ -36,7 +36,7 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 			State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Budget: ownwrites.NewBudget(0),
 			UID:   func(thing) types.UID { return "" },
 			Size:  func(thing) int { return 0 },
-			Ended: func(ownwrites.Ending) {},
+			Ended: func(ownwrites.Ending) {}, Leaving: func(thing) bool { return false },
 		})
 		var keys []string
 		written := map[string]bool{} // true for those that are lost
@@ -97,6 +97,41 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 		overlay.Close()
 	}
 	g.Expect(failed).To(BeNumerically(">", 0), "seed %d", seed)
+}
+
+// There is no room for what was shown before an object that is lost: each list fails that comes to its key, whatever it selects.
+func TestAListFailsWhereItIsNotKnownWhatWasThere(t *testing.T) {
+	g, f, errLost := NewWithT(t), newFixture(t), errors.New("it cannot be held")
+	overlay := ownwrites.New(ownwrites.Options[thing]{
+		State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Budget: ownwrites.NewBudget(-1),
+		UID:   func(thing) types.UID { return "" },
+		Size:  func(thing) int { return 100 },
+		Ended: func(ownwrites.Ending) {}, Leaving: func(thing) bool { return false },
+	})
+	defer overlay.Close()
+	value := numbered(1)[0].Value
+	for _, e := range []ownwrites.Entry[thing]{
+		{Key: "b/1", Revision: 1000, Value: value},
+		{Key: "b/1", Revision: 1001, Outcome: ownwrites.Hidden, Lost: errLost},
+		{Key: "a/1", Revision: 1002, Value: value}, // the room is for one
+	} {
+		overlay.Note(e)
+	}
+	own, state, err := overlay.Read(context.Background(), "", "")
+	g.Expect(err).NotTo(HaveOccurred())
+	find := func(change func(q *query.Query[thing])) error {
+		q := f.query(t, "none=such", "")
+		q.Own = own
+		change(q)
+		_, err := query.Find(state, q)
+		return err
+	}
+	g.Expect(find(func(*query.Query[thing]) {})).To(MatchError(errLost))
+	g.Expect(find(func(q *query.Query[thing]) { q.Prefix = "b/" })).To(MatchError(errLost))
+	g.Expect(find(func(q *query.Query[thing]) { q.Key = "b/1" })).To(MatchError(errLost))
+	g.Expect(find(func(q *query.Query[thing]) { q.Prefix = "a/" })).To(Succeed())
+	g.Expect(find(func(q *query.Query[thing]) { q.Key = "a/1" })).To(Succeed())
+	g.Expect(find(func(q *query.Query[thing]) { q.Selects, q.Limit, q.MayBeMore = nil, 1, true })).To(Succeed(), "the first page ends before")
 }
 
 func lostIn(written map[string]bool) (lost int) {
