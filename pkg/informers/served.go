@@ -45,6 +45,7 @@ type Served struct {
 	scopes map[schema.GroupVersionKind]meta.RESTScopeName // of kinds that are followed, as last known
 	polls  bool                                           // CRDs may not be watched now
 	blind  bool                                           // APIServices may not be watched now
+	others map[string]struct{}                            // names of APIServices that may lead to another server
 	wake   chan struct{}                                  // has one element if there is something to do
 }
 
@@ -61,6 +62,10 @@ type servedGroup struct {
 	// APIService was. It is replaced, and never changed.
 	gone map[string]bool
 }
+
+// automanaged is the label of an APIService for which the server itself is responsible: AutoRegisterManagedLabel of
+// k8s.io/kube-aggregator/pkg/controllers/autoregister.
+const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
 const (
 	// firstLook is how long after the first look the second one follows, and lastLook the number of
@@ -81,7 +86,7 @@ func NewServed(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Serv
 	asks, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, client)
 	return &Served{
 		config: cfg, client: client, discovery: asks, logger: logger,
-		groups: map[schema.GroupVersion]*servedGroup{}, scopes: map[schema.GroupVersionKind]meta.RESTScopeName{}, wake: make(chan struct{}, 1),
+		groups: map[schema.GroupVersion]*servedGroup{}, scopes: map[schema.GroupVersionKind]meta.RESTScopeName{}, others: map[string]struct{}{}, wake: make(chan struct{}, 1),
 	}, err
 }
 
@@ -246,7 +251,13 @@ func (s *Served) ask(ctx context.Context, gv schema.GroupVersion, group *servedG
 	if seen.changed {
 		group.looks = 0
 	}
-	group.again(seen.changed || err == nil && group.left && !seen.served, err != nil, s.polls, s.blind && !seen.served || seen.lacks)
+	group.again(seen.changed || err == nil && group.left && !seen.served, err != nil, s.polls, s.blind && !seen.served || seen.lacks && s.elsewhere(gv))
+}
+
+// elsewhere says whether another server may serve a version of a group, and be updated without a word. The caller holds mu.
+func (s *Served) elsewhere(gv schema.GroupVersion) bool {
+	_, other := s.others[gv.Version+"."+gv.Group]
+	return other || s.blind
 }
 
 // begin returns the entries of a version of a group, how often something has happened there, and what was deleted.
@@ -429,7 +440,8 @@ func (s *Served) reflect(ctx context.Context, source listwatch.Source, kind stri
 	return err
 }
 
-// servedStore is where a Reflector writes what says which kinds are served. It keeps nothing.
+// servedStore is where a Reflector writes what says which kinds are served. It keeps nothing of them but the names of those
+// few APIServices that lead to another server.
 type servedStore struct {
 	served *Served
 	fails  *bool // is cleared by a complete list; guarded by served.mu
@@ -445,8 +457,9 @@ func (s *servedStore) changed(obj any, deleted bool) error {
 	}
 	first, group, _ := strings.Cut(m.GetName(), ".")
 	gv := schema.GroupVersion{Group: group}
-	if p, ok := obj.(*metav1.PartialObjectMetadata); ok && p.Kind == "APIService" {
+	if isAPIService(obj) {
 		gv.Version, first = first, ""
+		s.served.noteAPIService(m, deleted)
 	}
 	if deleted {
 		s.served.deleted(gv, first)
@@ -456,14 +469,47 @@ func (s *servedStore) changed(obj any, deleted bool) error {
 	return nil
 }
 
+func isAPIService(obj any) bool {
+	p, ok := obj.(*metav1.PartialObjectMetadata)
+	return ok && p.Kind == "APIService"
+}
+
+// noteAPIService notes whether an APIService may lead to another server. kube-apiserver labels those that it has made for its
+// own kinds and for CRDs.
+func (s *Served) noteAPIService(m metav1.Object, deleted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, own := m.GetLabels()[automanaged]; own || deleted {
+		delete(s.others, m.GetName())
+	} else {
+		s.others[m.GetName()] = struct{}{}
+	}
+}
+
+func (s *Served) forgetAPIServices() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.others)
+}
+
 func (s *servedStore) Add(obj any) error    { return s.changed(obj, false) }
 func (s *servedStore) Update(obj any) error { return s.changed(obj, false) }
 func (s *servedStore) Delete(obj any) error { return s.changed(obj, true) }
 func (s *servedStore) Resync() error        { return nil }
 
 // Replace looks at everything: of what has happened since the list before, nothing is known.
-func (s *servedStore) Replace([]any, string) error {
+func (s *servedStore) Replace(all []any, _ string) error {
 	s.served.ends(s.fails)
+	for i, obj := range all {
+		m, err := meta.Accessor(obj)
+		if err != nil || !isAPIService(obj) {
+			break
+		}
+		if i == 0 {
+			s.served.forgetAPIServices()
+		}
+		s.served.noteAPIService(m, false)
+	}
 	s.served.look(schema.GroupVersion{}, false)
 	return nil
 }

@@ -110,6 +110,7 @@ type announcing struct {
 	asked atomic.Int64 // requests for discovery
 	slow  atomic.Bool  // they are answered a second later, with what was true before
 	blind bool         // APIServices may not be watched
+	leads bool         // the APIService of Pods leads to another server, and is the only one
 	deny  atomic.Int64 // the HTTP status with which lists and watches of CRDs and APIServices are answered; zero for none
 	crds  chan string  // events
 }
@@ -125,6 +126,11 @@ func (s *announcing) RoundTrip(r *http.Request) (*http.Response, error) {
 		response, err := ok(io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)))
 		response.StatusCode = http.StatusForbidden
 		return response, err
+	case s.leads && strings.Contains(path, "apiservices") && !watch:
+		return ok(io.NopCloser(strings.NewReader(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"items":[
+			{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"v1.","resourceVersion":"4"}}]}`)))
+	case s.leads && strings.Contains(path, "apiservices") && r.URL.Query().Get("sendInitialEvents") == "":
+		return ok(silence{s.end, r.Context().Done()})
 	case s.deny.Load() != 0 && (strings.Contains(path, "apiservices") || strings.Contains(path, "customresourcedefinitions")):
 		response, err := ok(io.NopCloser(strings.NewReader("denied")))
 		response.StatusCode = int(s.deny.Load())
