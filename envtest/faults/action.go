@@ -119,11 +119,7 @@ func (halfAnswer) fits(r *Rule) error { return endless(r, "HalfAnswer") }
 func (halfAnswer) serve(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
 	a := &answer{header: http.Header{}}
 	next.ServeHTTP(a, req)
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
-	w.WriteHeader(max(a.code, http.StatusOK))
+	a.copyHeader(w)
 	_, _ = w.Write(a.body.Bytes()[:a.body.Len()/2])
 	if f, ok := w.(http.Flusher); ok {
 		f.Flush()
@@ -162,6 +158,15 @@ func (a *answer) Write(b []byte) (int, error) {
 }
 
 func (a *answer) Flush() {}
+
+// copyHeader begins to answer as the handler did.
+func (a *answer) copyHeader(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
+	w.WriteHeader(max(a.code, http.StatusOK))
+}
 
 // streamAction happens to the events of watches.
 type streamAction interface {

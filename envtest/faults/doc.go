@@ -21,6 +21,9 @@
 //	event, err := hold.Next(ctx) // it sees one event
 //	hold.End()                   // it sees all
 //
+// HoldAnswers lets writes take effect and their clients wait. Rule.When is a function of the test that chooses among what the
+// other fields of a rule match: package campaign finds with it each request and event of a controller.
+//
 // # Stations
 //
 // A rule with the verb watch means requests for a watch and, with Hold, Cut and Expire, the events of watches that are open.
@@ -31,8 +34,9 @@
 //
 // # Memory
 //
-// An Injector keeps nothing for requests that no rule means. A Hold keeps the events that it holds: 64 MiB at most, and a watch
-// keeps those that wait behind them, also 64 MiB at most. Then the watch is cut, as a server does with a client that is too slow.
+// An Injector keeps nothing for requests that no rule means. A Hold keeps the events and answers that it holds: 64 MiB at most, and a
+// watch keeps those that wait behind them, also 64 MiB at most. Then the watch is cut, as a server does with a client that is too
+// slow.
 //
 // All methods are safe for concurrent use.
 package faults

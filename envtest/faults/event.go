@@ -73,7 +73,7 @@ type event struct {
 func (e *event) held() Held { return heldOf(e.Type, e.Object.metadata()) }
 
 func heldOf(typ string, m *metav1.ObjectMeta) Held {
-	return Held{Type: typ, Namespace: m.Namespace, Name: m.Name, ResourceVersion: m.ResourceVersion}
+	return Held{Type: typ, Namespace: m.Namespace, Name: m.Name, GenerateName: m.GenerateName, ResourceVersion: m.ResourceVersion}
 }
 
 // metadataIn returns the metadata of the object that a body of some type is.

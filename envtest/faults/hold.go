@@ -5,19 +5,24 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 )
 
-// Held is something that a Hold holds back: a request, or an event of a watch.
+// Held is something that a Hold holds back, or Rule.When is asked about: a request, or an event of a watch.
 type Held struct {
 	// Verb is that of the request, or watch for an event.
 	Verb string
 	// Group and Resource are those of the request. The group of Pods is "core".
 	Group, Resource string
+	// Subresource is that of the request, such as status.
+	Subresource string
 	// Type is that of the event, such as ADDED or BOOKMARK; empty for a request.
 	Type string
-	// Namespace, Name and ResourceVersion are those of the object; what a request does not say is empty.
-	Namespace, Name, ResourceVersion string
+	// Namespace, Name and ResourceVersion are those of the object; what a request does not say is empty. The name of an object
+	// that is being created is read from it. GenerateName is there in events, and in requests that create.
+	Namespace, Name, GenerateName, ResourceVersion string
 }
 
 // String describes it for messages of tests.
@@ -36,8 +41,9 @@ func (h Held) String() string {
 type Hold struct {
 	injector *Injector
 	rule     *rule
+	answers  bool    // holds answers, and not requests
 	items    []*item // guarded by rule.mu: what is held, in the order of arrival
-	bytes    int     // guarded by rule.mu: of the events
+	bytes    int     // guarded by rule.mu: of the events and answers
 }
 
 // item is one thing that is held.
@@ -52,6 +58,23 @@ func (i *Injector) Hold(r Rule) (*Hold, error) {
 	h := &Hold{injector: i}
 	if _, err := i.add(r, nil, h); err != nil {
 		return nil, fmt.Errorf("hold back: %w", err)
+	}
+	return h, nil
+}
+
+// HoldAnswers begins to hold back the answers to the requests that the rule matches: the server has handled them, a write has taken
+// effect, and the client waits. When it goes, its answer is forgotten. An answer for which the Hold has no room passes at once. A
+// rule without a verb means all but watches here.
+func (i *Injector) HoldAnswers(r Rule) (*Hold, error) {
+	if err := endless(&r, "HoldAnswers"); err != nil {
+		return nil, fmt.Errorf("hold back answers: %w", err)
+	}
+	if r.Type != "" {
+		return nil, errors.New("hold back answers: events have a type, and answers have none")
+	}
+	h := &Hold{injector: i, answers: true}
+	if _, err := i.add(r, nil, h); err != nil {
+		return nil, fmt.Errorf("hold back answers: %w", err)
 	}
 	return h, nil
 }
@@ -147,13 +170,11 @@ func (h *Hold) forget(one *item) {
 	}
 }
 
-// keepRequest holds a request back, and returns when it may go on. It returns false if its client has gone.
-func (h *Hold) keepRequest(ctx context.Context, q *request) bool {
+// keepRequest holds a request back, or an answer of some size, and returns when it may go on. It returns false if its client has
+// gone.
+func (h *Hold) keepRequest(ctx context.Context, what Held, size int) bool {
 	free := make(chan struct{})
-	one := &item{
-		Held: Held{Verb: q.verb, Group: q.group, Resource: q.resource, Namespace: q.namespace, Name: q.name},
-		free: func() { close(free) },
-	}
+	one := &item{Held: what, size: size, free: func() { close(free) }}
 	if ok, _ := h.keep(one); !ok {
 		return true
 	}
@@ -164,4 +185,22 @@ func (h *Hold) keepRequest(ctx context.Context, q *request) bool {
 		h.forget(one)
 		return false
 	}
+}
+
+// serve lets a request go on when it may, or its answer.
+func (h *Hold) serve(w http.ResponseWriter, req *http.Request, q *request, next http.Handler) {
+	what := q.held() // whose name may be in the body
+	if !h.answers {
+		if h.keepRequest(req.Context(), what, 0) {
+			next.ServeHTTP(w, req)
+		}
+		return
+	}
+	a := &answer{header: http.Header{}}
+	next.ServeHTTP(a, req)
+	if !h.keepRequest(req.Context(), what, a.body.Len()) {
+		panic(http.ErrAbortHandler) // nobody reads it
+	}
+	a.copyHeader(w)
+	_, _ = w.Write(a.body.Bytes())
 }

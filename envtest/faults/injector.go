@@ -35,6 +35,11 @@ type Rule struct {
 	// Type is that of an event: ADDED, MODIFIED, DELETED, BOOKMARK, or * for all of these. Empty means all but bookmarks, which
 	// come at times that no test chooses. A rule with a type does not match requests.
 	Type string
+	// When, if set, is asked about each request or event that the fields above match, in the order of arrival, and says whether it
+	// is meant. So a rule can count, or choose by what came before. It is called while the request or the watch waits, by many
+	// goroutines at once: it must not block, nor call the Injector. A whole watch, for Expire and Cut(0), is asked about as its
+	// request.
+	When func(Held) bool
 
 	// Skip is how many of those that match are left alone at first.
 	Skip int

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -26,9 +27,10 @@ const largestBody = 3 << 20
 type request struct {
 	verb, group, resource, sub string
 	namespace, name            string
+	generateName               string
 	user, agent                string
-	own                        bool // the server asks itself
-	creates                    *http.Request
+	own                        bool          // the server asks itself
+	creates                    *http.Request // whose body has the name, until it was read
 }
 
 // requestOf returns what the request is for, or nil if it is not for a resource.
@@ -74,23 +76,43 @@ func (r *Rule) matches(q *request) bool {
 
 // meansObject compares the object of a request.
 func (r *Rule) meansObject(q *request) bool {
-	if r.Name != "" && q.creates != nil {
-		q.name, q.creates = nameInBody(q.creates), nil
+	if r.Name != "" {
+		q.readName()
 	}
 	return (r.Namespace == "" || r.Namespace == q.namespace) && (r.Name == "" || r.Name == q.name)
 }
 
-// nameInBody reads the name of the object that a request brings, and leaves the body as it was.
-func nameInBody(req *http.Request) string {
+// asks lets the rule's function decide, if it has one.
+func (r *Rule) asks(what func() Held) bool { return r.When == nil || r.When(what()) }
+
+// held describes the request.
+func (q *request) held() Held {
+	q.readName()
+	return Held{
+		Verb: q.verb, Group: q.group, Resource: q.resource, Subresource: q.sub,
+		Namespace: q.namespace, Name: q.name, GenerateName: q.generateName,
+	}
+}
+
+// readName reads the name of an object that is being created.
+func (q *request) readName() {
+	if q.creates != nil {
+		m := metadataInBody(q.creates)
+		q.name, q.generateName, q.creates = m.Name, m.GenerateName, nil
+	}
+}
+
+// metadataInBody reads the metadata of the object that a request brings, and leaves the body as it was.
+func metadataInBody(req *http.Request) metav1.ObjectMeta {
 	if req.Body == nil {
-		return ""
+		return metav1.ObjectMeta{}
 	}
 	body, err := io.ReadAll(io.LimitReader(req.Body, largestBody+1))
 	req.Body = &partly{Reader: io.MultiReader(bytes.NewReader(body), failing{err}, req.Body), Closer: req.Body}
 	if err != nil {
-		return ""
+		return metav1.ObjectMeta{}
 	}
-	return metadataIn(req.Header.Get("Content-Type"), body).Name
+	return metadataIn(req.Header.Get("Content-Type"), body)
 }
 
 // partly is a body of which a part was read.
@@ -117,7 +139,7 @@ func (i *Injector) find(q *request) *rule {
 		if events || r.Type != "" || q.verb == verbWatch && (r.hold != nil || whole) {
 			continue // is about events, or about answers that end
 		}
-		if r.matches(q) && r.meansObject(q) && r.hit() {
+		if r.matches(q) && r.meansObject(q) && r.asks(q.held) && r.hit() {
 			return r
 		}
 	}
@@ -145,9 +167,8 @@ func (i *Injector) Handler(next http.Handler) http.Handler {
 				r.action.serve(w, req, i.after(q, next), r.over)
 				return
 			}
-			if !r.hold.keepRequest(req.Context(), q) {
-				return // the client has gone
-			}
+			r.hold.serve(w, req, q, next)
+			return
 		}
 		i.after(q, next).ServeHTTP(w, req)
 	})

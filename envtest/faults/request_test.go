@@ -166,6 +166,62 @@ var _ = Describe("a request", func() {
 		Expect(hold.Held()).To(BeEmpty())
 	}, SpecTimeout(patience))
 
+	It("has taken effect when its answer is held", func(ctx SpecContext) {
+		hold, err := injector.HoldAnswers(faults.Rule{Verb: "create", Resource: "configmaps", User: "one"})
+		Expect(err).NotTo(HaveOccurred())
+		done := make(chan error, 1)
+		go func() { done <- create(ctx, one, "a") }()
+		Expect(hold.Wait(ctx, 1)).To(Succeed())
+		Expect(exists(ctx, "a")).To(BeTrue())
+		Expect(done).NotTo(Receive())
+		Expect(hold.Release(1)).To(ConsistOf(And(HaveField("Verb", "create"), HaveField("Name", "a"))))
+		Expect(<-done).To(Succeed(), "the whole answer arrives")
+
+		By("going before it comes")
+		mine, cancel := context.WithCancel(ctx)
+		go func() { done <- create(mine, one, "b") }()
+		Expect(hold.Wait(ctx, 1)).To(Succeed())
+		cancel()
+		Expect(<-done).To(MatchError(context.Canceled))
+		Eventually(hold.Held).WithContext(ctx).Should(BeEmpty())
+		Expect(exists(ctx, "b")).To(BeTrue())
+		_, err = injector.HoldAnswers(faults.Rule{Verb: "watch"})
+		Expect(err).To(MatchError(ContainSubstring("has none: use Cut")))
+		_, err = injector.HoldAnswers(faults.Rule{Type: "ADDED"})
+		Expect(err).To(MatchError(ContainSubstring("answers have none")))
+	}, SpecTimeout(patience))
+
+	It("has room in a hold for its answer, or passes", func(ctx SpecContext) {
+		small := faults.NewHolding(1)
+		hold, err := small.HoldAnswers(faults.Rule{Verb: "list", Resource: "configmaps"})
+		Expect(err).NotTo(HaveOccurred())
+		config, err := small.NewProxy(ctx, env.Config())
+		Expect(err).NotTo(HaveOccurred())
+		_, err = clientOf(config, "application/json").CoreV1().ConfigMaps(ns).List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(hold.Hits()).To(Equal(1))
+		Expect(hold.Held()).To(BeEmpty())
+	}, SpecTimeout(patience))
+
+	It("is chosen by a function", func(ctx SpecContext) {
+		asked := make(chan faults.Held, 10)
+		refused := inject(faults.Rule{Resource: "configmaps", Group: "core", User: "one", When: func(h faults.Held) bool {
+			asked <- h
+			return h.Name == "b"
+		}}, faults.Respond(conflict))
+		Expect(create(ctx, one, "a")).To(Succeed())
+		Expect(create(ctx, another, "b")).To(Succeed(), "another user")
+		Expect(apierrors.IsConflict(create(ctx, one, "b"))).To(BeTrue())
+		Expect(<-asked).To(Equal(faults.Held{Verb: "create", Group: "core", Resource: "configmaps", Namespace: ns, Name: "a"}))
+		Expect((<-asked).Name).To(Equal("b"))
+		_, err := one.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(<-asked).To(And(HaveField("Name", ""), HaveField("GenerateName", "c-")))
+		_, err = one.CoreV1().ConfigMaps(ns).Get(ctx, "b", metav1.GetOptions{})
+		Expect(apierrors.IsConflict(err)).To(BeTrue())
+		Expect(refused.Hits()).To(Equal(2))
+	}, SpecTimeout(patience))
+
 	It("is forgotten by a hold when its client gives up", func(ctx SpecContext) {
 		hold, err := injector.Hold(faults.Rule{Verb: "create", Resource: "configmaps"})
 		Expect(err).NotTo(HaveOccurred())

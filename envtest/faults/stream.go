@@ -121,7 +121,7 @@ func (s *stream) atOnceLocked(r *rule) {
 		return
 	}
 	s.looked[r] = true
-	if r.hit() {
+	if r.asks(s.request.held) && r.hit() {
 		a.hit(s)
 	}
 }
@@ -212,7 +212,7 @@ func (s *stream) putLocked(frame []byte) {
 	one.what = s.frames.describe(frame)
 	one.what.Verb, one.what.Group, one.what.Resource = verbWatch, s.request.group, s.request.resource
 	for _, r := range rules {
-		if r.hold == nil || !r.matches(s.request) || !r.meansEvent(&one.what) || !r.hit() {
+		if !r.holdsEvents() || !r.matches(s.request) || !r.meansEvent(&one.what) || !r.hit() {
 			continue
 		}
 		one.hold = r.hold
@@ -230,18 +230,20 @@ func (s *stream) putLocked(frame []byte) {
 // ofEvents says whether the rule looks at single events.
 func (r *rule) ofEvents() bool {
 	n, isCut := r.action.(cut)
-	return r.hold != nil || isCut && n > 0
+	return r.holdsEvents() || isCut && n > 0
 }
+
+func (r *rule) holdsEvents() bool { return r.hold != nil && !r.hold.answers }
 
 // meansEvent compares an event.
 func (r *Rule) meansEvent(e *Held) bool {
 	switch {
 	case r.Namespace != "" && r.Namespace != e.Namespace, r.Name != "" && r.Name != e.Name:
 		return false
-	case r.Type == "":
-		return e.Type != typeBookmark
+	case r.Type == "" && e.Type == typeBookmark, r.Type != "" && r.Type != typeAll && r.Type != e.Type:
+		return false
 	}
-	return r.Type == typeAll || r.Type == e.Type
+	return r.asks(func() Held { return *e })
 }
 
 // let lets a held event go, and those behind it that no one holds. It does not wait for the client.

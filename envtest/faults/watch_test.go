@@ -102,6 +102,23 @@ func watches(contentType string) {
 		Expect(event(ctx, w)).To(Equal("ADDED f"))
 	}, SpecTimeout(patience))
 
+	It("has events that a function chooses", func(ctx SpecContext) {
+		var asked []string // the events of one watch come one after the other
+		h := hold(faults.Rule{User: name, When: func(e faults.Held) bool {
+			asked = append(asked, fmt.Sprintf("%s %s %s %s", e.Verb, e.Type, e.Name, e.GenerateName))
+			return len(asked) == 2
+		}})
+		w := follow(ctx)
+		create(ctx, "a")
+		Expect(event(ctx, w)).To(Equal("ADDED a"))
+		made, err := client.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "b-"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(h.Wait(ctx, 1)).To(Succeed())
+		h.End()
+		Expect(event(ctx, w)).To(Equal("ADDED " + made.Name))
+		Expect(asked).To(Equal([]string{"watch ADDED a ", "watch ADDED " + made.Name + " b-"}))
+	}, SpecTimeout(patience))
+
 	It("keeps the order of its events when those of one object are held", func(ctx SpecContext) {
 		other, err := user("other", contentType).CoreV1().ConfigMaps(ns).Watch(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
