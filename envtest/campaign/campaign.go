@@ -17,7 +17,8 @@ import (
 //
 // The error is about the plan, about the runs without a fault, about an environment, or that of ctx. With an error of an
 // environment or of ctx, the report has the runs that have ended until then; otherwise it is nil. That runs with a fault differ is no
-// error: see Report.Differing. When Run returns, all environments and controllers have ended.
+// error: see Report.Differing. When Run returns, all environments and controllers have ended, but for controllers that did not end
+// with their context.
 func Run(ctx context.Context, plan Plan) (*Report, error) {
 	p, err := plan.completed()
 	if err != nil {
@@ -31,7 +32,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen := all[:min(len(all), p.Limit)]
+	chosen := spread(all, p.Limit)
 	results, err := p.performAll(ctx, chosen, reference)
 	report := &Report{LeftOut: len(all) - len(chosen)}
 	for _, point := range reference.points {
@@ -93,6 +94,18 @@ func (p *Plan) chosen(all []*fault) ([]*fault, error) {
 		}
 	}
 	return nil, fmt.Errorf("campaign.Plan.Only: there is no %q in this campaign, of %d faults", p.Only, len(all))
+}
+
+// spread returns limit of them at most, evenly from the first to the last.
+func spread(all []*fault, limit int) []*fault {
+	if len(all) <= limit {
+		return all
+	}
+	some := make([]*fault, limit)
+	for i := range some {
+		some[i] = all[i*len(all)/limit]
+	}
+	return some
 }
 
 // performAll makes the runs with faults. Those that have not ended are nil in the result.

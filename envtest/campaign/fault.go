@@ -91,9 +91,13 @@ func arrange(injector *faults.Injector, n *notes) (*faults.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
+	beside := faults.Rule{User: "system:kube-controller-manager", When: func(faults.Held) bool { n.activity.saw(); return false }}
+	if _, err = injector.Inject(beside, faults.DropRequest()); err != nil { // sees Options.Controllers at work, and means none
+		return nil, err
+	}
 	switch f := n.fault; {
 	case f == nil || f.point.event():
-		_, err = injector.Inject(requests, faults.DropRequest()) // notes them, and means none
+		_, err = injector.Inject(requests, faults.DropRequest()) // likewise
 	case f.kind == restart:
 		held, err = injector.HoldAnswers(requests)
 	default:

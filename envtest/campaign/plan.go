@@ -44,7 +44,7 @@ type Plan struct {
 	Scheme *runtime.Scheme
 
 	// Quiet is how long a controller neither asks nor is told anything when it has settled: longer than its pauses between two
-	// looks at an object. The default is 300 ms.
+	// looks at an object. Those of Options.Controllers do not ask anything either. The default is 300 ms.
 	Quiet time.Duration
 
 	// Patience is how long a controller may take to settle, or to end with its context, and the contexts of a step and of Check
@@ -54,8 +54,8 @@ type Plan struct {
 	// Parallel is how many runs there are at once, each with a server. The default is 4.
 	Parallel int
 
-	// Limit bounds the runs with a fault; those for what the controller did first are made. The report says how many are left
-	// out. The default, zero, is 1,000.
+	// Limit bounds the runs with a fault. If there could be more, those that are made are spread evenly over what the controller
+	// did, and the report says how many are left out. The default is 1,000.
 	Limit int
 
 	// Only is the fault of one run, in the words of a report, to repeat it. The runs without a fault are made too.

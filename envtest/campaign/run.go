@@ -52,7 +52,7 @@ func (p *Plan) perform(ctx context.Context, f *fault) (_ *ending, err error) {
 	if r.config, err = env.AddUser(controllerUser, "system:masters"); err != nil {
 		return nil, err
 	}
-	look, err := newLook(ctx, p, env.Config())
+	look, err := newLook(p, env.Config())
 	if err != nil {
 		return nil, err
 	}

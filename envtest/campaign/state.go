@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,10 +37,9 @@ type look struct {
 	normalize func(*unstructured.Unstructured) bool
 	discovery discovery.DiscoveryInterface
 	objects   dynamic.Interface
-	initial   map[types.UID]string // the resourceVersions of the objects that the server made when it started
 }
 
-func newLook(ctx context.Context, p *Plan, config *rest.Config) (*look, error) {
+func newLook(p *Plan, config *rest.Config) (*look, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -48,12 +48,7 @@ func newLook(ctx context.Context, p *Plan, config *rest.Config) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &look{p.Normalize, found, objects, map[types.UID]string{}}
-	all, err := l.all(ctx)
-	for _, o := range all {
-		l.initial[o.GetUID()] = o.GetResourceVersion()
-	}
-	return l, err
+	return &look{p.Normalize, found, objects}, nil
 }
 
 // ignored are kinds that say when something happened, or that the server writes by itself.
@@ -81,6 +76,9 @@ func (l *look) all(ctx context.Context) (all []unstructured.Unstructured, err er
 				continue
 			}
 			found, err := l.objects.Resource(gv.WithResource(kind.Name)).List(ctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) {
+				continue // its CRD has just gone
+			}
 			if err != nil {
 				return nil, fmt.Errorf("list %s at the end of a step: %w", gv.WithResource(kind.Name), err)
 			}
@@ -99,10 +97,9 @@ func (l *look) state(ctx context.Context) (state, error) {
 	var drawn []string // what the server has drawn, and what stands for it
 	for i := range all {
 		o := &all[i]
-		if l.asAtStart(o) {
-			continue
+		if uid := o.GetUID(); uid != "" {
+			drawn = append(drawn, string(uid), "a UID")
 		}
-		drawn = append(drawn, string(o.GetUID()), "a UID")
 		if isGenerated(o) {
 			drawn = append(drawn, o.GetName(), o.GetGenerateName()+"*")
 		}
@@ -112,8 +109,8 @@ func (l *look) state(ctx context.Context) (state, error) {
 	for i := range all {
 		o := &all[i]
 		key := strings.TrimSpace(fmt.Sprintf("%s %s %s", o.GetAPIVersion(), o.GetKind(), nameOf(o)))
-		if l.asAtStart(o) {
-			found[key] = append(found[key], fields{"": "as at the start"})
+		if hasAddress(o) {
+			found[key] = append(found[key], fields{})
 			continue
 		}
 		normalize(o)
@@ -124,10 +121,15 @@ func (l *look) state(ctx context.Context) (state, error) {
 	return numbered(found), nil
 }
 
-// asAtStart says whether an object is one of the server's own. Some of them have its address and certificates.
-func (l *look) asAtStart(o *unstructured.Unstructured) bool {
-	version, ok := l.initial[o.GetUID()]
-	return ok && version == o.GetResourceVersion()
+// hasAddress says whether an object has the port of the server or its certificates. That it is there is what counts.
+func hasAddress(o *unstructured.Unstructured) bool {
+	switch name := o.GetName(); o.GetKind() {
+	case "Service", "Endpoints", "EndpointSlice":
+		return name == "kubernetes" && o.GetNamespace() == metav1.NamespaceDefault
+	case "ConfigMap":
+		return name == "extension-apiserver-authentication" && o.GetNamespace() == metav1.NamespaceSystem || name == "kube-root-ca.crt"
+	}
+	return false
 }
 
 func isGenerated(o *unstructured.Unstructured) bool {
@@ -179,10 +181,6 @@ func normalize(o *unstructured.Unstructured) {
 		}
 	case schema.GroupKind{Kind: "Secret"}:
 		conceal(o)
-	case schema.GroupKind{Kind: "ConfigMap"}:
-		if o.GetName() == "kube-root-ca.crt" { // has the certificate of the server
-			unstructured.RemoveNestedField(o.Object, "data")
-		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func stateAfter(t *testing.T, objects ...func(before []client.Object) client.Object) state {
 	t.Helper()
 	env := envtest.Start(t)
-	look, err := newLook(t.Context(), &Plan{}, env.Config())
+	look, err := newLook(&Plan{}, env.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
