@@ -84,6 +84,7 @@ func TestProblemsAreSaid(t *testing.T) {
 	idle := func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil }
 	nothing := []campaign.Step{{Name: "do nothing", Do: func(context.Context, client.Client) error { return nil }}}
 	broken := func(context.Context, client.Client) error { return errors.New("broken") }
+	const soon = 20 * time.Millisecond // for controllers that do nothing
 	stays := make(chan struct{})
 	t.Cleanup(func() { close(stays) })
 	for name, c := range map[string]struct {
@@ -96,8 +97,8 @@ func TestProblemsAreSaid(t *testing.T) {
 		"another Injector": {campaign.Plan{Controller: idle, Steps: nothing, Options: envtest.Options{Faults: faults.New()}}, "campaign.Plan.Options.Faults is set"},
 		"a negative limit": {campaign.Plan{Controller: idle, Steps: nothing, Limit: -1}, "negative"},
 		"an environment":   {campaign.Plan{Controller: idle, Steps: nothing, Options: envtest.Options{DataDirectory: "/nowhere"}}, "/nowhere"},
-		"a step":           {campaign.Plan{Controller: idle, Steps: []campaign.Step{{Name: "one", Do: broken}}}, `step "one": broken`},
-		"a check":          {campaign.Plan{Controller: idle, Steps: nothing, Check: broken}, "check: broken"},
+		"a step":           {campaign.Plan{Controller: idle, Quiet: soon, Steps: []campaign.Step{{Name: "one", Do: broken}}}, `step "one": broken`},
+		"a check":          {campaign.Plan{Controller: idle, Quiet: soon, Steps: nothing, Check: broken}, "check: broken"},
 		"a controller that returns": {
 			campaign.Plan{Steps: nothing, Controller: func(context.Context, *rest.Config) error { return nil }},
 			"at its start, the controller has ended by itself: it returned no error",
@@ -107,11 +108,11 @@ func TestProblemsAreSaid(t *testing.T) {
 			"at its start, the controller has ended by itself: failed",
 		},
 		"a controller that never settles": {
-			campaign.Plan{Steps: nothing, Controller: polls, Patience: time.Second},
-			"at its start, the controller did not settle within 1s, at last: list core/secrets default/ #",
+			campaign.Plan{Steps: nothing, Controller: polls, Patience: 2 * time.Second, Quiet: time.Second},
+			"at its start, the controller did not settle within 2s, at last: list core/secrets default/ #",
 		},
 		"a controller that stays": {
-			campaign.Plan{Steps: nothing, Patience: 5 * time.Second, Controller: func(context.Context, *rest.Config) error { <-stays; return nil }},
+			campaign.Plan{Steps: nothing, Quiet: soon, Patience: 5 * time.Second, Controller: func(context.Context, *rest.Config) error { <-stays; return nil }},
 			"at the end, the controller does not end with its context",
 		},
 		"a controller that writes something else each time": {
@@ -121,7 +122,6 @@ func TestProblemsAreSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.plan.Quiet = 20 * time.Millisecond // none of them has something to do for long
 			if report, err := campaign.Run(t.Context(), c.plan); err == nil || !strings.Contains(err.Error(), c.want) || report != nil {
 				t.Errorf("%v, %v: want an error with %q", report, err, c.want)
 			}
