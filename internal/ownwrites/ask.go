@@ -185,7 +185,7 @@ func (o *Overlay[V]) outlastedLocked(q question[V], now, answer *Entry[V], revis
 		longer.until = max(now.until, revision)
 	}
 	comparable := max(now.history, answer.history) <= q.before.Restored()
-	if now.open() && comparable && now.seen < revision {
+	if (now.open() || now.Outcome == Shown) && comparable && now.seen < revision {
 		longer.seen = revision
 		o.noted++ // the answer to a question of before may be older
 	}

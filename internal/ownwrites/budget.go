@@ -104,7 +104,7 @@ func (o *Overlay[V]) fitLocked() {
 func (o *Overlay[V]) lasts(state *watchcache.Snapshot[V], e *Entry[V]) bool {
 	_, now := e.in(state, &o.options)
 	if e.Lost != nil {
-		return now.there || e.was != nil
+		return e.loses(now) || e.was != nil && !now.there && now.at < e.Revision
 	}
 	return e.names() && now.at >= e.Revision && e.isAhead(now)
 }

@@ -119,7 +119,7 @@ func (e *Entry[V]) in(state *watchcache.Snapshot[V], o *Options[V]) (watchcache.
 	now := found{there: there}
 	if there {
 		now.uid, now.revision = o.UID(item.Value), item.Revision
-		now.leaving = e.Outcome == Leaving && now.revision >= e.Revision && o.Leaving(item.Value)
+		now.leaving = e.Outcome == Leaving && (now.revision > e.Revision || e.proof > 0 && now.revision == e.Revision) && o.Leaving(item.Value)
 	}
 	if state.Restored() >= e.history {
 		now.at = state.Revision()
@@ -129,7 +129,7 @@ func (e *Entry[V]) in(state *watchcache.Snapshot[V], o *Options[V]) (watchcache.
 
 // passed reports whether a state holds the write of e, or a newer one.
 func (e *Entry[V]) passed(now found) bool {
-	if now.at < e.seen {
+	if e.open() && now.at < e.seen {
 		return false
 	}
 	same := now.there && now.uid == e.UID

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,6 +54,9 @@ type fixture struct {
 	slow   time.Duration // how long an answer takes, a second if it is zero
 	routes map[string]route
 	ended  []ownwrites.Ending
+
+	between func()       // is called after each answer of a list, if it is set
+	leaving atomic.Int64 // how often was asked for a deletionTimestamp
 }
 
 // route is how long the next question takes to the server, and its answer back: to one for a key, or to a list with
@@ -116,9 +120,12 @@ func newUnlisted(t *testing.T, budget int64) *fixture {
 			return f.engine.Snapshot()
 		},
 		Wait: f.engine.WaitUntilFreshAfter, Ask: f.ask, List: f.list, Budget: f.budget,
-		UID:     func(t thing) types.UID { return t.uid },
-		Size:    func(t thing) int { return t.size },
-		Leaving: func(t thing) bool { return t.leaving },
+		UID:  func(t thing) types.UID { return t.uid },
+		Size: func(t thing) int { return t.size },
+		Leaving: func(t thing) bool {
+			f.leaving.Add(1)
+			return t.leaving
+		},
 		Ended: func(e ownwrites.Ending) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -174,10 +181,15 @@ func (f *fixture) list(ctx context.Context, prefix string, each func(ownwrites.A
 		err = errTooLong
 	}
 	f.listed++
+	between := f.between
 	f.mu.Unlock()
+	slices.SortFunc(found, func(a, b ownwrites.Answer[thing]) int { return strings.Compare(a.Item.Key, b.Item.Key) })
 	back()
 	for _, answer := range found {
 		each(answer)
+		if between != nil {
+			between()
+		}
 	}
 	return at, err
 }

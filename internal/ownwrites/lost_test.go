@@ -379,3 +379,65 @@ func TestAListSaysThatAnObjectIsLostThatAnAnswerHasShown(t *testing.T) {
 		f.Expect(over[0].Item.Revision).To(BeEquivalentTo(10))
 	})
 }
+
+// The transform took the response, and refused what the watch has brought. There is no room for the response.
+func TestWithoutRoomAListAsksForAnUpdateThatTheStateHasRefused(t *testing.T) {
+	inBubble(t, -1, func(f *fixture) {
+		f.watch("n/a", 5, "1")
+		f.overlay.Note(f.shown("n/a", 10, "1"))
+		f.overlay.Note(f.shown("n/b", 11, "2"))
+		f.serves("n/b", 11, "2")
+		f.serves("n/a", 12, "1")
+		f.watch("n/b", 11, "2")
+		f.engine.Bookmark(20)
+		f.serverAt(20)
+		f.Expect(f.keys("n/")).To(Equal([]string{"n/a", "n/b"}))
+		f.shows("n/a", "1", 12)
+	})
+}
+
+// The server was behind for a moment when it was asked, and the cache cannot hold the answer.
+func TestAnOldAnswerThatTheCacheCannotHoldHidesNoNewObject(t *testing.T) {
+	lost := errors.New("the transform failed")
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.engine.Bookmark(50)
+		f.unknown("a")
+		f.serves("a", 40, "1")
+		f.lost = lost
+		f.Expect(f.why("a")).To(MatchError(lost))
+		f.lost = nil
+		f.serves("a", 60, "1")
+		f.watch("a", 60, "1")
+		time.Sleep(10 * time.Minute)
+		f.shows("a", "1", 60)
+	})
+}
+
+// The server does not answer for longer than an entry stays, and nobody reads.
+func TestAnUnknownWriteAfterALostOneEndsWithTheWatch(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Hidden, Revision: 10, UID: "1", Lost: errors.New("the transform failed")})
+		f.unknown("a")
+		f.fails = errors.New("down")
+		time.Sleep(6 * time.Minute)
+		f.mu.Lock()
+		f.fails = nil
+		f.mu.Unlock()
+		f.serves("a", 30, "1")
+		f.watch("a", 30, "1")
+		time.Sleep(10 * time.Minute)
+		f.Expect(f.overlay.Load()).To(BeNil(), "%+v", f.overlay.Pending(9))
+	})
+}
+
+// To look for a deletionTimestamp decodes the object: it is done once something can come of it.
+func TestAnObjectThatIsAsItWasIsNotLookedAt(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("a", 5, "1")
+		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 5, UID: "1"})
+		time.Sleep(5 * time.Second)
+		f.Expect(f.leaving.Load()).To(BeZero())
+	})
+}

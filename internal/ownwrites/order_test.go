@@ -201,3 +201,51 @@ func TestAListThatIsOlderThanWhatAReadHasShown(t *testing.T) {
 		f.shows("ns/a", "1", 30)
 	})
 }
+
+// aListAndAnAnswer has a list of a doubt under way, which began before an answer shows an object of revision 97. It returns
+// what waits for the list, and returns the revision that it has shown.
+func (f *fixture) aListAndAnAnswer() (listed func() uint64) {
+	f.engine.Bookmark(96)
+	f.serverAt(96)
+	f.routes = map[string]route{"list ns/": {there: 800 * time.Millisecond}, "ns/a": {there: 10 * time.Millisecond}}
+	f.overlay.Doubt("ns/")
+	shown := make(chan uint64, 1)
+	go func() {
+		set, state, err := f.overlay.Read(f.ctx(), "ns/", "")
+		f.Expect(err).NotTo(HaveOccurred())
+		found, _, _ := set.Find(state, "ns/a")
+		shown <- found.Revision
+	}()
+	time.Sleep(100 * time.Millisecond)
+	f.serves("ns/a", 97, "1")
+	f.unknown("ns/a")
+	f.shows("ns/a", "1", 97)
+	return func() uint64 { return <-shown }
+}
+
+// There is no room for the object of the answer any more when the list has brought the next one.
+func TestAnObjectThatMakesRoomKeepsWhatAListHasShown(t *testing.T) {
+	inBubble(t, -1, func(f *fixture) {
+		listed := f.aListAndAnAnswer()
+		f.serves("ns/b", 98, "2")
+		f.serves("ns/a", 99, "1")
+		revision := listed()
+		f.watch("ns/a", 97, "1")
+		_, got := f.read("ns/a")
+		f.Expect(got).To(BeNumerically(">=", revision))
+	})
+}
+
+// A write of unknown content, of between the answer and the list, is noted when the list has brought its object.
+func TestAWriteThatIsNotedDuringAListKeepsWhatThatHasShown(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.between = func() { f.changed("ns/a", 98) }
+		listed := f.aListAndAnAnswer()
+		f.serves("ns/a", 99, "1")
+		revision := listed()
+		f.watch("ns/a", 97, "1")
+		f.watch("ns/a", 98, "1")
+		_, got := f.read("ns/a")
+		f.Expect(got).To(BeNumerically(">=", revision))
+	})
+}

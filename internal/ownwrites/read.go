@@ -208,7 +208,7 @@ func (r *reading[V]) waitFor(ctx context.Context, revision uint64, history int) 
 // either.
 func (r *reading[V]) settle(ctx context.Context, e *Entry[V], set *Set[V]) (answers []*Entry[V], err error) {
 	o := r.overlay
-	if state := o.options.State(); r.key == "" && e.full {
+	if state := o.options.State(); r.key == "" && e.full && !o.lasts(state, e) {
 		if o.passed(state, e) {
 			return nil, nil
 		}
