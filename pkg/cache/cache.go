@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -185,10 +186,10 @@ func baseOptions(cfg *rest.Config, opts *Options, tuning *Tuning) (informers.Opt
 }
 
 // mapMaker returns a function that makes the informer map for one scope.
-func mapMaker(base informers.Options) func(namespace string, c Config) *informers.Map {
-	return func(namespace string, c Config) *informers.Map {
+func mapMaker(base informers.Options) func(namespace string, holds meta.RESTScopeName, c Config) *informers.Map {
+	return func(namespace string, holds meta.RESTScopeName, c Config) *informers.Map {
 		o := base
-		o.Namespace = namespace
+		o.Namespace, o.Scope = namespace, holds
 		o.Selector = informers.Selector{Label: c.LabelSelector, Field: c.FieldSelector}
 		o.Transform = c.Transform
 		o.UnsafeDisableDeepCopy = c.UnsafeDisableDeepCopy != nil && *c.UnsafeDisableDeepCopy

@@ -29,6 +29,9 @@ const defaultSyncPeriod = 10 * time.Hour
 // AllNamespaces stands for all other namespaces, or for a cluster-scoped kind.
 type scopeConfigs map[string]Config
 
+// kindConfigs says how a kind is cached: namespaced if that is what it is, and otherwise cluster. See kindMaps.
+type kindConfigs struct{ namespaced, cluster scopeConfigs }
+
 // merge returns for each setting the first value that is set. The configs are in the order of their
 // precedence. No other function lists the settings of a Config.
 func merge(configs ...Config) Config {
@@ -98,8 +101,8 @@ func clusterDefaults(o *Options) (scopeConfigs, error) {
 // the settings of a namespace of the kind, the settings of the kind, the settings in
 // DefaultNamespaces, the defaults. A kind whose Namespaces is nil has the namespaces of
 // DefaultNamespaces, and their settings then come before the settings of the kind.
-func byObjectConfigs(o *Options, kinds *kindScopes) (map[schema.GroupVersionKind]scopeConfigs, error) {
-	byGVK := make(map[schema.GroupVersionKind]scopeConfigs, len(o.ByObject))
+func byObjectConfigs(o *Options, kinds *kindScopes) (map[schema.GroupVersionKind]kindConfigs, error) {
+	byGVK := make(map[schema.GroupVersionKind]kindConfigs, len(o.ByObject))
 	for obj, b := range o.ByObject {
 		gvk, namespaced, err := identify(o, kinds, obj)
 		if err != nil {
@@ -111,19 +114,31 @@ func byObjectConfigs(o *Options, kinds *kindScopes) (map[schema.GroupVersionKind
 		if !namespaced && b.Namespaces != nil {
 			return nil, fmt.Errorf("cache option ByObject: type %T is not namespaced, but its ByObject.Namespaces setting is not nil; remove it", obj)
 		}
-		namespaces := b.Namespaces
-		if namespaced && namespaces == nil {
-			namespaces = o.DefaultNamespaces
-		}
-		configs := scopeConfigs{}
-		for namespace, c := range namespaces {
-			configs[namespace] = merge(c, objectConfig(b), o.DefaultNamespaces[namespace], defaultConfig(o))
-		}
-		if byGVK[gvk], err = finish(configs, merge(objectConfig(b), defaultConfig(o))); err != nil {
+		if byGVK[gvk], err = objectConfigs(o, b, namespaced, kinds.vary(gvk)); err != nil {
 			return nil, fmt.Errorf("cache option ByObject[%T]: %w", obj, err)
 		}
 	}
 	return byGVK, nil
+}
+
+// objectConfigs returns how a kind is cached. A kind that may come with another scope has both.
+func objectConfigs(o *Options, b ByObject, namespaced, varies bool) (of kindConfigs, err error) {
+	namespaces := b.Namespaces
+	if namespaces == nil && (namespaced || varies) {
+		namespaces = o.DefaultNamespaces
+	}
+	all := merge(objectConfig(b), defaultConfig(o))
+	if len(namespaces) == 0 || varies {
+		if of.cluster, err = finish(nil, all); err != nil || len(namespaces) == 0 {
+			return of, err
+		}
+	}
+	of.namespaced = scopeConfigs{}
+	for namespace, c := range namespaces {
+		of.namespaced[namespace] = merge(c, objectConfig(b), o.DefaultNamespaces[namespace], defaultConfig(o))
+	}
+	of.namespaced, err = finish(of.namespaced, all)
+	return of, err
 }
 
 func identify(o *Options, kinds *kindScopes, obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -36,11 +37,13 @@ type informerCache struct {
 	readEarly     sync.Once // logs a read before the start
 	misses        misses
 
-	byGVK map[schema.GroupVersionKind]scopes
-	// The scopes of kinds that are not in byGVK. Without DefaultNamespaces, namespaced is empty,
-	// and cluster serves all kinds.
-	namespaced, cluster scopes
+	byGVK    map[schema.GroupVersionKind]*kindMaps
+	defaults kindMaps // of kinds that are not in byGVK
 }
+
+// kindMaps has the scopes in which a kind is cached: namespaced if that is what it is, and otherwise cluster. If
+// one of the two is empty, the other one is for any kind, and nobody needs to ask which it is.
+type kindMaps struct{ namespaced, cluster scopes }
 
 // life is where a cache is in its life.
 type life struct {
@@ -53,13 +56,19 @@ var _ Cache = (*informerCache)(nil)
 
 var errStarted = errors.New("informer already started: a cache can be started once")
 
-func newInformerCache(opts Options, base *informers.Options, newMap func(string, Config) *informers.Map) (*informerCache, error) {
-	build := func(configs scopeConfigs) scopes {
+func newInformerCache(opts Options, base *informers.Options, newMap func(string, meta.RESTScopeName, Config) *informers.Map) (*informerCache, error) {
+	build := func(configs scopeConfigs, holds meta.RESTScopeName) scopes {
 		byNamespace := make(map[string]*informers.Map, len(configs))
 		for namespace, config := range configs {
-			byNamespace[namespace] = newMap(namespace, config)
+			byNamespace[namespace] = newMap(namespace, holds, config)
 		}
 		return newScopes(byNamespace)
+	}
+	buildBoth := func(configs kindConfigs) *kindMaps {
+		if len(configs.namespaced) == 0 || len(configs.cluster) == 0 {
+			return &kindMaps{namespaced: build(configs.namespaced, ""), cluster: build(configs.cluster, "")}
+		}
+		return &kindMaps{namespaced: build(configs.namespaced, meta.RESTScopeNameNamespace), cluster: build(configs.cluster, meta.RESTScopeNameRoot)}
 	}
 	c := &informerCache{
 		scheme:        opts.Scheme,
@@ -68,54 +77,57 @@ func newInformerCache(opts Options, base *informers.Options, newMap func(string,
 		failOnMissing: opts.ReaderFailOnMissingInformer,
 		tuning:        base.Tuning,
 		logger:        base.Logger,
-		byGVK:         map[schema.GroupVersionKind]scopes{},
+		byGVK:         map[schema.GroupVersionKind]*kindMaps{},
 	}
 
-	cluster, err := clusterDefaults(&opts)
-	if err != nil {
+	var defaults kindConfigs
+	var err error
+	if defaults.cluster, err = clusterDefaults(&opts); err != nil {
 		return nil, fmt.Errorf("cache options: %w", err)
 	}
-	c.cluster = build(cluster)
 	if len(opts.DefaultNamespaces) > 0 {
-		namespaced, err := namespacedDefaults(&opts)
-		if err != nil {
+		if defaults.namespaced, err = namespacedDefaults(&opts); err != nil {
 			return nil, fmt.Errorf("cache option DefaultNamespaces: %w", err)
 		}
-		c.namespaced = build(namespaced)
 	}
+	c.defaults = *buildBoth(defaults)
 	byGVK, err := byObjectConfigs(&opts, c.kinds)
 	if err != nil {
 		return nil, err
 	}
 	for gvk, configs := range byGVK {
-		c.byGVK[gvk] = build(configs)
+		c.byGVK[gvk] = buildBoth(configs)
 	}
 	return c, nil
 }
 
 // scopesOf returns the scopes in which a kind is cached. It waits for discovery, if it has to, until ctx ends.
 func (c *informerCache) scopesOf(ctx context.Context, gvk schema.GroupVersionKind) (scopes, error) {
-	if s, ok := c.byGVK[gvk]; ok {
-		return s, nil
+	of, ok := c.byGVK[gvk]
+	if !ok {
+		of = &c.defaults
 	}
-	if len(c.namespaced.maps) == 0 {
-		return c.cluster, nil // no need to ask the server for the kind's scope
+	switch { // no need to ask the server for the kind's scope
+	case len(of.namespaced.maps) == 0:
+		return of.cluster, nil
+	case len(of.cluster.maps) == 0:
+		return of.namespaced, nil
 	}
 	namespaced, err := c.kinds.namespaced(ctx, gvk)
 	if err != nil {
 		return scopes{}, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
 	}
 	if !namespaced {
-		return c.cluster, nil
+		return of.cluster, nil
 	}
-	return c.namespaced, nil
+	return of.namespaced, nil
 }
 
 // maps returns every informer map of the cache.
 func (c *informerCache) maps() []*informers.Map {
-	all := slices.Concat(c.cluster.maps, c.namespaced.maps)
-	for _, s := range c.byGVK {
-		all = append(all, s.maps...)
+	all := slices.Concat(c.defaults.cluster.maps, c.defaults.namespaced.maps)
+	for _, of := range c.byGVK {
+		all = append(append(all, of.namespaced.maps...), of.cluster.maps...)
 	}
 	return all
 }
@@ -136,7 +148,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	id := informers.KeyOf(gvk, obj)
 	m, err := s.serving(key.Namespace)
 	if err != nil {
-		err = s.outside(gvk, key, fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err))
+		err = c.absentOr(ctx, id, s, s.outside(gvk, key, fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)))
 	} else {
 		err = c.get(ctx, m, id, key, obj, opts)
 	}
@@ -159,6 +171,18 @@ func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers
 		return serving[0].Explain(key, err)
 	}
 	return nil
+}
+
+// absentOr returns the error of reads if an optional kind is not served: nobody knows yet whether a key without a
+// namespace suits it. Otherwise it returns err.
+func (c *informerCache) absentOr(ctx context.Context, id informers.Key, s scopes, err error) error {
+	if !c.kinds.vary(id.GroupVersionKind) {
+		return err
+	}
+	if _, why := c.serving(ctx, id, s.maps[:1]); meta.IsNoMatchError(why) {
+		return why
+	}
+	return err
 }
 
 // List implements client.Reader.

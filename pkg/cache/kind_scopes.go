@@ -29,7 +29,7 @@ type kindScopes struct {
 // namespaced reports whether a kind is namespaced. An optional kind that is not served is taken for a namespaced one,
 // without a request for each read. The error is the mapper's, or a *NotSyncedError if ctx ends before it answers.
 func (k *kindScopes) namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
-	if k.served == nil || !ptr.Deref(k.tuning(gvk).Optional, false) {
+	if !k.vary(gvk) {
 		return k.ask(ctx, gvk)
 	}
 	if scope, known := k.served.ScopeOf(gvk); known {
@@ -40,6 +40,11 @@ func (k *kindScopes) namespaced(ctx context.Context, gvk schema.GroupVersionKind
 		return true, nil
 	}
 	return namespaced, err
+}
+
+// vary reports whether a kind is optional: it may come with another scope.
+func (k *kindScopes) vary(gvk schema.GroupVersionKind) bool {
+	return k.served != nil && ptr.Deref(k.tuning(gvk).Optional, false)
 }
 
 // forget has the mapper asked again for a kind.

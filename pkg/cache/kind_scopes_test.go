@@ -40,8 +40,11 @@ func TestScopeOfAKindEndsWithTheContextWhileDiscoveryHangs(t *testing.T) {
 		g, gvk := NewWithT(t), corev1.SchemeGroupVersion.WithKind("Pod")
 		mapper := &hangingMapper{answer: make(chan struct{})}
 		c := &informerCache{
-			kinds:      &kindScopes{mapper: mapper},
-			namespaced: newScopes(map[string]*informers.Map{"one": informers.NewMap(informers.Options{})}),
+			kinds: &kindScopes{mapper: mapper},
+			defaults: kindMaps{
+				namespaced: newScopes(map[string]*informers.Map{"one": informers.NewMap(informers.Options{})}),
+				cluster:    newScopes(map[string]*informers.Map{AllNamespaces: informers.NewMap(informers.Options{})}),
+			},
 		}
 		for range 5 {
 			begun := time.Now()

@@ -212,7 +212,7 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 // getOptional is Get for an optional kind. Mapping is nil if the API server does not serve it, and unmapped
 // says why.
 func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, unmapped error, failed *listwatch.Failures) (*MapEntry, error) {
-	known := &optional{kinds: m.options.Served, mapping: mapping}
+	known := &optional{kinds: m.options.Served, holds: m.options.holds, mapping: mapping}
 	if mapping == nil {
 		mapping = guess(key)
 		if !meta.IsNoMatchError(unmapped) {
@@ -269,7 +269,7 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		return nil, err
 	}
 	if known != nil {
-		if known.mapping == nil {
+		if known.mapping == nil || !m.options.holds(mapping.Scope) {
 			known.parkFromTheStart()
 		}
 		known.kinds.follow(entry, mapping.Scope.Name())

@@ -38,8 +38,9 @@ type optional struct {
 	entry  *MapEntry
 	kinds  *Served
 	source *lateSource
-	state  atomic.Int32          // a presence
-	away   atomic.Pointer[error] // why the kind cannot be cached now, if it is parked and is served, or might be
+	holds  func(meta.RESTScope) bool // false of a scope whose kinds are cached elsewhere
+	state  atomic.Int32              // a presence
+	away   atomic.Pointer[error]     // why the kind cannot be cached now, if it is parked and is served, or might be
 
 	telling sync.Mutex // held by served; guards what follows
 	mapping *meta.RESTMapping
@@ -158,8 +159,8 @@ func (o *optional) park(now sight, said string, logger logr.Logger, details ...a
 // arrive begins to list and watch a kind with the mapping of now.
 func (o *optional) arrive(logger logr.Logger) {
 	own := o.entry.ours()
-	if o.entry.scope.namespace != "" && o.mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		logger.Info("A kind is served, and is cluster-scoped: it cannot be cached in a namespace. Reads use an informer of the whole kind; event handlers must be added to that", "kind", o.entry.String())
+	if !o.holds(o.mapping.Scope) {
+		logger.Info("A kind is served with another scope than before: reads use other informers; event handlers must be added to those", "kind", o.entry.String(), "scope", o.mapping.Scope.Name())
 		o.rest()
 		return
 	}

@@ -43,6 +43,8 @@ type Options struct {
 	// Namespace restricts namespaced kinds; empty means all namespaces.
 	Namespace string
 	Selector  Selector
+	// Scope is that of the kinds that the map holds; empty for any. An optional kind with another one is parked.
+	Scope meta.RESTScopeName
 
 	Transform             toolscache.TransformFunc
 	WatchErrorHandler     toolscache.WatchErrorHandlerWithContext
@@ -134,6 +136,9 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 		OnFailure:     cmp.Or(t.OnFailure, other.OnFailure),
 	}
 }
+
+// holds reports whether the map is for kinds of a scope.
+func (o *Options) holds(scope meta.RESTScope) bool { return o.Scope == "" || o.Scope == scope.Name() }
 
 // isOptional reports whether the API server may not serve a kind. An informer that the user makes
 // cannot be parked.
