@@ -51,6 +51,7 @@ type servedGroup struct {
 	looks   int       // since something has happened
 	events  int       // how often something has happened
 	asking  bool      // a look is under way
+	failed  bool      // the last look had no answer
 	left    bool      // all that has happened since the last look that was expected is that something went
 
 	// gone has the resources whose CRD was deleted since the last look that was certain, and the empty string if an
@@ -90,11 +91,13 @@ func (s *Served) ScopeOf(gvk schema.GroupVersionKind) (scope meta.RESTScopeName,
 	return scope, followed
 }
 
-// follow tells an entry from now on, until forget.
+// follow tells an entry from now on, until forget. The scope is that of its kind, as far as the entry knows.
 func (s *Served) follow(e *MapEntry, scope meta.RESTScopeName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.scopes[e.key.GroupVersionKind] = scope
+	if _, known := s.scopes[e.key.GroupVersionKind]; !known { // what discovery has said is newer, and a look follows
+		s.scopes[e.key.GroupVersionKind] = scope
+	}
 	gv := e.key.GroupVersion()
 	if s.groups[gv] == nil {
 		s.groups[gv] = &servedGroup{entries: map[*MapEntry]struct{}{}}
@@ -139,7 +142,9 @@ func (s *Served) look(changed schema.GroupVersion, left bool) {
 func (s *Served) lookLocked(gv schema.GroupVersion, left bool) {
 	group := s.groups[gv]
 	group.left = left && (group.left || group.at.IsZero())
-	group.gone = nil
+	if !left {
+		group.gone = nil
+	}
 	group.at, group.looks = time.Now(), 0
 	group.events++
 	s.wakeUp()
@@ -239,10 +244,12 @@ func (s *Served) ask(ctx context.Context, gv schema.GroupVersion, group *servedG
 		group.at = time.Now().Add(secondLook)
 		return
 	}
-	if seen.changed {
+	if seen.changed || group.failed && err == nil { // a server that answers again may not know all of its kinds yet
 		group.looks = 0
 	}
-	group.again(seen.changed || err == nil && group.left && !seen.served, err != nil, s.polls, s.blind && !seen.served || seen.lacks && s.elsewhere(gv))
+	group.failed = err != nil
+	blind := s.blind && !seen.served || seen.lacks && s.elsewhere(gv) || seen.unexplained
+	group.again(seen.asExpected(group.left), err != nil, s.polls, blind)
 }
 
 // elsewhere says whether another server may serve a version of a group, and be updated without a word. The caller holds mu.
@@ -277,6 +284,17 @@ type outcome struct {
 	changed, served bool
 	doubtful        bool // another look must confirm that a kind has gone
 	lacks           bool // the version of the group is served without a kind, or with one that cannot be cached
+	absent          bool // a kind is not served
+	unexplained     bool // a kind has gone though nothing was deleted, as far as is known: its server may just have started
+}
+
+// asExpected reports whether nothing more is expected than a look has seen: where something went, that something
+// has gone, or that nothing is left; otherwise a change, and no kind that may still come.
+func (o outcome) asExpected(left bool) bool {
+	if left {
+		return o.changed || !o.served
+	}
+	return o.changed && !o.absent
 }
 
 // tell tells entries what is served.
@@ -290,6 +308,9 @@ func (s *Served) tell(entries []*MapEntry, resources *metav1.APIResourceList, go
 		}
 		changed, doubtful := e.optional().served(seen, s.logger)
 		all.changed, all.doubtful = all.changed || changed, all.doubtful || doubtful
+		absent := seen.mapping == nil && seen.unfit == nil
+		all.absent = all.absent || absent
+		all.unexplained = all.unexplained || absent && changed && len(gone) == 0
 		all.lacks = all.lacks || seen.mapping == nil && len(resources.APIResources) > 0
 	}
 	return all
