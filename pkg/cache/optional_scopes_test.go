@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
@@ -47,7 +48,7 @@ var _ = Describe("An optional kind with DefaultNamespaces", func() {
 		DeferCleanup(func(ctx SpecContext) { g.leave(ctx) })
 		g.send(ctx, "", "alice")
 		list := untypedList(g)
-		Expect(c.List(ctx, list)).To(Succeed())
+		Eventually(func() error { return c.List(ctx, list) }).Should(Succeed()) // until discovery has it
 		Expect(c.Get(ctx, client.ObjectKey{Name: "alice"}, g.object("", ""))).To(Succeed())
 		Expect(list.Items).To(HaveLen(1))
 	})
@@ -74,6 +75,12 @@ var _ = Describe("An optional kind with DefaultNamespaces", func() {
 		transport, err := rest.TransportFor(cfg)
 		Expect(err).NotTo(HaveOccurred())
 		g.come(ctx, apiextensionsv1.ClusterScoped)
+		Eventually(func() error { // a kind that discovery does not have yet is taken for a namespaced one
+			mapper, err := apiutil.NewDynamicRESTMapper(cfg, &http.Client{Transport: transport})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = mapper.RESTMapping(g.object("", "").GroupVersionKind().GroupKind(), "v1")
+			return err
+		}).Should(Succeed())
 		var all atomic.Int64
 		c := started(ctx, cache.With(optionalKinds), cache.Options{
 			DefaultNamespaces: map[string]cache.Config{namespace: {}},

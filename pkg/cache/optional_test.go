@@ -5,6 +5,7 @@ package cache_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -47,7 +48,7 @@ func newGuest() *guest {
 
 var names atomic.Int64
 
-func newName() string { return "guest" + string(rune('a'+names.Add(1))) }
+func newName() string { return fmt.Sprintf("guest%d", names.Add(1)) }
 
 func (g *guest) crd(scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
