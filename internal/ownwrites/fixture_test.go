@@ -86,6 +86,13 @@ func (f *fixture) serves(key string, revision uint64, uid types.UID) {
 	}
 }
 
+// answers sets with what questions fail, and why the cache cannot hold what the server has.
+func (f *fixture) answers(fails, lost error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails, f.lost = fails, lost
+}
+
 // errTooLong is the error of a list of the prefix long/.
 var errTooLong = errors.New("too long")
 

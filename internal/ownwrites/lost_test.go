@@ -404,9 +404,9 @@ func TestAnOldAnswerThatTheCacheCannotHoldHidesNoNewObject(t *testing.T) {
 		f.engine.Bookmark(50)
 		f.unknown("a")
 		f.serves("a", 40, "1")
-		f.lost = lost
+		f.answers(nil, lost)
 		f.Expect(f.why("a")).To(MatchError(lost))
-		f.lost = nil
+		f.answers(nil, nil)
 		f.serves("a", 60, "1")
 		f.watch("a", 60, "1")
 		time.Sleep(10 * time.Minute)
@@ -420,11 +420,9 @@ func TestAnUnknownWriteAfterALostOneEndsWithTheWatch(t *testing.T) {
 		f.watch("a", 5, "1")
 		f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Hidden, Revision: 10, UID: "1", Lost: errors.New("the transform failed")})
 		f.unknown("a")
-		f.fails = errors.New("down")
+		f.answers(errors.New("down"), nil)
 		time.Sleep(6 * time.Minute)
-		f.mu.Lock()
-		f.fails = nil
-		f.mu.Unlock()
+		f.answers(nil, nil)
 		f.serves("a", 30, "1")
 		f.watch("a", 30, "1")
 		time.Sleep(10 * time.Minute)

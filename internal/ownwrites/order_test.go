@@ -239,7 +239,9 @@ func TestAnObjectThatMakesRoomKeepsWhatAListHasShown(t *testing.T) {
 // A write of unknown content, of between the answer and the list, is noted when the list has brought its object.
 func TestAWriteThatIsNotedDuringAListKeepsWhatThatHasShown(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
+		f.mu.Lock()
 		f.between = func() { f.changed("ns/a", 98) }
+		f.mu.Unlock()
 		listed := f.aListAndAnAnswer()
 		f.serves("ns/a", 99, "1")
 		revision := listed()
