@@ -189,15 +189,21 @@ func announcedMap(t *testing.T, g *WithT, blind bool) (*announcing, *MapEntry) {
 	return server, entry
 }
 
+// cachedMap is announcedMap a minute after the CRD has come: the kind is cached, and nobody looks any more.
+func cachedMap(t *testing.T, g *WithT) (*announcing, *MapEntry) {
+	server, entry := announcedMap(t, g, false)
+	server.serves.Store(true)
+	server.crds <- crdEvent("ADDED", 6)
+	time.Sleep(time.Minute)
+	g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+	return server, entry
+}
+
 // TestAfterAKindHasGoneNobodyAsks: a look finds that it is gone, and each later event that says so has one look more.
 func TestAfterAKindHasGoneNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		server, entry := announcedMap(t, g, false)
-		server.serves.Store(true)
-		server.crds <- crdEvent("ADDED", 6)
-		time.Sleep(time.Minute)
-		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		server, entry := cachedMap(t, g)
 
 		before := server.asked.Load()
 		server.serves.Store(false)
