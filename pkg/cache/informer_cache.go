@@ -314,13 +314,8 @@ func entries(ctx context.Context, key informers.Key, from []*informers.Map, wait
 
 // complete is entries for a slice in which some entries were found already. It fills in the others.
 func complete(ctx context.Context, key informers.Key, from []*informers.Map, found []*informers.MapEntry, wait bool) (started bool, err error) {
-	for i, m := range from {
-		if found[i] != nil {
-			continue
-		}
-		if found[i], err = m.Get(ctx, key); err != nil {
-			return false, err
-		}
+	if err := informers.GetAll(ctx, key, from, found); err != nil {
+		return false, err
 	}
 	started = !slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
 	if !started || !wait {

@@ -5,6 +5,7 @@ package cache_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -13,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +22,18 @@ import (
 
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
+
+// countingMapper counts the questions to a RESTMapper.
+type countingMapper struct {
+	meta.RESTMapper
+	asked atomic.Int64
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	m.asked.Add(1)
+	return m.RESTMapper.RESTMapping(kind, versions...)
+}
 
 var _ = Describe("An optional kind with DefaultNamespaces", func() {
 	It("is found by reads though ByObject names it and it turns out to be cluster-scoped", func(ctx SpecContext) {
@@ -69,6 +83,21 @@ var _ = Describe("An optional kind with DefaultNamespaces", func() {
 			Expect(meta.IsNoMatchError(err)).To(BeTrue(), "%v", err)
 		}
 		Expect(asked.Load()).To(BeNumerically("<", 100), "not one for each read")
+	})
+	It("is asked for once by GetInformer, and not once for each namespace", func(ctx SpecContext) {
+		transport, err := rest.TransportFor(cfg)
+		Expect(err).NotTo(HaveOccurred())
+		g, namespaces := newGuest(), map[string]cache.Config{}
+		for i := range 50 {
+			namespaces["namespace-"+strconv.Itoa(i)] = cache.Config{}
+		}
+		mapper := &countingMapper{}
+		mapper.RESTMapper, err = apiutil.NewDynamicRESTMapper(cfg, &http.Client{Transport: transport})
+		Expect(err).NotTo(HaveOccurred())
+		c := started(ctx, cache.With(optionalKinds), cache.Options{DefaultNamespaces: namespaces, Mapper: mapper})
+		_, err = c.GetInformer(ctx, g.object("", ""), cache.BlockUntilSynced(false))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(mapper.asked.Load()).To(BeNumerically("<=", 2), "for its scope, and for its resource")
 	})
 	It("is cached in these namespaces alone when it comes back as a namespaced one", func(ctx SpecContext) {
 		namespace, other, g := newNamespace(ctx), newNamespace(ctx), newGuest()

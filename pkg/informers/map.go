@@ -182,41 +182,75 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 	if entry, ok := m.Peek(key); ok {
 		return entry, nil
 	}
-	if ctx.Err() != nil {
-		return nil, apierrors.NewTimeoutError(fmt.Sprintf("did not start to cache %s: %v", key, context.Cause(ctx)), 0)
+	found := make([]*MapEntry, 1)
+	err := GetAll(ctx, key, []*Map{m}, found)
+	return found[0], err
+}
+
+// GetAll is [Map.Get] for each of the maps whose element in found is nil, and puts the entry there. It asks for the resource
+// of the kind at most once: the maps belong to one cache, and have the same RESTMapper. It ends at the first error.
+func GetAll(ctx context.Context, key Key, from []*Map, found []*MapEntry) error {
+	var answer *mapped
+	for i, m := range from {
+		if found[i] == nil {
+			found[i], _ = m.Peek(key)
+		}
+		if found[i] != nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return apierrors.NewTimeoutError(fmt.Sprintf("did not start to cache %s: %v", key, context.Cause(ctx)), 0)
+		}
+		if answer == nil {
+			// The mapping may need a request to the server. It is done without the lock, so that other
+			// kinds do not wait for it.
+			answer = &mapped{}
+			answer.mapping, answer.err = m.resolver.Mapping(ctx, m.options.Mapper, key, m.options.Namespace)
+		}
+		var err error
+		if found[i], err = m.mappedEntry(key, answer); err != nil {
+			return err
+		}
 	}
-	// The mapping may need a request to the server. It is done without the lock, so that other
-	// kinds do not wait for it.
-	mapping, err := m.resolver.Mapping(ctx, m.options.Mapper, key, m.options.Namespace)
-	if err != nil && !(m.options.isOptional(key) && MayCome(err)) {
+	return nil
+}
+
+// mapped is what a RESTMapper has answered.
+type mapped struct {
+	mapping *meta.RESTMapping
+	err     error
+}
+
+// mappedEntry returns the entry for key, and makes it by what the mapper has answered.
+func (m *Map) mappedEntry(key Key, answer *mapped) (*MapEntry, error) {
+	if err := answer.err; err != nil && !(m.options.isOptional(key) && MayCome(err)) {
 		return nil, m.notMapped(key, err)
 	}
-	unmapped := err
 	failed := &listwatch.Failures{}
-	if err = checkTypes(&m.options, key); err != nil { // it may be a view of what needs no type
+	if err := checkTypes(&m.options, key); err != nil { // it may be a view of what needs no type
 		return nil, err
 	}
 	if m.options.isOptional(key) {
-		return m.getOptional(key, mapping, unmapped, failed)
+		return m.getOptional(key, answer, failed)
 	}
-	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping)
+	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), answer.mapping)
 	switch {
 	case runtime.IsNotRegisteredError(err): // it does not unwrap, so err must stay as it is
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
 	}
-	return m.add(key, mapping, failed.Source(src), failed, nil)
+	return m.add(key, answer.mapping, failed.Source(src), failed, nil)
 }
 
-// getOptional is Get for an optional kind. Mapping is nil if the API server does not serve it, and unmapped
-// says why.
-func (m *Map) getOptional(key Key, mapping *meta.RESTMapping, unmapped error, failed *listwatch.Failures) (*MapEntry, error) {
+// getOptional is mappedEntry for an optional kind, which the API server may not serve.
+func (m *Map) getOptional(key Key, answer *mapped, failed *listwatch.Failures) (*MapEntry, error) {
+	mapping := answer.mapping
 	known := &optional{kinds: m.options.Served, holds: m.options.holds, mapping: mapping}
 	if mapping == nil {
 		mapping = guess(key)
-		if !meta.IsNoMatchError(unmapped) {
-			known.away.Store(&unmapped)
+		if !meta.IsNoMatchError(answer.err) {
+			known.away.Store(&answer.err)
 		}
 	}
 	var err error

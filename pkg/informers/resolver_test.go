@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -118,6 +120,62 @@ func TestWhoAsksDuringAQuestionGetsTheAnswerToTheNext(t *testing.T) {
 		go ask()
 		mapper.next <- func() (*meta.RESTMapping, error) { return mapping, nil }
 		g.Expect(<-answers).NotTo(HaveOccurred())
+	})
+}
+
+// TestAMapperThatDoesNotReturnIsAnErrorOfWhoAsks: it panics, or ends its goroutine, in a question and in the one that follows.
+func TestAMapperThatDoesNotReturnIsAnErrorOfWhoAsks(t *testing.T) {
+	handlers := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = nil // they would print the stack
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	cause := errors.New("out of order")
+	for text, end := range map[string]func(){
+		"panicked when it was asked for /v1, Kind=Pod: out of order": func() { panic(cause) },
+		"panicked when it was asked for /v1, Kind=Pod: 7":            func() { panic(7) },
+		"ended its goroutine when it was asked for /v1, Kind=Pod":    runtime.Goexit,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			mapper, r := &asked{next: make(chan func() (*meta.RESTMapping, error))}, &Resolver{}
+			answers := make(chan error, 2)
+			for range 2 {
+				go func() {
+					_, err := r.Mapping(t.Context(), mapper, podKey, "")
+					answers <- err
+				}()
+				synctest.Wait()
+			}
+			for range 2 {
+				mapper.next <- func() (*meta.RESTMapping, error) {
+					end()
+					return nil, nil
+				}
+				g.Expect(<-answers).To(MatchError(ContainSubstring(text)))
+			}
+			synctest.Wait()
+			g.Expect(r.following).To(BeEmpty())
+			mapping := mappingTo(podKey, "pods", meta.RESTScopeNamespace)
+			go func() { mapper.next <- func() (*meta.RESTMapping, error) { return mapping, nil } }()
+			g.Expect(r.Mapping(t.Context(), mapper, podKey, "")).To(BeIdenticalTo(mapping))
+		})
+	}
+}
+
+// TestAQuestionIsOneToTheMapperOfWhoAsks: a question to another one is under way.
+func TestAQuestionIsOneToTheMapperOfWhoAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		old, r := &asked{next: make(chan func() (*meta.RESTMapping, error))}, &Resolver{}
+		go func() { _, _ = r.Mapping(t.Context(), old, podKey, "") }()
+		synctest.Wait()
+		answer := make(chan error, 1)
+		go func() {
+			_, err := r.Mapping(t.Context(), newMapper(), podKey, "")
+			answer <- err
+		}()
+		synctest.Wait()
+		old.next <- func() (*meta.RESTMapping, error) { return nil, errors.New("another mapper") }
+		g.Expect(<-answer).NotTo(HaveOccurred())
 	})
 }
 
