@@ -66,6 +66,7 @@ type Entry[V any] struct {
 type proving struct {
 	proof  uint64 // if it is unproven otherwise: a revision at which the server had the write; 0 if none is known
 	unheld bool   // of Gone: the cache could not hold the object of Revision, so that a state does not have it says nothing
+	leaves bool   // of Unknown: the object was asked to go, and is newer than Revision, unless it was leaving then already
 }
 
 // before is an object that reads have shown, in the place of which there is one of unknown content, or one that the cache
@@ -110,7 +111,7 @@ type found struct {
 	there    bool   // there is an object
 	uid      types.UID
 	revision uint64
-	leaving  bool // of one that is Leaving: the object has a deletionTimestamp
+	leaving  bool // of one that was asked to go: the object has a deletionTimestamp
 }
 
 // in returns what a state has under the key of e.
@@ -119,7 +120,12 @@ func (e *Entry[V]) in(state *watchcache.Snapshot[V], o *Options[V]) (watchcache.
 	now := found{there: there}
 	if there {
 		now.uid, now.revision = o.UID(item.Value), item.Revision
-		now.leaving = e.Outcome == Leaving && (now.revision > e.Revision || e.proof > 0 && now.revision == e.Revision) && o.Leaving(item.Value)
+		switch {
+		case e.Outcome == Leaving:
+			now.leaving = (now.revision > e.Revision || e.proof > 0 && now.revision == e.Revision) && o.Leaving(item.Value)
+		case e.leaves:
+			now.leaving = now.revision == e.Revision && o.Leaving(item.Value)
+		}
 	}
 	if state.Restored() >= e.history {
 		now.at = state.Revision()
@@ -160,7 +166,11 @@ func (e *Entry[V]) passed(now found) bool {
 
 // isAhead reports whether a state has an older version of the object of e.
 func (e *Entry[V]) isAhead(now found) bool {
-	return now.there && e.UID != "" && now.uid == e.UID && now.revision > 0 && now.revision < e.Revision
+	if !now.there || e.UID == "" || now.uid != e.UID || now.revision == 0 {
+		return false
+	}
+	changed := e.leaves && !now.leaving // a deletion does not change what was deleted before
+	return now.revision < e.Revision || changed && now.revision == e.Revision
 }
 
 // names reports whether e, without the object, may have the revision at which that was written.
@@ -175,11 +185,11 @@ func (e *Entry[V]) loses(now found) bool {
 // or may be unable to hold: then the state keeps the object of before.
 func (e *Entry[V]) keepLost(of *Entry[V]) {
 	switch {
-	case of == nil, of.Revision < e.Revision:
+	case of == nil, of.Revision < e.Revision, of.Revision == e.Revision && e.leaves:
 	case of.Outcome == Leaving:
-		e.Revision, e.UID = of.Revision+1, of.UID
+		e.Revision, e.UID, e.leaves = of.Revision, of.UID, true
 	case of.Lost != nil, of.names():
-		e.Lost, e.Revision, e.UID = of.Lost, of.Revision, of.UID
+		e.Lost, e.Revision, e.UID, e.leaves = of.Lost, of.Revision, of.UID, of.leaves
 	}
 }
 

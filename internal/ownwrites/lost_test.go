@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // why returns the error with which a read of a key fails, nil if it finds nothing.
@@ -438,4 +439,24 @@ func TestAnObjectThatIsAsItWasIsNotLookedAt(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		f.Expect(f.leaving.Load()).To(BeZero())
 	})
+}
+
+// A DeleteAllOf, of which the answer comes, and a write, of which the answer is lost, are of an object that is leaving
+// already: neither changes it. The watch ends the entry without a read.
+func TestAnUnknownWriteOfWhatWasLeavingAlreadyEnds(t *testing.T) {
+	for _, leaving := range []bool{true, false} {
+		inBubble(t, 0, func(f *fixture) {
+			f.engine.Apply(watchcache.Change[thing, struct{}]{Item: item{Key: "a", Revision: 100, Value: thing{uid: "1", leaving: leaving}}})
+			f.at = 100
+			f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Leaving, Revision: 100, UID: "1"})
+			f.overlay.Note(entry{Key: "a", Outcome: ownwrites.Unknown})
+			time.Sleep(time.Minute)
+			if kept := f.overlay.Load() != nil; leaving {
+				f.Expect(kept).To(BeFalse())
+			} else {
+				f.Expect(kept).To(BeTrue(), "the cache may be unable to hold the object with its deletionTimestamp")
+			}
+			f.Expect(f.asked).To(Equal(f.proofs))
+		})
+	}
 }

@@ -27,6 +27,7 @@ type ownWrites struct {
 	informer *informer.Informer
 	selector Selector
 	fields   *index.Fields
+	kind     string // for texts
 	logger   logr.Logger
 	// source returns what lists the objects of a namespace.
 	source func(namespace string) (listwatch.Source, error)
@@ -47,6 +48,7 @@ func newOwnWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.
 		informer: of,
 		selector: o.Selector,
 		fields:   e.fields,
+		kind:     e.String(),
 		logger:   o.Logger.WithValues("kind", e.String()),
 		source: func(namespace string) (listwatch.Source, error) {
 			scoped := *o

@@ -99,9 +99,11 @@ func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.L
 	if revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil || revision == 0 {
 		return 0, "", fmt.Errorf("%w: %q", ownwrites.ErrNoRevision, m.GetResourceVersion())
 	}
-	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		each(w.answer(obj, revision))
-		return nil
+	err = contained("the transform of "+w.kind, func() error {
+		return meta.EachListItem(list, func(obj runtime.Object) error {
+			each(w.answer(obj, revision))
+			return nil
+		})
 	})
 	return revision, m.GetContinue(), err
 }

@@ -4,8 +4,10 @@
 package informers
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	goruntime "runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
@@ -183,6 +186,45 @@ func TestAWriteWithoutAVersionEndsWithABookmark(t *testing.T) {
 				g.Expect(entry.Stats().Unconfirmed).To(BeZero())
 				stop()
 			})
+		})
+	}
+}
+
+// TestATransformThatPanicsInAQuestionIsAnErrorOfTheRead, and one that ends its goroutine, too.
+func TestATransformThatPanicsInAQuestionIsAnErrorOfTheRead(t *testing.T) {
+	handlers := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = nil // they would print the stack
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	for text, end := range map[string]func(){
+		"panicked: out of order": func() { panic("out of order") },
+		"ended its goroutine":    goruntime.Goexit,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			server := &restorable{}
+			server.setList(100)
+			o := testOptions()
+			o.Name, o.HTTPClient = "own-writes-test", &http.Client{Transport: server}
+			o.Transform = func(any) (any, error) {
+				end()
+				return nil, nil
+			}
+			m := NewMap(o)
+			stop := running(t, m)
+			entry, err := m.Get(t.Context(), podKey)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+			write := wrote("written", 0)
+			write.Outcome = ownwrites.Unknown
+			m.NoteWrite(write)
+			server.setList(101, pod("written", 101, "n"))
+			for range 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				err = entry.Reader.Get(ctx, client.ObjectKey{Namespace: "ns", Name: "written"}, &corev1.Pod{})
+				cancel()
+				g.Expect(err).To(MatchError(ContainSubstring("the transform of " + entry.String() + " " + text)))
+			}
+			stop()
 		})
 	}
 }

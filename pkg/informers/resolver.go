@@ -6,24 +6,22 @@ package informers
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // Resolver asks a RESTMapper, which knows no context, for callers that have one. The zero value is ready to use; it
 // is safe for concurrent use.
 //
 // There is one question for a kind at a time. Callers that come meanwhile share the one that follows, because an answer
-// may say what was true before they came, for instance before a CRD was there. Each question is asked in a goroutine, which
-// ends when the mapper has returned. No caller waits for it longer than they want, and neither does the end of a map. The
-// mapper that package cache makes gives up each request after 32 seconds. One that never returns keeps the goroutine: the
-// mapper of a manager asks with the manager's HTTP client, which has no time-out unless rest.Config.Timeout is set.
-// One that panics, or ends its goroutine, is an error of who asks: it does not end the process.
+// may say what was true before they came, for instance before a CRD was there. The questions of a kind are asked in a
+// goroutine, which ends when the mapper has returned and nobody waits for another answer. No caller waits for it longer
+// than they want, and neither does the end of a map. The mapper that package cache makes gives up each request after 32
+// seconds. One that never returns keeps the goroutine: the mapper of a manager asks with the manager's HTTP client,
+// which has no time-out unless rest.Config.Timeout is set. One that panics, or ends its goroutine, is an error of who asks: it does not end the process.
 type Resolver struct {
 	mu sync.Mutex // guards what follows
 	// following has an element for each kind that is asked for: the question that follows, or nil if nobody waits for one.
@@ -86,33 +84,16 @@ func (r *Resolver) leave(q *question) {
 	q.callers--
 }
 
-// ask asks a question, and begins the one that follows.
+// ask asks a question, and those that follow.
 func (r *Resolver) ask(gvk schema.GroupVersionKind, q *question) {
-	returned := false
-	defer func() {
-		if !returned {
-			q.err = abruptEnd(gvk, recover())
-		}
+	for q != nil {
+		q.err = contained(fmt.Sprintf("the RESTMapper, asked for %s,", gvk), func() (err error) {
+			q.mapping, err = q.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+			return err
+		})
 		close(q.done)
-		if following := r.next(gvk); following != nil {
-			go r.ask(gvk, following)
-		}
-	}()
-	q.mapping, q.err = q.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	returned = true
-}
-
-// abruptEnd returns the error of a question whose mapper has panicked, and logs where. If reason is nil, the mapper has
-// ended its goroutine, as the functions of a test do that end the test.
-func abruptEnd(gvk schema.GroupVersionKind, reason any) error {
-	if reason == nil {
-		return fmt.Errorf("the RESTMapper ended its goroutine when it was asked for %s", gvk)
+		q = r.next(gvk)
 	}
-	utilruntime.HandleError(fmt.Errorf("the RESTMapper panicked when it was asked for %s: %v\n%s", gvk, reason, debug.Stack()))
-	if err, ok := reason.(error); ok {
-		return fmt.Errorf("the RESTMapper panicked when it was asked for %s: %w", gvk, err)
-	}
-	return fmt.Errorf("the RESTMapper panicked when it was asked for %s: %v", gvk, reason)
 }
 
 // next returns the question that is to be asked now, or nil if nobody waits for one.

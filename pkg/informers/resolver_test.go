@@ -130,9 +130,9 @@ func TestAMapperThatDoesNotReturnIsAnErrorOfWhoAsks(t *testing.T) {
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	cause := errors.New("out of order")
 	for text, end := range map[string]func(){
-		"panicked when it was asked for /v1, Kind=Pod: out of order": func() { panic(cause) },
-		"panicked when it was asked for /v1, Kind=Pod: 7":            func() { panic(7) },
-		"ended its goroutine when it was asked for /v1, Kind=Pod":    runtime.Goexit,
+		"asked for /v1, Kind=Pod, panicked: out of order": func() { panic(cause) },
+		"asked for /v1, Kind=Pod, panicked: 7":            func() { panic(7) },
+		"asked for /v1, Kind=Pod, ended its goroutine":    runtime.Goexit,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)

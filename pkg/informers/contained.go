@@ -1,0 +1,39 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// contained calls f, which calls what a user has given, for somebody who waits for the result. If f panics, contained
+// logs where, and returns an error: the process goes on. If f ends its goroutine, as the functions of a test do that end
+// the test, that is an error too. Who is the subject of these texts. f is called in a goroutine of its own, for which
+// contained waits.
+func contained(who string, f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		err := fmt.Errorf("%s ended its goroutine", who)
+		defer func() {
+			if reason := recover(); reason != nil {
+				err = panicked(who, reason)
+				utilruntime.HandleError(fmt.Errorf("%w\n%s", err, debug.Stack()))
+			}
+			result <- err
+		}()
+		err = f()
+	}()
+	return <-result
+}
+
+// panicked returns the error of a panic with a reason.
+func panicked(who string, reason any) error {
+	if err, ok := reason.(error); ok {
+		return fmt.Errorf("%s panicked: %w", who, err)
+	}
+	return fmt.Errorf("%s panicked: %v", who, reason)
+}
