@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -98,6 +99,22 @@ var _ = Describe("an eviction", func() {
 		Expect(pods.EvictV1(ctx, evictionOf(&metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))).To(Succeed())
 		_, err = pods.Get(ctx, "one", metav1.GetOptions{})
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+	}, SpecTimeout(patience))
+
+	It("is taken in policy/v1beta1 too", func(ctx SpecContext) {
+		pods, p := runningPod(ctx, corev1.PodRunning, corev1.ConditionTrue)
+		guard(ctx, target.kube, p.Namespace, healthyBudget(0))
+		eviction := &policyv1beta1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+		err := pods.EvictV1beta1(ctx, eviction)
+		Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
+		Expect(target.kube.PolicyV1().PodDisruptionBudgets(p.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+		eviction.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To[types.UID]("other")}}
+		Eventually(func() bool { return apierrors.IsConflict(pods.EvictV1beta1(ctx, eviction)) }).Should(BeTrue())
+		eviction.DeleteOptions = nil
+		Eventually(func() error { return pods.EvictV1beta1(ctx, eviction) }).Should(Succeed())
+		going, err := pods.Get(ctx, "one", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(going.DeletionTimestamp).NotTo(BeNil())
 	}, SpecTimeout(patience))
 
 	It("does nothing in a dry run", func(ctx SpecContext) {

@@ -19,6 +19,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -39,6 +40,10 @@ type arguments struct {
 	verbose    bool
 }
 
+// silent tells klog to say nothing: the libraries' messages are of no use to whoever reads ours. It does so once, because
+// klog's goroutines read what it writes.
+var silent = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
 func main() { program.Main("apiserver", run) }
 
 // run is main with everything that it depends on. It returns when ctx ends, or when it cannot do its work.
@@ -48,7 +53,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 		return err
 	}
 	if !parsed.verbose {
-		klog.SetLogger(logr.Discard()) // the libraries' messages are of no use to whoever reads ours
+		silent()
 	}
 	env := envtest.New(parsed.options())
 	if err := env.Start(ctx); err != nil {

@@ -9,10 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,11 +45,27 @@ type evictionREST struct {
 var (
 	_ rest.NamedCreater             = evictionREST{}
 	_ rest.GroupVersionKindProvider = evictionREST{}
+	_ rest.GroupVersionAcceptor     = evictionREST{}
 )
+
+// addEvictionConversions lets an eviction be read in policy/v1beta1, of which nothing else is served.
+func addEvictionConversions(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypeWithName(policyv1beta1.SchemeGroupVersion.WithKind("Eviction"), &policyv1beta1.Eviction{})
+	return scheme.AddConversionFunc((*policyv1beta1.Eviction)(nil), (*policyv1.Eviction)(nil), func(from, to any, _ conversion.Scope) error {
+		in, out := from.(*policyv1beta1.Eviction), to.(*policyv1.Eviction)
+		out.ObjectMeta, out.DeleteOptions = in.ObjectMeta, in.DeleteOptions
+		return nil
+	})
+}
 
 // GroupVersionKind is policy/v1, although the path is one of the core group.
 func (r evictionREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return policyv1.SchemeGroupVersion.WithKind("Eviction")
+}
+
+// AcceptsGroupVersion tells that policy/v1beta1 is read too: client-go's Evict and older kubectls send it.
+func (r evictionREST) AcceptsGroupVersion(gv schema.GroupVersion) bool {
+	return gv == policyv1.SchemeGroupVersion || gv == policyv1beta1.SchemeGroupVersion
 }
 
 func (r evictionREST) New() runtime.Object { return &policyv1.Eviction{} }

@@ -77,7 +77,7 @@ func buildScheme() *runtime.Scheme {
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
 		rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme, authorizationv1.AddToScheme, certificatesv1.AddToScheme,
 		flowcontrolv1.AddToScheme, nodev1.AddToScheme, resourcev1.AddToScheme,
-		apiregistrationv1.AddToScheme, addEventConversions, addAutoscalerConversions,
+		apiregistrationv1.AddToScheme, addEventConversions, addAutoscalerConversions, addEvictionConversions,
 		addConnectParameters,
 	} {
 		utilruntime.Must(add(scheme))
