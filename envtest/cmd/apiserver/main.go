@@ -40,9 +40,10 @@ type arguments struct {
 	verbose    bool
 }
 
-// silent tells klog to say nothing: the libraries' messages are of no use to whoever reads ours. It does so once, because
-// klog's goroutines read what it writes.
-var silent = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+// silent silences klog, and does so once: goroutines of an earlier run in the same process may read what it writes.
+var silent = sync.OnceFunc(func() {
+	klog.SetLogger(logr.Discard()) // the libraries' messages are of no use to whoever reads ours
+})
 
 func main() { program.Main("apiserver", run) }
 
