@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/envtest"
-	"github.com/tarn-dev/tarn/envtest/controllers"
 )
 
 // BenchmarkNamespace measures from the deletion of a namespace with 100 objects of 20 kinds until it is gone; with
@@ -63,14 +62,7 @@ func BenchmarkTree(b *testing.B) {
 // benchmark starts an environment with a controller, ours or the real one, which has done some work when it returns.
 func benchmark(b *testing.B, name string) (context.Context, client.WithWatch) {
 	b.Helper()
-	options := envtest.Options{Controllers: controllers.Named(name)}
-	if isReal() {
-		options.Controllers = nil
-	}
-	started := envtest.StartWith(b, options)
-	if isReal() {
-		startReal(b, started, []string{name})
-	}
+	started := envtest.StartWith(b, envtest.Options{Controllers: chosen(name)})
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	b.Cleanup(cancel)
 	c, err := client.NewWithWatch(started.Config(), client.Options{})

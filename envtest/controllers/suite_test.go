@@ -55,19 +55,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
 	before := goleak.IgnoreCurrent()
-	options := envtest.Options{Controllers: controllers.Named("*"), Faults: injector}
-	if isReal() {
-		options.Controllers = nil
-	}
-	env = envtest.New(options)
+	env = envtest.New(envtest.Options{Controllers: chosen(controllers.Names()...), Faults: injector})
 	Expect(env.Start(ctx)).To(Succeed())
 	DeferCleanup(func() {
 		Expect(env.Stop()).To(Succeed())
 		Expect(goleak.Find(before)).To(Succeed()) // the specs used every controller: nothing of them may be left
 	})
-	if isReal() {
-		startReal(GinkgoTB(), env, controllers.Names())
-	}
 	kinds := runtime.NewScheme()
 	Expect(scheme.AddToScheme(kinds)).To(Succeed())
 	Expect(apiextensionsv1.AddToScheme(kinds)).To(Succeed())
