@@ -5,7 +5,7 @@
 // that reads a kubeconfig:
 //
 //	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]... [-watch-cache tarn|upstream|none] [-controllers LIST]
-//	    [-etcd-servers URL,URL...]
+//	    [-controller-manager LIST] [-scheduler] [-etcd-servers URL,URL...]
 //
 // It writes the kubeconfig, prints how to use it, and runs until it is interrupted, or its terminal is closed. Then it
 // removes the kubeconfig and leaves nothing behind. If it is killed, its next start removes what is left.
@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/envtest/components"
 	"github.com/tarn-dev/tarn/envtest/controllers"
 	"github.com/tarn-dev/tarn/internal/kubeconfig"
 	"github.com/tarn-dev/tarn/internal/program"
@@ -102,7 +103,15 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 		return err
 	})
 	flags.Func("controllers", "run controllers of these `names`, separated by commas; * stands for all, -NAME leaves one out", func(names string) error {
-		a.beside = controllers.Named(strings.Split(names, ",")...)
+		a.beside = append(a.beside, controllers.Named(strings.Split(names, ",")...)...)
+		return nil
+	})
+	flags.Func("controller-manager", "run controllers of these `names` by the kube-controller-manager in the folder of KUBEBUILDER_ASSETS", func(names string) error {
+		a.beside = append(a.beside, components.ControllerManager(components.Options{Controllers: strings.Split(names, ",")}))
+		return nil
+	})
+	flags.BoolFunc("scheduler", "run the kube-scheduler in the folder of KUBEBUILDER_ASSETS", func(string) error {
+		a.beside = append(a.beside, components.Scheduler(components.Options{}))
 		return nil
 	})
 	flags.Func("etcd-servers", "store in the etcd of these `URLs`, separated by commas, and not in one of the process", func(urls string) error {

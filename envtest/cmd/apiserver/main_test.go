@@ -71,6 +71,7 @@ func TestRunServesUntilInterrupted(t *testing.T) {
 }
 
 func TestRunRefusesArguments(t *testing.T) {
+	t.Setenv("KUBEBUILDER_ASSETS", t.TempDir())
 	existing := filepath.Join(t.TempDir(), "existing")
 	if err := os.WriteFile(existing, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -85,6 +86,8 @@ func TestRunRefusesArguments(t *testing.T) {
 		"CRDDirectoryPaths[0]":     {"-kubeconfig", "x", "-crds", "missing"},
 		"no watch cache":           {"-kubeconfig", "x", "-watch-cache", "mine"},
 		"there is no controller":   {"-kubeconfig", "x", "-controllers", "*,-unknown"},
+		"not the name of a contr":  {"-kubeconfig", "x", "-controller-manager", "job-controller,a b"},
+		"there is no kube-schedu":  {"-kubeconfig", "x", "-controllers", "*", "-scheduler"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want one with %q", args, err, want)
