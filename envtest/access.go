@@ -4,8 +4,10 @@
 package envtest
 
 import (
+	certificates "crypto/x509"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -34,6 +36,7 @@ type access struct {
 	accounts  authenticator.Token // knows tokens of service accounts; set before authenticator is called
 	audiences []string            // of tokens that are for this server; likewise
 	anonymous bool                // who has no credential may ask
+	now       func() time.Time    // by which certificates are judged; nil is the time
 	front     front
 }
 
@@ -120,7 +123,7 @@ func (a *access) issue(name string, groups ...string) (*rest.Config, error) {
 func (a *access) authenticator() authenticator.Request {
 	known := slices.Clone(a.first)
 	if a.clientCA != nil {
-		known = append(known, x509.NewDynamic(a.clientCA.VerifyOptions, x509.CommonNameUserConversion))
+		known = append(known, x509.NewDynamic(a.verifyOptions, x509.CommonNameUserConversion))
 	}
 	var tokens authenticator.Token = a.tokens
 	if a.static != nil {
@@ -135,4 +138,13 @@ func (a *access) authenticator() authenticator.Request {
 		return all
 	}
 	return union.NewFailOnError(all, anonymous.NewAuthenticator(nil))
+}
+
+// verifyOptions say how a client certificate is judged, now. Each is judged by options of its own.
+func (a *access) verifyOptions() (certificates.VerifyOptions, bool) {
+	options, ok := a.clientCA.VerifyOptions()
+	if ok && a.now != nil {
+		options.CurrentTime = a.now()
+	}
+	return options, ok
 }

@@ -52,7 +52,7 @@ func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kin
 		return admission.PluginInitializers{
 			initializer.New(clients.kube, clients.dynamic, clients.informers, config.Authorization.Authorizer,
 				config.FeatureGate, config.EffectiveVersion, stop, mapper),
-			webhookinit.NewPluginInitializer(webhookAuthentication(config), opts.serviceResolver()),
+			webhookinit.NewPluginInitializer(s.webhooks.wrap(webhookAuthentication(config)), opts.serviceResolver()),
 		}
 	}
 	plugins := admission.NewPlugins()

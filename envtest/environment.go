@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 	"github.com/tarn-dev/tarn/internal/object"
 )
@@ -27,6 +28,7 @@ type Environment struct {
 	mu      sync.Mutex
 	state   state                   // guarded by mu
 	running running                 // guarded by mu; set in state up
+	faults  *faults.Attachment      // guarded by mu; nil without an Injector, and before Start
 	cancel  context.CancelCauseFunc // guarded by mu; set in state starting: ends Start
 }
 
@@ -75,6 +77,7 @@ func (e *Environment) Start(ctx context.Context) error {
 	if !e.begin(cancel) {
 		return ErrStartedBefore
 	}
+	e.attach()
 	r, err := e.run(ctx)
 	if err == nil {
 		err = r.install(ctx, append(crds, e.opts.CRDs...))
@@ -87,6 +90,7 @@ func (e *Environment) Start(ctx context.Context) error {
 	}
 	if err = e.started(r, err); err != nil {
 		defer close(e.over)
+		err = e.blame(err)
 		return errors.Join(fmt.Errorf("start the environment: %w", err), r.stop(0))
 	}
 	return nil
@@ -117,6 +121,9 @@ func (e *Environment) started(r running, err error) error {
 		return err
 	}
 	e.state, e.running = up, r
+	if e.faults != nil {
+		e.faults.Ready()
+	}
 	return nil
 }
 
@@ -224,8 +231,11 @@ func (r *running) secure() (*tls.Config, error) {
 	}, nil
 }
 
-// stop stops the parts that there are, the last one first.
+// stop stops the parts that there are, the last one first. An etcd that a test has stopped answers again before: what ends reads it.
 func (r *running) stop(grace time.Duration) error {
+	if own, ok := r.etcd.(*etcd.Server); ok {
+		own.Resume()
+	}
 	errs := []error{r.beside.stop()}
 	switch {
 	case r.server != nil:
@@ -253,13 +263,13 @@ func (e *Environment) Stop() error {
 	switch {
 	case before == up:
 		defer close(e.over)
-		if e.opts.Faults != nil {
-			e.opts.Faults.End() // what is held must not wait for the end of the grace period
-		}
+		e.detach() // what is held must not wait for the end of the grace period
 		if err := r.stop(e.opts.StopGracePeriod); err != nil {
 			return fmt.Errorf("stop the environment: %w", err)
 		}
 	case before == created:
+		e.attach()
+		e.detach() // rules have no server, and never will
 		close(e.over)
 	default: // another call ends it
 		if cancel != nil {

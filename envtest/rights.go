@@ -24,7 +24,11 @@ func (s *server) rights(opts Options, users *access) (*builtin.Access, error) {
 		return nil, err
 	}
 	users.audiences = []string{keys.Issuer}
-	return &builtin.Access{Authorizer: authorizer, Rules: rules, Keys: keys, Audiences: users.audiences}, nil
+	rights := &builtin.Access{Authorizer: authorizer, Rules: rules, Keys: keys, Audiences: users.audiences}
+	if s.faults != nil {
+		users.now, rights.Now = s.faults.Now, s.faults.Now
+	}
+	return rights, nil
 }
 
 // tokenKeys are those that the flags name, or new ones of the server at the address, which is the issuer then: who checks a token

@@ -28,6 +28,7 @@ import (
 
 	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
 const (
@@ -48,6 +49,7 @@ type server struct {
 	checks   *consistency
 	openAPI  *openAPI
 	others   *aggregation
+	webhooks webhookCalls
 	hooks    hooks
 	gates
 	life
@@ -70,7 +72,7 @@ type life struct {
 // newServer puts the parts together; start runs them.
 func newServer(opts Options, storage backing, listener *serving, users *access) (_ *server, err error) {
 	s := &server{serving: listener, checks: newConsistency(opts), hooks: hooks{patience: hookPatience}}
-	s.faults = opts.Faults
+	s.faults, s.webhooks.faults = opts.Faults, opts.Faults
 	s.drained = make(chan struct{})
 	if opts.process != nil {
 		s.ready = make(chan struct{})
@@ -166,8 +168,11 @@ func (s *server) config(
 			return nil, err
 		}
 	}
-	if outside, ok := stores.etcd.(*remote); ok {
-		outside.addChecks(&config.Config)
+	switch backing := stores.etcd.(type) {
+	case *remote:
+		backing.addChecks(&config.Config)
+	case *etcd.Server:
+		addEtcdChecks(&config.Config, backing)
 	}
 	if err := s.setAdmission(&config.Config, opts, kinds); err != nil {
 		return nil, err
@@ -215,7 +220,7 @@ func (s *server) build(
 			CRDRESTOptionsGetter: customOptions{stores, &s.custom},
 			MasterCount:          1,
 			ServiceResolver:      opts.serviceResolver(),
-			AuthResolverWrapper:  webhookAuthentication(&config.Config),
+			AuthResolverWrapper:  s.webhooks.wrap(webhookAuthentication(&config.Config)),
 		},
 	}
 	crds, err := newCRDServer(&crdConfig)
@@ -350,6 +355,7 @@ func (s *server) stop(grace time.Duration) error {
 	s.custom.refuse() // before the CRD server destroys those that it knows of
 	s.crds.GenericAPIServer.Destroy()
 	s.custom.close(releasePatience)
+	s.webhooks.close() // conversions of stores were the last to be called
 	return errors.Join(hooks, err, s.checks.err())
 }
 

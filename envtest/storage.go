@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
@@ -40,8 +41,9 @@ type stores struct {
 	config    storagebackend.Config // what all resources have
 	compactor etcd3.Compactor       // nil if etcd compacts itself
 	decorate  StorageDecorator
-	checks    *consistency // nil if it is not checked
-	contents  *contents    // nil if the etcd is shared
+	checks    *consistency     // nil if it is not checked
+	contents  *contents        // nil if the etcd is shared
+	faults    *faults.Injector // nil without
 }
 
 // newStores makes the stores on an etcd, as the options say.
@@ -50,7 +52,7 @@ func newStores(opts Options, etcd backing, s *server) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &stores{etcd: etcd, decorate: decorate, checks: s.checks, contents: s.contents}
+	made := &stores{etcd: etcd, decorate: decorate, checks: s.checks, contents: s.contents, faults: opts.Faults}
 	if outside, ok := etcd.(*remote); ok {
 		made.config, made.compactor = outside.config, outside.compactor
 		return made, nil
@@ -60,21 +62,29 @@ func newStores(opts Options, etcd backing, s *server) (*stores, error) {
 	return made, nil
 }
 
-// plain implements generic.StorageDecorator: an etcd3 store on the in-process etcd.
+// plain implements generic.StorageDecorator: an etcd3 store on the etcd, with the faults of the options.
 func (s *stores) plain(
 	config *storagebackend.ConfigForResource, resourcePrefix string, _ func(runtime.Object) (string, error),
 	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
 	client := s.etcd.Client()
 	versioner := storage.APIObjectVersioner{}
+	transformer := identity.NewEncryptCheckTransformer()
+	keys := faults.Keys{Resource: config.GroupResource, Root: config.Prefix, Prefix: resourcePrefix}
+	if s.faults != nil {
+		s.faults.Etcd(config.GroupResource, client.Client)
+		transformer = s.faults.Transformer(keys, transformer)
+	}
 	store, err := etcd3.New(client, s.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
-		config.GroupResource, identity.NewEncryptCheckTransformer(), config.LeaseManagerConfig,
+		config.GroupResource, transformer, config.LeaseManagerConfig,
 		etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
 		etcd.CloseClient(client)
 		return nil, nil, fmt.Errorf("create the store of %s: %w", config.GroupResource, err)
 	}
-	return store, sync.OnceFunc(func() {
+	faulty, end := withFaults(s.faults, keys, store)
+	return faulty, sync.OnceFunc(func() {
+		end()
 		store.Close()
 		etcd.CloseClient(client)
 	}), nil

@@ -5,6 +5,7 @@ package faults
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,20 +31,28 @@ type answerAction interface{ ofAnswers() }
 // Respond answers with an error in the place of the server, so that a write has no effect. The error is one that the functions
 // of apimachinery's api/errors make, or another, which becomes an internal error (500). A Status with RetryAfterSeconds gets
 // the header Retry-After, as from a server that has too much to do.
+//
+// At the stations Storage and Etcd the caller gets the error as it is, and a webhook answers with the Status.
 func Respond(err error) Action {
+	if err == nil {
+		err = errors.New("a fault of the test")
+	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		status = apierrors.NewInternalError(err)
 	}
-	return respond(status.Status())
+	return respond{err, status.Status()}
 }
 
-type respond metav1.Status
+type respond struct {
+	err    error
+	status metav1.Status
+}
 
 func (respond) fits(*Rule) error { return nil }
 
 func (r respond) serve(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ <-chan struct{}) {
-	status := metav1.Status(r)
+	status := r.status
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	if status.Code == 0 {
 		status.Code = http.StatusInternalServerError
@@ -70,15 +79,22 @@ type delay time.Duration
 func (delay) fits(*Rule) error { return nil }
 
 func (d delay) serve(w http.ResponseWriter, req *http.Request, next http.Handler, over <-chan struct{}) {
+	if d.wait(req.Context(), over) == nil {
+		next.ServeHTTP(w, req)
+	}
+}
+
+// wait returns after the delay, or when the fault is over. The error is that of the context.
+func (d delay) wait(ctx context.Context, over <-chan struct{}) error {
 	timer := time.NewTimer(time.Duration(d))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-over:
-	case <-req.Context().Done():
-		return
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	next.ServeHTTP(w, req)
+	return nil
 }
 
 // DropRequest cuts the connection before the server sees the request: a write has no effect. With HTTP/2 it is the stream of the
@@ -180,6 +196,8 @@ type streamAction interface {
 // Cut cuts a watch after n of its events that the rule matches have passed since the fault was injected, or since the watch
 // began if that was later: 0 cuts it at once. What has passed before arrives. Times bounds the watches that are cut, and Skip
 // leaves some alone, in the order in which they began. What is cut is that of DropRequest.
+//
+// At the station Storage, Cut(0) ends the watch through which a watch cache follows the storage.
 func Cut(n int) Action { return cut(n) }
 
 type cut int
@@ -197,6 +215,8 @@ func (cut) hit(s *stream)                                                       
 
 // Expire ends a watch with the error that its resourceVersion is too old (410), as a server does that has lost the history. It
 // does so at once, and to those that begin later right after their beginning. A watch whose client does not read is cut.
+//
+// At the station Storage, it ends the watch through which a watch cache follows the storage, which begins anew.
 func Expire() Action { return expire{} }
 
 type expire struct{}
@@ -212,7 +232,12 @@ func (expire) serve(http.ResponseWriter, *http.Request, http.Handler, <-chan str
 func (expire) atOnce() bool                                                            { return true }
 
 func (expire) hit(s *stream) {
-	s.failLocked(apierrors.NewResourceExpired("too old resource version: the watch was ended by a fault of the test").ErrStatus)
+	s.failLocked(expired())
+}
+
+// expired is with what Expire ends a watch.
+func expired() metav1.Status {
+	return apierrors.NewResourceExpired("too old resource version: the watch was ended by a fault of the test").ErrStatus
 }
 
 // onlyWatch refuses rules for other requests.

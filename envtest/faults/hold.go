@@ -23,6 +23,8 @@ type Held struct {
 	// Namespace, Name and ResourceVersion are those of the object; what a request does not say is empty. The name of an object
 	// that is being created is read from it. GenerateName is there in events, and in requests that create.
 	Namespace, Name, GenerateName, ResourceVersion string
+	// Path is that of the URL of a webhook, for its call.
+	Path string
 }
 
 // String describes it for messages of tests.
@@ -55,6 +57,9 @@ type item struct {
 
 // Hold begins to hold back what the rule matches.
 func (i *Injector) Hold(r Rule) (*Hold, error) {
+	if r.Station != HTTP {
+		return nil, fmt.Errorf("hold back: the station %s holds nothing back, only %s does", r.Station, HTTP)
+	}
 	h := &Hold{injector: i}
 	if _, err := i.add(r, nil, h); err != nil {
 		return nil, fmt.Errorf("hold back: %w", err)
@@ -68,6 +73,9 @@ func (i *Injector) Hold(r Rule) (*Hold, error) {
 func (i *Injector) HoldAnswers(r Rule) (*Hold, error) {
 	if err := endless(&r, "HoldAnswers"); err != nil {
 		return nil, fmt.Errorf("hold back answers: %w", err)
+	}
+	if r.Station != HTTP {
+		return nil, fmt.Errorf("hold back answers: the station %s holds nothing back, only %s does", r.Station, HTTP)
 	}
 	if r.Type != "" {
 		return nil, errors.New("hold back answers: events have a type, and answers have none")
@@ -140,10 +148,11 @@ func (h *Hold) End() {
 	}
 }
 
-// keep holds one back. It returns false if the Hold has ended, or would hold too many bytes.
+// keep holds one back that was hit. It returns false if the Hold has ended, or would hold too many bytes.
 func (h *Hold) keep(one *item) (ok, full bool) {
 	h.rule.mu.Lock()
 	defer h.rule.mu.Unlock()
+	h.cameLocked()
 	switch {
 	case h.rule.ended:
 		return false, false
@@ -154,6 +163,19 @@ func (h *Hold) keep(one *item) (ok, full bool) {
 	h.bytes += one.size
 	h.rule.changedLocked()
 	return true, false
+}
+
+// cameLocked notes that one that was hit is there, or will not come.
+func (h *Hold) cameLocked() {
+	h.rule.coming--
+	h.rule.changedLocked()
+}
+
+// missed notes that one that was hit will not come.
+func (h *Hold) missed() {
+	h.rule.mu.Lock()
+	defer h.rule.mu.Unlock()
+	h.cameLocked()
 }
 
 // forget drops one whose client has gone.
@@ -196,11 +218,23 @@ func (h *Hold) serve(w http.ResponseWriter, req *http.Request, q *request, next 
 		}
 		return
 	}
-	a := &answer{header: http.Header{}}
-	next.ServeHTTP(a, req)
+	a := h.answer(next, req)
 	if !h.keepRequest(req.Context(), what, a.body.Len()) {
 		panic(http.ErrAbortHandler) // nobody reads it
 	}
 	a.copyHeader(w)
 	_, _ = w.Write(a.body.Bytes())
+}
+
+// answer lets the server handle a request, and returns what it answers.
+func (h *Hold) answer(next http.Handler, req *http.Request) *answer {
+	a, answered := &answer{header: http.Header{}}, false
+	defer func() {
+		if !answered { // the handler has panicked
+			h.missed()
+		}
+	}()
+	next.ServeHTTP(a, req)
+	answered = true
+	return a
 }

@@ -15,10 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Rule says which requests are meant. An empty field means all.
+// Rule says which requests are meant. An empty field means all. A Rule for another Station than HTTP says which calls are meant:
+// there, a field that the station does not know is an error, see Station. There are more than twelve fields because each says one
+// thing of a request.
 type Rule struct {
+	// Station is where the fault happens; the zero value is HTTP, the requests of clients.
+	Station Station
+
 	// Verb is that of the request as authorization knows it: get, list, watch, create, update, patch, delete or
-	// deletecollection.
+	// deletecollection. Storage and Etcd have verbs of their own.
 	Verb string
 	// Group and Resource are those of the path, such as apps and deployments; the group of Pods is "core" here, since the
 	// empty one means all.
@@ -35,6 +40,8 @@ type Rule struct {
 	// Type is that of an event: ADDED, MODIFIED, DELETED, BOOKMARK, or * for all of these. Empty means all but bookmarks, which
 	// come at times that no test chooses. A rule with a type does not match requests.
 	Type string
+	// Path is that of the URL of a webhook, such as /validate. Only the station Webhook knows it.
+	Path string
 	// When, if set, is asked about each request or event that the fields above match, in the order of arrival, and says whether it
 	// is meant. So a rule can count, or choose by what came before. It is called while the request or the watch waits, by many
 	// goroutines at once: it must not block, nor call the Injector. A whole watch, for Expire and Cut(0), is asked about as its
@@ -47,54 +54,61 @@ type Rule struct {
 	Times int
 }
 
-var verbs = []string{"", "get", "list", verbWatch, "create", "update", "patch", "delete", "deletecollection"}
+var verbs = []string{"", verbGet, verbList, verbWatch, verbCreate, verbUpdate, "patch", verbDelete, "deletecollection"}
 
 var types = []string{"", string(watch.Added), string(watch.Modified), string(watch.Deleted), typeBookmark, typeAll}
 
 const (
+	verbGet      = "get"
+	verbList     = "list"
 	verbWatch    = "watch"
+	verbCreate   = "create"
+	verbUpdate   = "update"
+	verbDelete   = "delete"
 	coreGroup    = "core"
 	noSub        = "-"
 	typeBookmark = string(watch.Bookmark)
 	typeAll      = "*"
 )
 
-// check returns why nothing can match the rule.
-func (r *Rule) check(users bool) error {
+// checkHTTP returns why nothing can match a rule for requests.
+func (r *Rule) checkHTTP(users bool) error {
 	switch {
 	case !slices.Contains(verbs, r.Verb):
 		return fmt.Errorf("a rule with the verb %q matches nothing: the verbs are %s", r.Verb, strings.Join(verbs[1:], ", "))
 	case !slices.Contains(types, r.Type), r.Type != "" && r.Verb != "" && r.Verb != verbWatch:
 		return fmt.Errorf("a rule with the type %q and the verb %q matches nothing: events of watches have a type, which is one of %s",
 			r.Type, r.Verb, strings.Join(types[1:], ", "))
-	case strings.ContainsAny(r.Resource, "/ "):
-		return fmt.Errorf("a rule with the resource %q matches nothing: the subresource is a field of its own", r.Resource)
-	case r.Resource != strings.ToLower(r.Resource):
-		return fmt.Errorf("a rule with the resource %q matches nothing: resources are in lower case and plural, such as pods", r.Resource)
-	case r.Skip < 0 || r.Times < 0:
-		return errors.New("a rule with negative numbers")
 	case r.User != "" && !users:
 		return errors.New("a rule with a user: a proxy does not know who asks, use UserAgent")
 	}
 	return nil
 }
 
-// Injector applies rules to the requests of one server: its Stop ends all rules. The zero value is not ready: New makes one.
+// Injector applies rules to the requests of one server: its Stop ends all rules, and no rule can be added after it. The zero value
+// is not ready: New makes one.
 type Injector struct {
-	mu     sync.Mutex              // guards changes of rules
-	rules  atomic.Pointer[[]*rule] // in the order in which they were made; never changed, replaced
-	proxy  atomic.Bool             // some handler does not know users
-	opens  sync.Mutex              // guards open and opened; none is taken with it
-	open   map[*stream]struct{}    // the watches
-	opened uint64                  // how many there have been
-	buffer int                     // bytes that a Hold holds at most, and that wait in a watch
+	mu     sync.Mutex              // guards changes of rules, and life
+	rules  atomic.Pointer[ruleSet] // never changed, replaced
+	proxy  atomic.Bool             // some handler does not know users, nor any station but HTTP
+	life   life
+	opens  sync.Mutex           // guards open, stored and opened; none is taken with it
+	open   map[*stream]struct{} // the watches of clients
+	stored map[*storedWatch]struct{}
+	opened uint64 // how many watches there have been
+	buffer int    // bytes that a Hold holds at most, and that wait in a watch
 }
+
+// ruleSet are the rules of each station, in the order in which they were made.
+type ruleSet [stations][]*rule
 
 // heldBytes bounds what a Hold holds, and what waits in one watch.
 const heldBytes = 64 << 20
 
 // New returns an Injector without rules.
-func New() *Injector { return &Injector{open: map[*stream]struct{}{}, buffer: heldBytes} }
+func New() *Injector {
+	return &Injector{open: map[*stream]struct{}{}, stored: map[*storedWatch]struct{}{}, buffer: heldBytes}
+}
 
 // rule is a Rule with what happens, and its counts.
 type rule struct {
@@ -105,6 +119,7 @@ type rule struct {
 	mu      sync.Mutex // guards what follows; it is taken last
 	matched int
 	hits    int
+	coming  int // hits of a Hold that it does not hold yet
 	ended   bool
 	changed chan struct{} // closed and replaced with each hit, and at the end
 	over    chan struct{} // closed at the end
@@ -122,7 +137,7 @@ func (i *Injector) Inject(r Rule, action Action) (*Fault, error) {
 	if action == nil {
 		return nil, errors.New("inject a fault: there is no action")
 	}
-	if err := action.fits(&r); err != nil {
+	if err := r.fits(action); err != nil {
 		return nil, fmt.Errorf("inject a fault: %w", err)
 	}
 	added, err := i.add(r, action, nil)
@@ -133,27 +148,47 @@ func (i *Injector) Inject(r Rule, action Action) (*Fault, error) {
 }
 
 func (i *Injector) add(r Rule, action Action, hold *Hold) (*rule, error) {
-	if err := r.check(!i.proxy.Load()); err != nil {
+	if err := r.check(i.proxy.Load()); err != nil {
 		return nil, err
 	}
 	added := &rule{Rule: r, action: action, hold: hold, changed: make(chan struct{}), over: make(chan struct{})}
 	if hold != nil {
 		hold.rule = added
 	}
-	i.mu.Lock()
-	rules := append(slices.Clone(i.inForce()), added)
-	i.rules.Store(&rules)
-	i.mu.Unlock()
-	if cut, ok := action.(streamAction); ok && cut.atOnce() {
+	if err := i.put(added); err != nil {
+		return nil, err
+	}
+	if at, ok := action.(streamAction); ok && at.atOnce() {
 		i.sweep(added)
 	}
 	return added, nil
 }
 
-// inForce returns the rules. The caller does not change them.
-func (i *Injector) inForce() []*rule {
+// put brings a rule into force, unless the server has stopped.
+func (i *Injector) put(added *rule) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.life.stopped {
+		return errStopped
+	}
+	rules := i.all()
+	rules[added.Station] = append(slices.Clone(rules[added.Station]), added)
+	i.rules.Store(&rules)
+	return nil
+}
+
+// all returns the rules of all stations. The slices are shared.
+func (i *Injector) all() ruleSet {
 	if rules := i.rules.Load(); rules != nil {
 		return *rules
+	}
+	return ruleSet{}
+}
+
+// inForce returns the rules of a station. The caller does not change them.
+func (i *Injector) inForce(s Station) []*rule {
+	if rules := i.rules.Load(); rules != nil {
+		return rules[s]
 	}
 	return nil
 }
@@ -162,17 +197,20 @@ func (i *Injector) inForce() []*rule {
 func (i *Injector) remove(r *rule) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	rules := slices.DeleteFunc(slices.Clone(i.inForce()), func(other *rule) bool { return other == r })
+	rules := i.all()
+	rules[r.Station] = slices.DeleteFunc(slices.Clone(rules[r.Station]), func(other *rule) bool { return other == r })
 	i.rules.Store(&rules)
 }
 
 // End ends all rules: faults, and holds, which let go what they hold.
 func (i *Injector) End() {
-	for _, r := range i.inForce() {
-		if r.hold != nil {
-			r.hold.End()
-		} else {
-			(&Fault{i, r}).End()
+	for _, rules := range i.all() {
+		for _, r := range rules {
+			if r.hold != nil {
+				r.hold.End()
+			} else {
+				(&Fault{i, r}).End()
+			}
 		}
 	}
 }
@@ -211,6 +249,9 @@ func (r *rule) hit() bool {
 		return false
 	}
 	r.hits++
+	if r.hold != nil {
+		r.coming++
+	}
 	r.changedLocked()
 	return true
 }
@@ -238,7 +279,7 @@ func (r *rule) wait(ctx context.Context, done func() bool, state func() string) 
 		switch {
 		case r.ended:
 			return fmt.Errorf("%s, and has ended", state())
-		case r.Times > 0 && r.hits >= r.Times:
+		case r.Times > 0 && r.hits >= r.Times && r.coming == 0:
 			return fmt.Errorf("%s, and its rule allows no more", state())
 		}
 		changed := r.changed

@@ -29,7 +29,8 @@ import (
 // it goes on with the credentials of config. What comes with other credentials or none goes on with these; a client certificate
 // does not pass.
 //
-// The proxy does not know who asks: Inject and Hold refuse rules with a User from now on.
+// The proxy does not know who asks, nor what happens inside the server: Inject and Hold refuse rules with a User, or with another
+// Station than HTTP, from now on.
 func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -43,10 +44,8 @@ func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Con
 	if err != nil {
 		return nil, fmt.Errorf("start a proxy for faults: %w", err)
 	}
-	for _, r := range i.inForce() {
-		if r.User != "" {
-			return nil, errors.New("start a proxy for faults: there is a rule with a user, whom a proxy does not know")
-		}
+	if err := i.fitsProxy(); err != nil {
+		return nil, fmt.Errorf("start a proxy for faults: %w", err)
 	}
 	transport := &credentials{token: rand.Text(), full: full, anonymous: anonymous}
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -62,6 +61,8 @@ func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Con
 		return nil, fmt.Errorf("start a proxy for faults: %w", err)
 	}
 	i.proxy.Store(true)
+	attached := i.Attach()
+	attached.Ready()
 	server := &http.Server{
 		Handler: i.Handler(reverse(target, transport)), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 30 * time.Second, ErrorLog: log.New(io.Discard, "", 0), // of connections that are cut
@@ -69,7 +70,7 @@ func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Con
 	go func() { _ = server.ServeTLS(listener, "", "") }() // until Close
 	context.AfterFunc(ctx, func() {
 		_ = server.Close()
-		i.End()
+		attached.Detach()
 		utilnet.CloseIdleConnectionsFor(full)
 		utilnet.CloseIdleConnectionsFor(anonymous)
 	})
@@ -78,6 +79,21 @@ func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Con
 	own.BearerToken, own.Dial, own.Transport, own.WrapTransport, own.Proxy = transport.token, nil, nil, nil, nil
 	own.Impersonate = rest.ImpersonationConfig{}
 	return own, nil
+}
+
+// fitsProxy says which rule a proxy cannot apply.
+func (i *Injector) fitsProxy() error {
+	for station, rules := range i.all() {
+		for _, r := range rules {
+			if r.User != "" {
+				return errors.New("there is a rule with a user, whom a proxy does not know")
+			}
+			if Station(station) != HTTP {
+				return fmt.Errorf("there is a rule for the station %s, which is inside the server: a proxy has only %s", r.Station, HTTP)
+			}
+		}
+	}
+	return nil
 }
 
 // credentials lends those of a config to who has the token.

@@ -30,6 +30,7 @@ type request struct {
 	generateName               string
 	user, agent                string
 	own                        bool          // the server asks itself
+	server                     bool          // no user asks: the server does, as its watch caches do, and not through a request
 	creates                    *http.Request // whose body has the name, until it was read
 }
 
@@ -65,12 +66,14 @@ func requestOf(req *http.Request) *request {
 func (r *Rule) matches(q *request) bool {
 	equal := func(want, is string) bool { return want == "" || want == is }
 	switch {
-	case q.own && r.User != q.user: // its own requests only if they are meant
+	case q.server && r.User != user.APIServerUser && (r.User != "" || q.own):
+		return false
+	case q.own && !q.server && r.User != q.user: // its own requests only if they are meant
 		return false
 	case r.Subresource == noSub && q.sub != "", r.Subresource != noSub && !equal(r.Subresource, q.sub):
 		return false
 	}
-	return equal(r.Verb, q.verb) && equal(r.Group, q.group) && equal(r.Resource, q.resource) && equal(r.User, q.user) &&
+	return equal(r.Verb, q.verb) && equal(r.Group, q.group) && equal(r.Resource, q.resource) && (q.server || equal(r.User, q.user)) &&
 		strings.HasPrefix(q.agent, r.UserAgent)
 }
 
@@ -133,7 +136,7 @@ func (f failing) Read([]byte) (int, error) {
 
 // find returns the first rule that applies to the request, which is hit then.
 func (i *Injector) find(q *request) *rule {
-	for _, r := range i.inForce() {
+	for _, r := range i.inForce(HTTP) {
 		_, events := r.action.(streamAction)
 		_, whole := r.action.(answerAction)
 		if events || r.Type != "" || q.verb == verbWatch && (r.hold != nil || whole) {
@@ -158,7 +161,7 @@ func (i *Injector) Handler(next http.Handler) http.Handler {
 		case q == nil || isUpgrade(req):
 			next.ServeHTTP(w, req)
 			return
-		case q.verb != verbWatch && len(i.inForce()) == 0:
+		case q.verb != verbWatch && len(i.inForce(HTTP)) == 0:
 			next.ServeHTTP(w, req)
 			return
 		}

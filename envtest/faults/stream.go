@@ -104,6 +104,10 @@ func (s *stream) close() {
 
 // sweep applies a rule to the watches that are open, in the order in which they began.
 func (i *Injector) sweep(r *rule) {
+	if r.Station == Storage {
+		i.sweepStored(r)
+		return
+	}
 	i.opens.Lock()
 	open := slices.SortedFunc(maps.Keys(i.open), func(a, b *stream) int { return cmp.Compare(a.number, b.number) })
 	i.opens.Unlock()
@@ -151,7 +155,7 @@ func (s *stream) WriteHeader(code int) {
 		return // an error, as it is
 	}
 	s.frames = framingOf(s.w.Header().Get("Content-Type"))
-	for _, r := range s.injector.inForce() {
+	for _, r := range s.injector.inForce(HTTP) {
 		s.atOnceLocked(r)
 	}
 }
@@ -205,7 +209,7 @@ func (s *stream) putLocked(frame []byte) {
 	}
 	one := &queued{frame: bytes.Clone(frame)}
 	s.queue = append(s.queue, one)
-	rules := s.injector.inForce()
+	rules := s.injector.inForce(HTTP)
 	if !slices.ContainsFunc(rules, func(r *rule) bool { return r.ofEvents() && r.matches(s.request) }) {
 		return
 	}
@@ -326,7 +330,7 @@ func (s *stream) firstLocked() *queued {
 
 // countLocked counts an event that has passed for those rules that cut the watch behind it. The caller is busy.
 func (s *stream) countLocked(what *Held) {
-	for _, r := range s.injector.inForce() {
+	for _, r := range s.injector.inForce(HTTP) {
 		n, ok := r.action.(cut)
 		if !ok || n == 0 || what.Verb == "" || !r.matches(s.request) || !r.meansEvent(what) {
 			continue

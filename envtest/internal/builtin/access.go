@@ -4,6 +4,8 @@
 package builtin
 
 import (
+	"time"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -17,7 +19,8 @@ type Access struct {
 	Authenticator authenticator.Request // of bearer tokens, for TokenReview
 	Audiences     []string              // who a token is for if it does not say so
 	Rules         RuleResolver
-	Keys          *TokenKeys // sign and check the tokens of service accounts
+	Keys          *TokenKeys       // sign and check the tokens of service accounts
+	Now           func() time.Time // by which the expiry of these tokens is judged; nil is the time
 }
 
 // RuleResolver finds rules of RBAC.

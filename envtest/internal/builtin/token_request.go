@@ -275,7 +275,7 @@ func (a accounts) AuthenticateToken(ctx context.Context, token string) (*authent
 	if audiences = wanted.Intersect(audiences); len(audiences) == 0 {
 		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", []string(said.Audience), []string(wanted))
 	}
-	if err := a.lives(ctx, &said, time.Now()); err != nil {
+	if err := a.lives(ctx, &said); err != nil {
 		return nil, false, err
 	}
 	info := &serviceaccount.ServiceAccountInfo{
@@ -292,11 +292,16 @@ func (a accounts) AuthenticateToken(ctx context.Context, token string) (*authent
 }
 
 // lives says why a token counts no more.
-func (a accounts) lives(ctx context.Context, said *claims, now time.Time) error {
+func (a accounts) lives(ctx context.Context, said *claims) error {
+	now := time.Now()
+	judged := now
+	if a.access.Now != nil {
+		judged = a.access.Now()
+	}
 	switch {
-	case now.Add(-tokenLeeway).Unix() > said.Expiry:
+	case judged.Add(-tokenLeeway).Unix() > said.Expiry:
 		return errors.New("service account token has expired")
-	case now.Add(tokenLeeway).Unix() < said.NotBefore:
+	case judged.Add(tokenLeeway).Unix() < said.NotBefore:
 		return errors.New("service account token is not valid yet")
 	}
 	k := &said.Kubernetes

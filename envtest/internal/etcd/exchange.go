@@ -99,6 +99,9 @@ func (s *Server) Exchange(ctx context.Context, prefix string, plan func(iter.Seq
 	done := 0
 	s.whole.Lock()
 	defer s.whole.Unlock()
+	if err := s.outage.err(); err != nil {
+		return nil, err
+	}
 	writes, err := plan(func(yield func(Entry, error) bool) { s.walk(ctx, prefix, s.store.Rev(), yield) })
 	if err != nil {
 		return nil, err

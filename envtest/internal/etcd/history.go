@@ -109,6 +109,9 @@ func (s *Server) compact(revision int64) (err error) {
 func (s *Server) beginCompaction(revision int64) (<-chan struct{}, error) {
 	s.begin()
 	defer s.done()
+	if err := s.outage.err(); err != nil {
+		return nil, err
+	}
 	// Each batch writes again what stays of the leaves that it looked at.
 	if err := s.makeRoom(min(compactionBatch*s.room.largest, compactionBytes)); err != nil {
 		return nil, err

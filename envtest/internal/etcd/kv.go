@@ -27,7 +27,7 @@ type keyValues struct {
 // Range implements pb.KVServer. Writes are done when they return, so that every read sees them.
 func (s *keyValues) Range(ctx context.Context, r *pb.RangeRequest) (resp *pb.RangeResponse, err error) {
 	defer s.failure.rescue(&err)
-	if err := s.failure.get(); err != nil {
+	if err := s.Available(); err != nil {
 		return nil, err
 	}
 	resp, _, err = txn.Range(ctx, s.failure.log, s.store, r, true)
@@ -43,6 +43,9 @@ func (s *keyValues) Txn(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResp
 	}
 	s.begin()
 	defer s.done()
+	if err := s.outage.err(); err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,9 @@ func (s *leases) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (resp 
 	defer s.failure.rescue(&err)
 	s.begin()
 	defer s.done()
+	if err := s.outage.err(); err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -63,6 +66,9 @@ func (s *Server) revoke(l *lease.Lease) (err error) {
 	defer s.failure.rescue(&err)
 	s.begin()
 	defer s.done()
+	if err := s.outage.err(); err != nil {
+		return err
+	}
 	size := leaseBytes
 	for _, key := range l.Keys() {
 		size += len(key) + leaseBytes

@@ -46,6 +46,7 @@ type Server struct {
 	store   mvcc.WatchableKV
 	failure *failure
 	history *history
+	outage  *outage
 
 	writing
 	pace pace
@@ -75,7 +76,7 @@ func start(parent string, history *history) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{folder: folder, failure: newFailure(), history: history, quit: make(chan struct{}), pace: newPace()}
+	s := &Server{folder: folder, failure: newFailure(), history: history, outage: newOutage(), quit: make(chan struct{}), pace: newPace()}
 	if err := s.open(filepath.Join(folder.path, databaseName)); err != nil {
 		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", folder.path, err), s.end())
 	}

@@ -48,11 +48,18 @@ type watch struct {
 }
 
 // Watch implements clientv3.Watcher. The options that it knows are those for a range, the revision, the value before and
-// progress.
+// progress. A server that is cut off begins the watch when it answers again.
 func (w *watches) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	op := clientv3.OpWatch(key, opts...)
 	if op.IsFragment() || op.IsCreatedNotify() || op.IsFilterPut() || op.IsFilterDelete() {
 		return refused(errors.New("etcd in this process knows no watch with fragments, creation notices or filters"))
+	}
+	select {
+	case <-w.server.outage.answers():
+	case <-ctx.Done():
+		return ended()
+	case <-w.ctx.Done():
+		return ended()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,6 +90,13 @@ func rangeEnd(op clientv3.Op) []byte {
 	}
 }
 
+// ended returns what a watch sends whose context ended before it was begun.
+func ended() clientv3.WatchChan {
+	out := make(chan clientv3.WatchResponse)
+	close(out)
+	return out
+}
+
 // refused returns what a watch sends that was not begun.
 func refused(err error) clientv3.WatchChan {
 	out := make(chan clientv3.WatchResponse, 1)
@@ -93,7 +107,7 @@ func refused(err error) clientv3.WatchChan {
 
 // RequestProgress implements clientv3.Watcher: each watch that has got all events is told of the revision.
 func (w *watches) RequestProgress(context.Context) error {
-	if err := w.server.failure.get(); err != nil {
+	if err := w.server.Available(); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -169,7 +183,7 @@ func (v *watch) next(ctx context.Context) (clientv3.WatchResponse, bool) {
 			}
 			return response, true
 		case <-v.tick:
-			if v.quiet {
+			if v.quiet && v.owner.server.outage.err() == nil {
 				v.stream.RequestProgress(v.id) // answered by the stream, in the order of the events
 			}
 			v.quiet = true

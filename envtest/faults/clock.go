@@ -1,0 +1,41 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"errors"
+	"time"
+)
+
+// Shift has the server judge client certificates and tokens of service accounts as if it were d later, or earlier if d is less than
+// zero. So a token expires on command, or is not valid yet. What the server issues meanwhile has the real time. The tokens of an
+// environment's own configurations do not expire. A hit is one certificate or token that was judged.
+func Shift(d time.Duration) Action { return shift{d: d} }
+
+type shift struct {
+	elsewhere
+	d time.Duration
+}
+
+func (s shift) fits(*Rule) error {
+	if s.d == 0 {
+		return errors.New("a clock that is shifted by nothing")
+	}
+	return nil
+}
+
+// Now returns the time by which a credential is judged now, which is a hit of a rule for the station Clock if there is one. A nil
+// Injector returns the time.
+func (i *Injector) Now() time.Time {
+	now := time.Now()
+	if i == nil {
+		return now
+	}
+	for _, r := range i.inForce(Clock) {
+		if s, ok := r.action.(shift); ok && r.hit() {
+			return now.Add(s.d)
+		}
+	}
+	return now
+}
