@@ -42,8 +42,8 @@ type Options struct {
 	ServiceResolver ServiceResolver
 
 	// Faults applies its rules to the requests of clients, once it is known who asks, and that they may. Requests of the server
-	// itself are left alone, unless a rule names its user, system:apiserver. Without it, requests take no other way. Stop ends
-	// all rules.
+	// itself are left alone, unless a rule names its user, system:apiserver. Rules may also be for stations inside the server. Without
+	// it, requests and calls take no other way. Stop ends all rules.
 	Faults *faults.Injector
 
 	// Controllers run beside the server: Start begins them when the server is ready, and does not wait for what they do. Stop ends

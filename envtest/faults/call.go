@@ -25,6 +25,16 @@ func (i *Injector) callOf(ctx context.Context, verb string, resource schema.Grou
 	return q
 }
 
+// now returns the call as it is to be judged now: a watch of the server's own lasts longer than its start.
+func (i *Injector) now(q *request) *request {
+	if !q.server {
+		return q
+	}
+	one := *q
+	one.own = i.isStarting()
+	return &one
+}
+
 // call applies the oldest rule of a station that means a call and can happen to it as a whole. The error is what the call returns in
 // the place of its answer.
 func (i *Injector) call(ctx context.Context, station Station, q *request) error {

@@ -27,7 +27,12 @@
 // # Stations
 //
 // A rule with the verb watch means requests for a watch and, with Hold, Cut and Expire, the events of watches that are open.
-// All other rules mean requests. Webhooks, the storage and etcd are not stations of this package.
+// All other rules mean requests. Rule.Station names another place, inside a server of package envtest: Storage, Etcd, Webhook and
+// Clock, each with what it knows of a call:
+//
+//	full, err := injector.Inject(faults.Rule{Station: faults.Etcd, Verb: "txn"}, faults.Respond(rpctypes.ErrNoSpace))
+//
+// Environment.StopEtcd, StartEtcd and CompactEtcd are beside them.
 //
 // An Injector works in the server of package envtest, where it knows the users, and as a proxy before any other API server, see
 // Injector.Handler. WebSockets pass it untouched, and watches in another form than JSON or protobuf.

@@ -6,6 +6,7 @@ package faults
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"path"
@@ -29,7 +30,12 @@ func Corrupt() Action { return corrupt{} }
 
 type corrupt struct{ elsewhere }
 
-func (corrupt) fits(r *Rule) error { return nil }
+func (corrupt) fits(r *Rule) error {
+	if r.Verb == verbCreate {
+		return errors.New("Corrupt is about what is read: no create reads an object")
+	}
+	return nil
+}
 
 // elsewhere is of actions that do not happen to requests.
 type elsewhere struct{}
@@ -82,7 +88,7 @@ func (t *transformer) TransformFromStorage(ctx context.Context, data []byte, abo
 	if rules := t.injector.inForce(Storage); len(rules) > 0 {
 		q, ok := ctx.Value(called{}).(*request)
 		if ok {
-			one := *q
+			one := *t.injector.now(q)
 			one.namespace, one.name = t.keys.namespaceAndName(string(about.AuthenticatedData()), false)
 			for _, r := range rules {
 				if _, is := r.action.(corrupt); is && r.takes(&one) {
@@ -209,7 +215,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		return nil, err
 	}
 	w := &storedWatch{
-		next: next, request: q, out: make(chan watch.Event), stopped: make(chan struct{}), hit: make(chan struct{}), looked: map[*rule]bool{},
+		injector: s.injector, next: next, request: q, out: make(chan watch.Event), stopped: make(chan struct{}), hit: make(chan struct{}), looked: map[*rule]bool{},
 	}
 	s.injector.addStored(w)
 	for _, r := range s.injector.inForce(Storage) {
@@ -250,13 +256,14 @@ func (i *Injector) sweepStored(r *rule) {
 // storedWatch is a watch of a storage. Its goroutine passes the events on, until the watch is stopped, has ended, or the store is
 // closed.
 type storedWatch struct {
-	next    watch.Interface
-	request *request
-	number  uint64 // in the order in which watches began
-	out     chan watch.Event
-	stop    sync.Once
-	stopped chan struct{} // closed by Stop
-	hit     chan struct{} // closed when a fault ends the watch
+	injector *Injector
+	next     watch.Interface
+	request  *request
+	number   uint64 // in the order in which watches began
+	out      chan watch.Event
+	stop     sync.Once
+	stopped  chan struct{} // closed by Stop
+	hit      chan struct{} // closed when a fault ends the watch
 
 	mu     sync.Mutex // guards what follows
 	over   bool
@@ -277,7 +284,7 @@ func (w *storedWatch) ResultChan() <-chan watch.Event { return w.out }
 func (w *storedWatch) atOnce(r *rule) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ends := r.action.(streamAction); !ends || w.over || w.looked[r] || !r.matches(w.request) || !r.meansScope(w.request) {
+	if _, ends := r.action.(streamAction); !ends || w.over || w.looked[r] || !r.matches(w.injector.now(w.request)) || !r.meansScope(w.request) {
 		return
 	}
 	w.looked[r] = true
