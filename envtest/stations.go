@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
@@ -154,7 +155,8 @@ func (c *webhookCalls) wrapped(config *rest.Config, err error) (*rest.Config, er
 		return nil, err
 	}
 	config = rest.CopyConfig(config) // may be that of all clients of the server
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+	outer := config.WrapTransport
+	config.WrapTransport = transport.Wrappers(func(next http.RoundTripper) http.RoundTripper { // the innermost
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.transports == nil {
@@ -165,7 +167,7 @@ func (c *webhookCalls) wrapped(config *rest.Config, err error) (*rest.Config, er
 			return next
 		}
 		return c.faults.RoundTripper(next)
-	})
+	}, outer)
 	return config, nil
 }
 
@@ -173,8 +175,8 @@ func (c *webhookCalls) wrapped(config *rest.Config, err error) (*rest.Config, er
 func (c *webhookCalls) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for transport := range c.transports {
-		utilnet.CloseIdleConnectionsFor(transport)
+	for used := range c.transports {
+		utilnet.CloseIdleConnectionsFor(used)
 	}
 	c.transports = nil
 }
