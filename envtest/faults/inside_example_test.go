@@ -60,7 +60,7 @@ func Example_inside() {
 	}
 	fmt.Println("with etcd:", create("two"))
 	// Output:
-	// Internal error occurred: the disk is full
+	// the disk is full
 	// <nil> 1
 	// without etcd: true
 	// with etcd: <nil>

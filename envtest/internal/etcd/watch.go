@@ -56,9 +56,8 @@ func (w *watches) Watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 	}
 	select {
 	case <-w.server.outage.answers():
+	case <-w.ctx.Done(): // it is refused
 	case <-ctx.Done():
-		return ended()
-	case <-w.ctx.Done():
 		return ended()
 	}
 	w.mu.Lock()
