@@ -36,7 +36,6 @@ type access struct {
 	accounts  authenticator.Token // knows tokens of service accounts; set before authenticator is called
 	audiences []string            // of tokens that are for this server; likewise
 	anonymous bool                // who has no credential may ask
-	now       func() time.Time    // by which certificates are judged; nil is the time
 	front     front
 }
 
@@ -123,7 +122,7 @@ func (a *access) issue(name string, groups ...string) (*rest.Config, error) {
 func (a *access) authenticator() authenticator.Request {
 	known := slices.Clone(a.first)
 	if a.clientCA != nil {
-		known = append(known, x509.NewDynamic(a.verifyOptions, x509.CommonNameUserConversion))
+		known = append(known, x509.NewDynamic(a.clientCA.VerifyOptions, x509.CommonNameUserConversion))
 	}
 	var tokens authenticator.Token = a.tokens
 	if a.static != nil {
@@ -140,11 +139,15 @@ func (a *access) authenticator() authenticator.Request {
 	return union.NewFailOnError(all, anonymous.NewAuthenticator(nil))
 }
 
-// verifyOptions say how a client certificate is judged, now. Each is judged by options of its own.
-func (a *access) verifyOptions() (certificates.VerifyOptions, bool) {
-	options, ok := a.clientCA.VerifyOptions()
-	if ok && a.now != nil {
-		options.CurrentTime = a.now()
-	}
+// clockedCA judges certificates by a clock, of which it asks for the time of each.
+type clockedCA struct {
+	dynamiccertificates.CAContentProvider
+	now func() time.Time
+}
+
+// VerifyOptions implements dynamiccertificates.CAContentProvider.
+func (c clockedCA) VerifyOptions() (certificates.VerifyOptions, bool) {
+	options, ok := c.CAContentProvider.VerifyOptions()
+	options.CurrentTime = c.now()
 	return options, ok
 }

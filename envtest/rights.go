@@ -26,7 +26,10 @@ func (s *server) rights(opts Options, users *access) (*builtin.Access, error) {
 	users.audiences = []string{keys.Issuer}
 	rights := &builtin.Access{Authorizer: authorizer, Rules: rules, Keys: keys, Audiences: users.audiences}
 	if s.faults != nil {
-		users.now, rights.Now = s.faults.Now, s.faults.Now
+		rights.Now = s.faults.Now
+		if users.clientCA != nil {
+			users.clientCA = clockedCA{users.clientCA, s.faults.Now}
+		}
 	}
 	return rights, nil
 }

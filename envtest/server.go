@@ -49,17 +49,17 @@ type server struct {
 	checks   *consistency
 	openAPI  *openAPI
 	others   *aggregation
-	webhooks webhookCalls
 	hooks    hooks
 	gates
 	life
 }
 
-// gates are what requests pass beside the handler chain.
+// gates are what requests pass beside the handler chain, and on their way to webhooks.
 type gates struct {
 	ready    chan struct{}    // closed when requests of others are answered; nil if nobody can know of the server before
 	handlers requests         // inside the handler chain, where the server's own time-outs do not cut a handler off
 	faults   *faults.Injector // the last before the handlers; nil without
+	webhooks webhookCalls
 }
 
 // life is how long the parts of a server live.
