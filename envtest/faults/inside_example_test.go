@@ -42,14 +42,12 @@ func Example_inside() {
 	fmt.Println(create("one"))
 	fmt.Println(create("one"), full.Hits())
 
-	// The watch cache of a resource begins anew.
+	// The watch cache of a resource begins anew, if there is one.
 	anew, err := injector.Inject(faults.Rule{Station: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, faults.Expire())
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := anew.Wait(ctx, 1); err != nil {
-		log.Fatal(err)
-	}
+	defer anew.End()
 
 	if err := env.StopEtcd(ctx); err != nil {
 		log.Fatal(err)
