@@ -56,14 +56,16 @@ type Keys struct {
 
 // namespaceAndName reads a key. One element is the name, or for a collection the namespace.
 func (k Keys) namespaceAndName(key string, collection bool) (namespace, name string) {
-	root := path.Join("/", k.Root) + "/"
-	key = strings.TrimPrefix(path.Join("/", key), strings.TrimSuffix(root, "/")+path.Join("/", k.Prefix))
-	key = strings.Trim(strings.TrimPrefix(key, path.Join("/", k.Prefix)+"/"), "/")
-	switch first, rest, two := strings.Cut(key, "/"); {
+	key = path.Join("/", key) + "/"
+	rest, stored := strings.CutPrefix(key, path.Join("/", k.Root, k.Prefix)+"/")
+	if !stored {
+		rest = strings.TrimPrefix(key, path.Join("/", k.Prefix)+"/")
+	}
+	switch first, second, two := strings.Cut(strings.TrimSuffix(rest, "/"), "/"); {
 	case two:
-		return first, rest
+		return first, second
 	case collection:
-		return strings.TrimPrefix(first, strings.Trim(k.Prefix, "/")), ""
+		return first, ""
 	default:
 		return "", first
 	}
