@@ -121,10 +121,14 @@ var _ = Describe("a request", func() {
 	)
 
 	It("waits", func(ctx SpecContext) {
-		inject(faults.Rule{Verb: "create", Resource: "configmaps", Times: 1}, faults.Delay(time.Hour))
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		late := inject(faults.Rule{Verb: "create", Resource: "configmaps", Times: 1}, faults.Delay(time.Hour))
+		short, cancel := context.WithCancel(ctx)
 		defer cancel()
-		Expect(create(short, one, "a")).To(MatchError(context.DeadlineExceeded))
+		gone := make(chan error, 1)
+		go func() { gone <- create(short, one, "a") }()
+		Expect(late.Wait(ctx, 1)).To(Succeed())
+		cancel()
+		Expect(<-gone).To(MatchError(context.Canceled))
 		inject(faults.Rule{Verb: "create", Resource: "configmaps", Times: 1}, faults.Delay(time.Millisecond))
 		Expect(create(ctx, one, "b")).To(Succeed())
 		Expect(exists(ctx, "a")).To(BeFalse())

@@ -219,7 +219,7 @@ func watches(contentType string) {
 		inject(faults.Rule{Verb: "watch", Resource: "configmaps", User: name}, faults.Expire())
 		Eventually(func() string { return event(ctx, w) }).WithContext(ctx).Should(Or(Equal("end"), HavePrefix("ERROR")))
 		Expect(client.CoreV1().ConfigMaps(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
-	}, SpecTimeout(patience))
+	}, SpecTimeout(2*long))
 
 	It("learns that its resourceVersion is too old", func(ctx SpecContext) {
 		w := follow(ctx)
