@@ -46,8 +46,8 @@ func (e *Environment) StartEtcd(ctx context.Context) error {
 }
 
 // CompactEtcd has the etcd forget what was replaced or deleted before a revision, which is a resourceVersion; zero is the newest one.
-// Lists of an older resourceVersion, and lists that go on from an older one, then get a 410. So do watches of an older one, unless the
-// watch cache has the events still. It is an error if that revision was compacted already or is yet to come, if the etcd is stopped,
+// Lists and watches of an older resourceVersion, and lists that go on from an older one, then get a 410, unless the watch cache has
+// the events since then: it answers them without the etcd. It is an error if that revision was compacted already or is yet to come, if the etcd is stopped,
 // or if it is that of Options.Etcd.
 func (e *Environment) CompactEtcd(ctx context.Context, revision int64) error {
 	own, err := e.ownEtcd(ctx)
