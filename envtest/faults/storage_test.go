@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
@@ -168,6 +169,39 @@ var _ = Describe("the storage", func() {
 	},
 		Entry("because the history is gone", faults.Expire(), SpecTimeout(long)),
 		Entry("because the watch is cut", faults.Cut(0), SpecTimeout(long)),
+	)
+
+	DescribeTable("and watches of clients, when the watch of a watch cache ends", func(ctx SpecContext, action faults.Action, goesOn bool) {
+		if uncached() {
+			Skip("there is no watch cache")
+		}
+		own := faults.New()
+		other := envtest.New(envtest.Options{Faults: own})
+		Expect(other.Start(ctx)).To(Succeed())
+		DeferCleanup(other.Stop)
+		maps := clientOf(other.Config(), "application/json").CoreV1().ConfigMaps("default")
+		w, err := maps.Watch(ctx, metav1.ListOptions{LabelSelector: "followed"})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(w.Stop)
+		follow := func(name string) string {
+			one := configMap(name)
+			one.Labels = map[string]string{"followed": "yes"}
+			_, err := maps.Create(ctx, one, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return event(ctx, w)
+		}
+		Expect(follow("a")).To(Equal("ADDED a"), "and the watch that is cut has had an event")
+		fault, err := own.Inject(faults.Rule{Station: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, action)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(fault.Wait(ctx, 1)).To(Succeed())
+		if goesOn {
+			Expect(follow("b")).To(Equal("ADDED b"))
+		} else {
+			Eventually(func() string { return event(ctx, w) }).WithContext(ctx).Should(Equal("end"))
+		}
+	},
+		Entry("go on when it is cut", faults.Cut(0), true, SpecTimeout(2*long)),
+		Entry("end when the history is gone", faults.Expire(), false, SpecTimeout(2*long)),
 	)
 
 	It("tells a watch of a client that the history is gone, without a watch cache", func(ctx SpecContext) {
