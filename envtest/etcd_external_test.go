@@ -57,6 +57,9 @@ var _ = Describe("An etcd that others run", func() {
 		_, err = one.Snapshot(ctx)
 		Expect(err).To(MatchError(envtest.ErrSharedState))
 		Expect(one.Reset(ctx)).To(MatchError(envtest.ErrSharedState))
+		for _, err := range []error{one.StopEtcd(ctx), one.StartEtcd(ctx), one.CompactEtcd(ctx, 0)} {
+			Expect(err).To(MatchError(ContainSubstring("the one of Options.Etcd, which the environment does not run")))
+		}
 		Expect(one.Stop()).To(Succeed())
 
 		two := start(ctx, etcd, nil)
