@@ -256,7 +256,7 @@ func (o *Overlay[V]) after(last, next *Entry[V]) *Entry[V] {
 	case next.Outcome == Gone && same:
 		next.Revision, next.unheld = max(next.Revision, last.Revision), (last.unheld || last.Lost != nil) && !o.holds(next)
 		return next
-	case next.Outcome == Gone && next.Revision == 0:
+	case next.Outcome == Gone && next.Revision == 0, last.Outcome == Gone && last.Revision == 0 && !same:
 		return &Entry[V]{Key: next.Key, Outcome: Unknown} // which of two objects is newer cannot be known
 	case next.Outcome == Leaving && same && last.Outcome != Gone:
 		next.Revision = max(next.Revision, last.Revision) // the server answers with the object as it was

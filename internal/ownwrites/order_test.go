@@ -251,3 +251,15 @@ func TestAWriteThatIsNotedDuringAListKeepsWhatThatHasShown(t *testing.T) {
 		f.Expect(got).To(BeNumerically(">=", revision))
 	})
 }
+
+// The answer to the deletion of an object comes before those to its creation and to the creation of the one before it.
+func TestADeletionIsNotForgottenForALateAnswerOfAnotherObject(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.serves("ns/a", 41, "")
+		f.overlay.Note(f.gone("ns/a", 0, "2"))
+		f.overlay.Note(f.shown("ns/a", 37, "1"))
+		f.overlay.Note(f.shown("ns/a", 40, "2"))
+		f.shows("ns/a", "", 0)
+		f.Expect(f.asked).To(Equal(1))
+	})
+}
