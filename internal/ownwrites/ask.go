@@ -178,11 +178,16 @@ func (e *Entry[V]) outlasts(answer *Entry[V], revision uint64) bool {
 }
 
 // outlastedLocked notes of an entry that it has outlasted the entry of an answer of a revision. Reads of before now show
-// the answer as long as the content of now is not known. Those that begin from now on need an answer that is no older.
+// the answer as long as the content of now is not known. Those that begin from now on need an answer that is no older. An
+// object that is shown, and is not there or another one in the newer answer, is not known any more.
 func (o *Overlay[V]) outlastedLocked(q question[V], now, answer *Entry[V], revision uint64, listed bool) {
 	longer := *now
 	if listed {
 		longer.until = max(now.until, revision)
+	}
+	if now.Outcome == Shown && now.of <= answer.of && now.Revision < answer.Revision {
+		o.putLocked(&Entry[V]{Key: now.Key, Outcome: Unknown, noting: noting{until: longer.until}})
+		return
 	}
 	comparable := max(now.history, answer.history) <= q.before.Restored()
 	if (now.open() || now.Outcome == Shown) && comparable && now.seen < revision {

@@ -263,3 +263,25 @@ func TestADeletionIsNotForgottenForALateAnswerOfAnotherObject(t *testing.T) {
 		f.Expect(f.asked).To(Equal(1))
 	})
 }
+
+// A list without an object is newer than what is shown of that, and older than an answer that reads may have shown.
+func TestAListDeniesWhatIsShownThoughANewerAnswerHasCome(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.watch("ns/a", 70, "1")
+		f.serves("ns/a", 75, "1")
+		f.overlay.Note(entry{Key: "ns/a", Outcome: ownwrites.Changed, Revision: 75, UID: "1"})
+		f.routes = map[string]route{"ns/a": {2 * time.Second, 0}, "list ns/": {0, 2 * time.Second}}
+		go f.read("ns/a")
+		time.Sleep(500 * time.Millisecond)
+		f.overlay.Note(f.shown("ns/a", 77, "1"))
+		f.overlay.Doubt("ns/")
+		time.Sleep(500 * time.Millisecond)
+		f.serves("ns/a", 81, "")
+		done := make(chan []string, 1)
+		go func() { done <- f.keys("ns/") }()
+		time.Sleep(500 * time.Millisecond)
+		f.serverAt(82)
+		f.Expect(<-done).To(BeEmpty())
+		f.shows("ns/a", "", 0)
+	})
+}
