@@ -13,6 +13,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,6 +158,7 @@ func run(t testing.TB, i implementation, options ...option) *fixture {
 	s := newSetup(options...)
 	server, _ := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
 	t.Cleanup(func() { _ = server.V3Client.Close() }) // Terminate leaves the client open
+	server.V3Client.Watcher = wholeEvents{server.V3Client.Watcher, server.V3Client.KV}
 	versioner := storage.APIObjectVersioner{}
 	compactor := etcd3.NewCompactor(server.V3Client.Client, 0, clock.RealClock{}, nil)
 	t.Cleanup(compactor.Stop)
@@ -168,6 +170,41 @@ func run(t testing.TB, i implementation, options ...option) *fixture {
 	t.Cleanup(store.Close)
 	below := &faultyStorage{Interface: store}
 	return &fixture{Interface: i.start(t, s, below), implementation: i, etcd: server, below: below}
+}
+
+// wholeEvents gives the events of etcd the value of before. etcd v3.7.3 leaves it out of an event that comes just when the watch
+// begins: it notes after the beginning that the client wants it (serverWatchStream.recvLoop, where prevKV is set). The storage
+// then ends the watch with an error.
+type wholeEvents struct {
+	clientv3.Watcher
+	kv clientv3.KV
+}
+
+func (w wholeEvents) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	from, to := w.Watcher.Watch(ctx, key, opts...), make(chan clientv3.WatchResponse)
+	go func() {
+		defer close(to)
+		for response := range from {
+			for _, e := range response.Events {
+				w.complete(ctx, e)
+			}
+			select {
+			case to <- response:
+			case <-ctx.Done(): // nobody reads any more
+			}
+		}
+	}()
+	return to
+}
+
+// complete reads what was under the key of an event before, unless that is there, or the key is new.
+func (w wholeEvents) complete(ctx context.Context, e *clientv3.Event) {
+	if e.PrevKv != nil || e.IsCreate() {
+		return
+	}
+	if before, err := w.kv.Get(ctx, string(e.Kv.Key), clientv3.WithRev(e.Kv.ModRevision-1)); err == nil && len(before.Kvs) > 0 {
+		e.PrevKv = before.Kvs[0]
+	}
 }
 
 func startTarn(t testing.TB, s *setup, below storage.Interface) storage.Interface {
