@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -119,14 +120,26 @@ func (s *shared) widgets(ctx context.Context, group string) map[string]types.UID
 	return found
 }
 
-// beginDeletion deletes the CRD of the widgets, and returns when the first of them is deleted.
+// beginDeletion deletes the CRD of the widgets, and returns when the first of them is deleted. A server that has just read the
+// CRD anew may end the watch by which that is seen: then there is another one.
 func (s *shared) beginDeletion(ctx context.Context, group string) {
 	GinkgoHelper()
-	w, err := s.dyn.Resource(widgetsOf(group)).Watch(ctx, metav1.ListOptions{})
+	widgets := s.dyn.Resource(widgetsOf(group))
+	w, err := widgets.Watch(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	defer w.Stop()
 	Expect(s.dyn.Resource(crdsResource).Delete(ctx, "widgets."+group, metav1.DeleteOptions{})).To(Succeed())
-	until(ctx, w, func(e watch.Event) bool { return e.Type == watch.Deleted })
+	for {
+		for event := range w.ResultChan() {
+			if event.Type == watch.Deleted {
+				w.Stop()
+				return
+			}
+		}
+		if w, err = widgets.Watch(ctx, metav1.ListOptions{}); apierrors.IsNotFound(err) {
+			return // all are deleted, and the CRD too
+		}
+		Expect(err).NotTo(HaveOccurred())
+	}
 }
 
 // seen is what the handler of an informer was told, and what it knows by that.
