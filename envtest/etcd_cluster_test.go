@@ -76,11 +76,18 @@ func startCluster(t testing.TB, size int, change func(*embed.Config)) *etcdClust
 	return c
 }
 
-// freeURL returns one of a port that nothing listens on. The kernel gives these ports to nobody who asks for any.
+// givenPorts has the addresses that freeURL has returned: nobody may listen there yet.
+var givenPorts sync.Map
+
+// freeURL returns one of a port that nothing listens on, and another one each time. The kernel gives these ports to nobody who asks
+// for any.
 func freeURL(t testing.TB) url.URL {
 	t.Helper()
 	for range 100 {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
+		if _, given := givenPorts.LoadOrStore(address, true); given {
+			continue
+		}
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close()
 			return url.URL{Scheme: "http", Host: address}
