@@ -12,17 +12,7 @@ import (
 
 // TestLeasesOutliveAPause has a lease that does not expire while the server is cut off, and has its TTL again afterwards, when leases expire.
 func TestLeasesOutliveAPause(t *testing.T) {
-	s, err := Start(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := s.Client()
-	t.Cleanup(func() {
-		CloseClient(client)
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s, client := started(t)
 	const ttl = 600
 	granted, err := client.Lease.Grant(t.Context(), ttl)
 	if err != nil {

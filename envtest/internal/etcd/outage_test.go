@@ -14,17 +14,7 @@ import (
 
 // TestPause cuts a server off: nothing is answered, nothing is lost, and watches go on.
 func TestPause(t *testing.T) {
-	s, err := Start(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := s.Client()
-	t.Cleanup(func() {
-		CloseClient(client)
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s, client := started(t)
 	put := func(key string) error {
 		_, err := client.KV.Txn(t.Context()).Then(clientv3.OpPut(key, "value")).Commit()
 		return err
