@@ -98,6 +98,9 @@ func compile(t reflect.Type, l *layout) (*Codec, error) {
 	}
 	c.number(metadata.slabs)
 	codec.fields = groupFields(fields)
+	if codec.flags == flagMetadata && codec.pointer.Implements(typeUnmarshaler) {
+		codec.fields.section()
+	}
 	codec.wire = sync.OnceValues(func() (*wirePlan, error) { return compileWire(codec, c.plans) })
 	return codec, nil
 }

@@ -30,6 +30,9 @@ type source struct {
 	pos  int    // the next byte of buf
 	view view   // the entries of the dictionary
 	body string // the object without its header
+	base int    // where in body the section begins that is being read, if one is
+	// table is what the header says of sections, see section.go; empty for most objects.
+	table string
 	// annex is the annex of the object, never nil. The position in a string reference counts from
 	// the start of the parts, or from the start of the body if there are no parts.
 	annex *annex
@@ -65,6 +68,8 @@ const (
 	flagMetadata = 1
 	// flagContent says that it is the head of unstructured content.
 	flagContent = 2
+	// flagSections says that the header has a table of sections.
+	flagSections = 4
 	// leastBudget bounds the memory that decoding one Object may take, without its strings. The
 	// encoder refuses larger objects. The bound is far above the size that an API server accepts.
 	leastBudget = 256 << 20
@@ -75,7 +80,7 @@ func (d *decoder) open(o Object) bool {
 	if len(o.data) < headerSize {
 		return false
 	}
-	d.flags, d.fingerprint = o.data[0], o.data[1]
+	d.flags, d.fingerprint = o.data[0]&^flagSections, o.data[1]
 	d.buf, d.pos = o.data, headerSize
 	d.annex = &noAnnex
 	if o.annex != nil {
@@ -83,6 +88,9 @@ func (d *decoder) open(o Object) bool {
 	}
 	noscan, strs := d.uvarint(), d.uvarint()
 	d.skipSlabs()
+	if o.data[0]&flagSections != 0 {
+		d.openTable()
+	}
 	if d.bad {
 		return false
 	}
@@ -222,6 +230,10 @@ func (d *decoder) structure(s *structPlan, p unsafe.Pointer) {
 				*(*bool)(fp) = true
 			case kindStruct:
 				d.structure(f.plan.fields, fp)
+			case kindSection:
+				d.base = d.pos
+				d.structure(f.plan.fields, fp)
+				d.base = 0
 			case kindPointer:
 				d.pointee(f.plan.elem, fp)
 			case kindSlice:

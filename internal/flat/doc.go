@@ -93,7 +93,8 @@
 // namespace, name, resourceVersion, uid, labels and annotations. Then come the other fields. A
 // struct is a bitmap of its non-zero fields, followed by their values in order; small structs
 // inside it use its bitmap. Numbers are varints. A string is inline, or the number of a dictionary
-// entry, or a reference to the same string earlier in the object. A map has its keys in order. A
+// entry, or a reference to the same string earlier in the object, and in the same section: a large
+// struct among the fields, which an update may copy from the state before (section.go). A map has its keys in order. A
 // slice, map or larger struct that recurs as a whole is one number: that of the dictionary entry
 // that holds it. An Object that would have more than 4 KiB is split into parts: its strings of
 // three bytes or more stand inline in the parts, and the object itself has a reference in place of

@@ -92,12 +92,12 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 		}
 		e.structure(e.codec.fields, p)
 	}
-	return e.finish(dict)
+	return e.finish(dict, nil)
 }
 
-// finish returns the object that was written.
-func (e *encoder) finish(dict *Dictionary) (Object, error) {
-	data, parts := e.result()
+// finish returns the object that was written, with a table of its sections if that is not empty.
+func (e *encoder) finish(dict *Dictionary, table []byte) (Object, error) {
+	data, parts := e.result(table)
 	e.dict, e.split.parts = nil, nil
 	if e.err != nil {
 		return Object{}, e.err
@@ -124,8 +124,8 @@ func (e *encoder) reset(dict *Dictionary) {
 }
 
 // result puts the header before the bytes that were written and returns both as immutable bytes,
-// together with the parts of a large object.
-func (e *encoder) result() (data string, parts []string) {
+// together with the parts of a large object. An object with a table of sections has no parts.
+func (e *encoder) result(table []byte) (data string, parts []string) {
 	if e.charged > leastBudget {
 		e.refuse("it takes too much memory")
 	}
@@ -137,6 +137,10 @@ func (e *encoder) result() (data string, parts []string) {
 	head = binary.AppendUvarint(head, uint64(min(e.noscan, largestChunk)))
 	head = binary.AppendUvarint(head, uint64(min(e.strings, largestHeaders)))
 	head = append(head, e.buf[end:]...)
+	if len(table) > 0 {
+		head[0] |= flagSections
+		head = append(binary.AppendUvarint(head, uint64(len(table))), table...)
+	}
 	e.buf = e.buf[:end]
 	if e.split.parts != nil || len(head)+end > pinLimit {
 		e.buf = e.split.split(e.buf)
@@ -226,6 +230,10 @@ func (e *encoder) group(g *fieldGroup, p unsafe.Pointer) (bits uint64) {
 			at := len(e.buf)
 			if !e.structure(f.plan.fields, fp) {
 				e.buf = e.buf[:at]
+				continue
+			}
+		case f.kind == kindSection:
+			if !e.section(f, fp) {
 				continue
 			}
 		case f.wide:

@@ -5,6 +5,7 @@ package flat
 
 import (
 	"hash/maphash"
+	"math"
 	"strings"
 	"unique"
 	"unsafe"
@@ -14,8 +15,9 @@ import (
 
 // A string is written as a number whose lowest bits say what follows. xxx1 is the number of a
 // dictionary entry. xx00 is a length, and the bytes follow: the string stands inline. xx10 is the
-// position of a string that stands inline earlier in this object or, counted from 1, in its parts.
-// In a byte slice, position 0, where no string can stand, announces pieces: the length of the whole
+// position of a string that stands inline earlier in this object or, counted from 1, in its parts. In
+// a section, the position counts from the start of the section, and the string stands there, see
+// section.go. In a byte slice, position 0, where no string can stand, announces pieces: the length of the whole
 // follows, and then the strings that it consists of.
 
 // markPieces is the number that announces pieces.
@@ -52,9 +54,9 @@ func (e *encoder) string(s string) {
 		return
 	}
 	at := len(e.buf)
-	e.split.mention(at)
+	e.split.mention(at, 0)
 	e.inline(s)
-	e.inlined.add(h, at, len(e.buf)-len(s), len(s))
+	e.inlined.add(h, at-e.inlined.base, len(e.buf)-len(s), len(s))
 }
 
 // reference writes s, whose hash is h and which is not in the dictionary, as a reference. The
@@ -64,7 +66,7 @@ func (e *encoder) reference(h uint64, s string) bool {
 	if x := e.inlined.find(h); x != nil && e.inlinedText(x) == s {
 		e.private++
 		if x.len > 0 {
-			e.split.mention(len(e.buf))
+			e.split.mention(len(e.buf), e.inlined.base)
 		}
 		e.uvarint(uint64(x.at)<<2 | 2)
 		return true
@@ -156,14 +158,22 @@ func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b
 // inlined remembers the strings that stand inline in the object that is being written, so that a
 // second equal string refers to the first. It forgets a string when another one takes its slot.
 type inlined struct {
-	epoch uint32
+	scope
+	last  uint32 // epoch ever begun
 	slots [256]inlinedSlot
+}
+
+// scope is the part of an object within which strings refer to one another: a section, or all that is
+// in no section.
+type scope struct {
+	epoch uint32
+	base  int // where the positions in references count from
 }
 
 // inlinedSlot is one remembered string.
 type inlinedSlot struct {
 	hash  uint64
-	epoch uint32 // epoch of the object that the string belongs to
+	epoch uint32 // of the scope to which the string belongs
 	at    uint32 // position of its length, as in a reference
 	start uint32 // position of its bytes
 	len   uint32 // of the bytes; 0 if the string is in a part
@@ -171,10 +181,18 @@ type inlinedSlot struct {
 
 // reset forgets all.
 func (l *inlined) reset() {
-	l.epoch++
-	if l.epoch == 0 {
-		*l = inlined{epoch: 1}
+	if l.last > math.MaxUint32/2 { // far more than the sections of an object are left
+		*l = inlined{}
 	}
+	l.enter(0)
+}
+
+// enter begins a scope at a position, and returns the one that it interrupts.
+func (l *inlined) enter(base int) (outer scope) {
+	outer = l.scope
+	l.last++
+	l.scope = scope{l.last, base}
+	return outer
 }
 
 // add remembers a string.

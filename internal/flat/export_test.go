@@ -146,3 +146,20 @@ func WithLayout(t *testing.T, typ reflect.Type, breakIt func(*layout)) {
 		}
 	})
 }
+
+// Copies says of which sections of o an update may be a copy: the bytes of each in flat.Bytes(o).
+func Copies(o Object) (all [][2]int) {
+	var d decoder
+	if !d.open(o) {
+		return nil
+	}
+	body := len(o.data) - len(d.body)
+	t := decoder{source: source{buf: d.table}}
+	for t.pos < len(t.buf) {
+		t.over(9) // the number and the hash
+		at, size := int(t.uvarint()), int(t.uvarint())
+		t.over(t.uvarint())
+		all = append(all, [2]int{body + at, body + at + size})
+	}
+	return all
+}

@@ -118,11 +118,14 @@ func mutateInterface(v reflect.Value) int {
 
 // mutateQuantity changes a quantity and the words of its big number.
 func mutateQuantity(q *resource.Quantity) int {
-	words := q.AsDec().UnscaledBig().Bits()
+	number := q.AsDec()
+	words := number.UnscaledBig().Bits()
 	for i := range words {
 		words[i] ^= big.Word(0x55)
 	}
-	q.Add(resource.MustParse("1Ki"))
+	if scale := number.Scale(); max(scale, -scale) < 1000 { // in a damaged object, a sum may have billions of digits
+		q.Add(resource.MustParse("1Ki"))
+	}
 	q.Format = "overwritten"
 	return 3
 }

@@ -42,11 +42,14 @@ type splitter struct {
 // mention is a place in the body with an inline string, or with a reference to an inline string.
 type mention struct {
 	place int
+	base  int // where a position in a reference counts from
 	at    int // where the string stands in the parts
 }
 
 // mention notes that there is an inline string, or a reference to one, at that place of the body.
-func (s *splitter) mention(place int) { s.mentions = append(s.mentions, mention{place: place}) }
+func (s *splitter) mention(place, base int) {
+	s.mentions = append(s.mentions, mention{place: place, base: base})
+}
 
 // reset prepares for the next object.
 func (s *splitter) reset() {
@@ -121,7 +124,7 @@ func (s *splitter) split(body []byte) []byte {
 			from += len(text)
 			m.at = s.apart(stringOf(text))
 		} else {
-			m.at = s.moved(int(h >> 2))
+			m.at = s.moved(m.base + int(h>>2))
 		}
 		short = binary.AppendUvarint(short, uint64(m.at)<<2|2)
 	}
@@ -141,7 +144,7 @@ func (d *decoder) stringAt(at uint64) (string, bool) {
 	case at == 0:
 		return "", false
 	case d.annex.parts == nil:
-		return inlineAt(d.body, at)
+		return inlineAt(d.body, uint64(d.base)+at)
 	case (at-1)>>partBits >= uint64(len(d.annex.parts)):
 		return "", false
 	}

@@ -38,6 +38,7 @@ const (
 	kindQuantity     // resource.Quantity
 	kindRawExtension // runtime.RawExtension
 	kindHandle       // unique.Handle[string]
+	kindSection      // of a field alone, whose plan has kindStruct: see section.go
 	kindUnknown      // not yet compiled
 )
 
@@ -99,8 +100,10 @@ type field struct {
 	// them.
 	probe uint32
 	wide  bool
-	kind  kind // of plan, here for locality
-	plan  *plan
+	kind  kind // of plan, here for locality; or kindSection
+	// section is the number of a field of kindSection within its codec, from 1.
+	section uint8
+	plan    *plan
 }
 
 // newField returns the field of plan p at offset.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,6 +54,25 @@ func BenchmarkRatio(b *testing.B) {
 				o, _ := c.EncodeWire(messages[i], d)
 				_ = c.Decode(o, new(corev1.Pod))
 			},
+		})
+	})
+	// Updates of the status alone, of Pods that were updated before.
+	updates := make([][]byte, benchPods)
+	for i := range updates {
+		previous := func(string, string) flat.Object { return objects[i] }
+		objects[i], _ = c.EncodeWireAfter(messages[i], d, previous)
+		pod := pods[i].DeepCopy()
+		pod.ResourceVersion += "1"
+		pod.Status.Conditions[0].LastTransitionTime.Time = pod.Status.Conditions[0].LastTransitionTime.Add(time.Second)
+		updates[i], _ = pod.Marshal()
+	}
+	b.Run("update", func(b *testing.B) {
+		turns(b, map[string]func(i int){
+			"copy": func(i int) { _ = new(corev1.Pod).Unmarshal(updates[i]) },
+			"wire": func(i int) {
+				objects[i], _ = c.EncodeWireAfter(updates[i], d, func(string, string) flat.Object { return objects[i] })
+			},
+			"anew": func(i int) { _, _ = c.EncodeWire(updates[i], d) },
 		})
 	})
 	contents, flats := make([]*unstructured.Unstructured, benchPods), make([]flat.Object, benchPods)

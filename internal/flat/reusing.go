@@ -154,6 +154,10 @@ func (d *decoder) field(f *field, p unsafe.Pointer) {
 		*(*bool)(p) = true
 	case kindStruct:
 		d.structure(f.plan.fields, p)
+	case kindSection:
+		d.base = d.pos
+		d.structure(f.plan.fields, p)
+		d.base = 0
 	default:
 		d.value(f.plan, p)
 	}
@@ -170,6 +174,10 @@ func (d *decoder) fieldReusing(f *field, p, q unsafe.Pointer) {
 		*(*bool)(p) = true
 	case kindStruct:
 		d.structureReusing(f.plan.fields, p, q)
+	case kindSection:
+		d.base, d.other.base = d.pos, d.other.pos
+		d.structureReusing(f.plan.fields, p, q)
+		d.base, d.other.base = 0, 0
 	default:
 		d.valueReusing(f.plan, p, q)
 	}

@@ -72,7 +72,7 @@ func (d *decoder) skipStructure(s *structPlan) {
 func (d *decoder) skipField(f *field) {
 	switch f.kind {
 	case kindBool: // the bit says it all
-	case kindStruct:
+	case kindStruct, kindSection:
 		d.skipStructure(f.plan.fields)
 	default:
 		d.skip(f.plan)

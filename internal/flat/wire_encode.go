@@ -29,6 +29,9 @@ type wireEncoder struct {
 	plan  *wirePlan
 	slots []wireSlot // of the messages that are being written; the innermost message is last
 	owns  []ownValue // by number
+
+	previous func(namespace, name string) Object // see EncodeWireAfter; nil if there is none, or after its use
+	sections
 }
 
 // wireSlot is where a field stands in its message: one value or, if it has several, all of them
@@ -59,11 +62,21 @@ func (c *Codec) SupportsWire() error {
 // The error is ErrUnusualMessage, a *ValueError as of Encode, or what SupportsWire returns. Whoever
 // gets an error can Unmarshal the message and Encode the object.
 func (c *Codec) EncodeWire(message []byte, dict *Dictionary) (Object, error) {
+	return c.EncodeWireAfter(message, dict, nil)
+}
+
+// EncodeWireAfter is EncodeWire for the update of an object. Previous returns a state of the object from
+// before, whichever, or the zero Object; it is called at most once, and must not keep its arguments.
+// What is the same in that state and in the message is copied, if that state is of this type and this
+// dictionary, and was an update itself. The result equals that of EncodeWire, and may differ in its
+// bytes.
+func (c *Codec) EncodeWireAfter(message []byte, dict *Dictionary, previous func(namespace, name string) Object) (Object, error) {
 	if _, err := c.wire(); err != nil {
 		return Object{}, err
 	}
 	e := c.wireEncoders.Get().(*wireEncoder)
 	defer c.wireEncoders.Put(e)
+	e.previous = previous
 	return e.object(message, dict)
 }
 
@@ -79,10 +92,22 @@ func newWireEncoder(c *Codec, p *wirePlan) *wireEncoder {
 
 // object encodes one message.
 func (e *wireEncoder) object(message []byte, dict *Dictionary) (Object, error) {
+	defer e.forget()
+	e.again(message, dict)
+	table := e.table()
+	if table == nil && e.copied { // what was copied cannot be split
+		e.again(message, dict)
+	}
+	return e.finish(dict, table)
+}
+
+// again writes the message from its beginning.
+func (e *wireEncoder) again(message []byte, dict *Dictionary) {
+	e.forget()
 	e.reset(dict)
 	e.slots = e.slots[:0]
 	e.root(message)
-	return e.finish(dict)
+	e.previous = nil
 }
 
 // root writes the message of the object: its metadata, and then the rest.
@@ -99,6 +124,9 @@ func (e *wireEncoder) root(message []byte) {
 	}
 	text := func(field int) string { s := e.slots[base+field]; return stringOf(metadata[s.start:s.end]) }
 	e.owner = e.identity(text(metaUID), text(metaNamespace), text(metaName))
+	if e.previous != nil {
+		e.begin(e.previous(text(metaNamespace), text(metaName)), e.codec, e.dict)
+	}
 	e.written(e.plan.metadata, metadata, base)
 	e.written(e.plan.root, message, 0)
 }
@@ -179,6 +207,8 @@ func (e *wireEncoder) field(f *field, v *wireValue, b []byte, n int) bool {
 			e.buf = e.buf[:at]
 			return false
 		}
+	case kindSection:
+		return e.section(f, v, b)
 	default:
 		number := e.number(f.kind, b)
 		if number == 0 {

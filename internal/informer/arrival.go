@@ -71,7 +71,11 @@ func (in *intake) arriveMessage(t watch.EventType, message []byte) runtime.Objec
 	if !in.arrives(t) {
 		return nil
 	}
-	kept, made, ok := in.form.KeepMessage(message, in.handled.Load() && in.complete.Load())
+	var previous func(namespace, name string) object.Object
+	if t == watch.Modified {
+		previous = in.previous
+	}
+	kept, made, ok := in.form.KeepMessage(message, in.handled.Load() && in.complete.Load(), previous)
 	if !ok {
 		return nil
 	}
@@ -82,4 +86,10 @@ func (in *intake) arriveMessage(t watch.EventType, message []byte) runtime.Objec
 		a.object = made.(runtime.Object)
 	}
 	return a
+}
+
+// previous returns the object of that name that is in the engine now, or the zero Object.
+func (in *intake) previous(namespace, name string) object.Object {
+	item, _ := in.engine.Get(object.Key(namespace, name))
+	return item.Value
 }

@@ -93,11 +93,18 @@ func (f *Form) Keep(obj any) Object {
 // whose values are in it; and else nil: then no object is made. KeepMessage reports false if the
 // message has to be read by Unmarshal: because the form keeps objects decoded, or because the
 // message is unusual.
-func (f *Form) KeepMessage(message []byte, wanted bool) (kept Object, made any, ok bool) {
+//
+// Previous may be nil. Of an object that is updated it returns the state before, or an earlier one, or
+// the zero Object: what is the same there is copied. It must not keep its arguments.
+func (f *Form) KeepMessage(message []byte, wanted bool, previous func(namespace, name string) Object) (kept Object, made any, ok bool) {
 	if f.codec == nil {
 		return Object{}, nil, false
 	}
-	encoded, err := f.codec.EncodeWire(message, f.dict.Load())
+	var was func(namespace, name string) flat.Object
+	if previous != nil {
+		was = func(namespace, name string) flat.Object { return previous(namespace, name).flat }
+	}
+	encoded, err := f.codec.EncodeWireAfter(message, f.dict.Load(), was)
 	if err != nil {
 		return Object{}, nil, false
 	}

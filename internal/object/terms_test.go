@@ -170,7 +170,7 @@ func TestAFieldThatIsDeclaredWhileMessagesAreKept(t *testing.T) {
 		var keeping sync.WaitGroup
 		keeping.Go(func() {
 			for i := range kept {
-				kept[i], _, _ = f.KeepMessage(message, false)
+				kept[i], _, _ = f.KeepMessage(message, false, nil)
 			}
 		})
 		f.Declare("name", func(o client.Object) []string { return []string{o.GetName()} })
