@@ -123,7 +123,7 @@ func mutateQuantity(q *resource.Quantity) int {
 	for i := range words {
 		words[i] ^= big.Word(0x55)
 	}
-	if scale := number.Scale(); max(scale, -scale) < 1000 { // in a damaged object, a sum may have billions of digits
+	if scale := int64(number.Scale()); max(scale, -scale) < 1000 { // in a damaged object, a sum may have billions of digits
 		q.Add(resource.MustParse("1Ki"))
 	}
 	q.Format = "overwritten"
