@@ -227,6 +227,10 @@ func (o *observer) run(ctx context.Context) {
 		if err != nil {
 			continue // the server has no etcd
 		}
+		if _, seen := s.state[lastConfigMap]; seen {
+			o.streams = append(o.streams, s)
+			return // no event comes after this list
+		}
 		own, cancel := context.WithCancel(ctx)
 		over := o.watch(own, s)
 		cancel()
