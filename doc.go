@@ -45,6 +45,7 @@
 //   - envtest/controllers has controllers for it, which do as kube-controller-manager's, on pkg/cache: they delete namespaces,
 //     collect garbage, and make what each namespace has.
 //   - envtest/components runs the real kube-controller-manager and kube-scheduler beside it, as processes that it ends.
+//   - envtest/nodes has nodes without kubelets for it, whose Pods run and fail on command.
 //   - envtest/faults lets it fail and lag on command.
 //   - envtest/campaign runs a controller once for each fault at each of its requests and events.
 //   - envtest/kubebuilder lets a suite of controller-runtime's envtest run on it.

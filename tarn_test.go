@@ -57,6 +57,7 @@ var rooms = map[string]room{
 	"envtest":                  {[]string{"pkg/cacher", "envtest/faults", "envtest/internal/builtin", "envtest/internal/etcd", "envtest/internal/flags", "internal/object"}, "an API server is etcd, Cacher, the built-in kinds and a command line; faults happen in its handlers; it can have all flat objects verified"},
 	"envtest/controllers":      {[]string{"envtest", "pkg/cache", "pkg/client"}, "its controllers are operators on the cache, and values for the environment"},
 	"envtest/components":       {[]string{"envtest"}, "its programs are values for the environment"},
+	"envtest/nodes":            {[]string{"envtest", "pkg/cache", "pkg/client"}, "its nodes are an operator on the cache, and a value for the environment"},
 	"envtest/campaign":         {[]string{"envtest", "envtest/faults"}, "its runs are environments with faults"},
 	"envtest/internal/builtin": {[]string{"envtest/internal/openapi"}, "kinds are served with their schemas"},
 	"envtest/internal/etcd":    {nil, "it stands in for a member of etcd"},
@@ -98,7 +99,7 @@ func isRoom(folder string) bool {
 			return true
 		}
 	}
-	return folder == "envtest" || folder == "envtest/controllers" || folder == "envtest/components" || folder == "envtest/campaign"
+	return folder == "envtest" || folder == "envtest/controllers" || folder == "envtest/components" || folder == "envtest/nodes" || folder == "envtest/campaign"
 }
 
 // TestWhatAProgramNeverLinks asks the go command for everything that a room links.

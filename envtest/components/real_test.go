@@ -15,13 +15,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/envtest/components"
+	"github.com/tarn-dev/tarn/envtest/nodes"
 )
 
 // patience is how long a test waits for a real program, which waits for seconds here and there.
@@ -40,56 +40,25 @@ func requireReal(t *testing.T) {
 	}
 }
 
-// cluster is an environment with the real programs and one node, of which the test is the kubelet.
+// cluster is an environment with the real programs and a node, whose Pods run.
 type cluster struct {
 	*WithT
 	client.Client
-	ctx context.Context
+	ctx      context.Context
+	machines *nodes.Nodes
 }
 
 func newCluster(t *testing.T) *cluster {
 	requireReal(t)
+	machines := nodes.New(nodes.Options{})
 	env := envtest.StartWith(t, envtest.Options{Controllers: []envtest.Controller{
-		components.ControllerManager(components.Options{}), components.Scheduler(components.Options{}),
+		components.ControllerManager(components.Options{}), components.Scheduler(components.Options{}), machines.Controller(),
 	}})
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)
 	c, err := client.New(env.Config(), client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
-	all := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
-	g.Expect(c.Create(t.Context(), node)).To(Succeed())
-	node.Status = corev1.NodeStatus{
-		Capacity: all, Allocatable: all,
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}},
-	}
-	g.Expect(c.Status().Update(t.Context(), node)).To(Succeed())
-	return &cluster{g, c, t.Context()}
-}
-
-// scheduled waits until so many Pods with a label are on the node and have no phase but Pending, and returns them.
-func (c *cluster) scheduled(app string, count int) []corev1.Pod {
-	var found []corev1.Pod
-	c.Eventually(func(g Gomega) {
-		list := &corev1.PodList{}
-		g.Expect(c.List(c.ctx, list, client.InNamespace("default"), client.MatchingLabels{"app": app})).To(Succeed())
-		found = nil
-		for _, p := range list.Items {
-			if p.Spec.NodeName == "node" && p.Status.Phase == corev1.PodPending {
-				found = append(found, p)
-			}
-		}
-		g.Expect(found).To(HaveLen(count))
-	}).Should(Succeed())
-	return found
-}
-
-// is gives a Pod a phase, as a kubelet does.
-func (c *cluster) is(p *corev1.Pod, phase corev1.PodPhase, ready corev1.ConditionStatus) {
-	now := p.DeepCopy()
-	now.Status.Phase = phase
-	now.Status.Conditions = append(now.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()})
-	c.Expect(c.Status().Patch(c.ctx, now, client.MergeFrom(p))).To(Succeed())
+	return &cluster{g, c, t.Context(), machines}
 }
 
 func template(app string) corev1.PodTemplateSpec {
@@ -106,9 +75,6 @@ func TestADeploymentBecomesAvailable(t *testing.T) {
 		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("web")},
 	}
 	c.Expect(c.Create(c.ctx, web)).To(Succeed())
-	for _, p := range c.scheduled("web", 2) {
-		c.is(&p, corev1.PodRunning, corev1.ConditionTrue)
-	}
 	c.Eventually(func() (int32, error) {
 		err := c.Get(c.ctx, client.ObjectKeyFromObject(web), web)
 		return web.Status.AvailableReplicas, err
@@ -117,18 +83,29 @@ func TestADeploymentBecomesAvailable(t *testing.T) {
 
 func TestAJobRepeatsAPodThatFailed(t *testing.T) {
 	c := newCluster(t)
+	crash, err := c.machines.Inject(nodes.Rule{Labels: map[string]string{"app": "once"}, Times: 1}, nodes.Crash(1))
+	c.Expect(err).NotTo(HaveOccurred())
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "once"}, Spec: batchv1.JobSpec{Template: template("once")}}
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	c.Expect(c.Create(c.ctx, job)).To(Succeed())
-	first := c.scheduled("once", 1)[0]
-	c.is(&first, corev1.PodFailed, corev1.ConditionFalse)
-	second := c.scheduled("once", 1)[0] // after a pause of some seconds
-	c.Expect(second.Name).NotTo(Equal(first.Name))
-	c.is(&second, corev1.PodSucceeded, corev1.ConditionFalse)
-	c.Eventually(func(g Gomega) {
+	c.Eventually(func(g Gomega) { // after a pause of some seconds
 		g.Expect(c.Get(c.ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
 		g.Expect([]int32{job.Status.Failed, job.Status.Succeeded}).To(Equal([]int32{1, 1}))
 	}).Should(Succeed())
+	c.Expect(crash.Hits()).To(Equal(1))
+}
+
+func TestADaemonSetRunsOnTheNode(t *testing.T) {
+	c := newCluster(t)
+	agents := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent"},
+		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}}, Template: template("agent")},
+	}
+	c.Expect(c.Create(c.ctx, agents)).To(Succeed())
+	c.Eventually(func() (int32, error) {
+		err := c.Get(c.ctx, client.ObjectKeyFromObject(agents), agents)
+		return agents.Status.NumberAvailable, err
+	}).Should(BeEquivalentTo(1))
 }
 
 func TestAnUnknownControllerIsSaid(t *testing.T) {

@@ -5,7 +5,7 @@
 // that reads a kubeconfig:
 //
 //	go run ./envtest/cmd/apiserver -kubeconfig FILE [-crds FILE-OR-FOLDER]... [-watch-cache tarn|upstream|none] [-controllers LIST]
-//	    [-controller-manager LIST] [-scheduler] [-etcd-servers URL,URL...]
+//	    [-controller-manager LIST] [-scheduler] [-nodes N] [-etcd-servers URL,URL...]
 //
 // It writes the kubeconfig, prints how to use it, and runs until it is interrupted, or its terminal is closed. Then it
 // removes the kubeconfig and leaves nothing behind. If it is killed, its next start removes what is left.
@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/envtest/components"
 	"github.com/tarn-dev/tarn/envtest/controllers"
+	"github.com/tarn-dev/tarn/envtest/nodes"
 	"github.com/tarn-dev/tarn/internal/kubeconfig"
 	"github.com/tarn-dev/tarn/internal/program"
 )
@@ -37,6 +39,8 @@ type arguments struct {
 	crds       []string
 	watchCache envtest.StorageDecorator // nil is the default
 	beside     []envtest.Controller
+	scheduler  bool // beside has one
+	nodes      int
 	etcd       envtest.ExternalEtcd // without servers, the environment has its own
 	verbose    bool
 }
@@ -81,6 +85,10 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 // options are those of the environment.
 func (a arguments) options() envtest.Options {
 	opts := envtest.Options{CRDDirectoryPaths: a.crds, StorageDecorator: a.watchCache, Controllers: a.beside}
+	if a.nodes != 0 {
+		machines := nodes.New(nodes.Options{Count: a.nodes, Schedule: !a.scheduler})
+		opts.Controllers = append(slices.Clone(a.beside), machines.Controller())
+	}
 	if len(a.etcd.Servers) > 0 {
 		opts.Etcd = &a.etcd
 	}
@@ -111,9 +119,10 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 		return nil
 	})
 	flags.BoolFunc("scheduler", "run the kube-scheduler in the folder of KUBEBUILDER_ASSETS", func(string) error {
-		a.beside = append(a.beside, components.Scheduler(components.Options{}))
+		a.beside, a.scheduler = append(a.beside, components.Scheduler(components.Options{})), true
 		return nil
 	})
+	flags.IntVar(&a.nodes, "nodes", 0, "run so many `nodes` without kubelets, whose Pods run; without -scheduler, Pods are bound to them in turn")
 	flags.Func("etcd-servers", "store in the etcd of these `URLs`, separated by commas, and not in one of the process", func(urls string) error {
 		a.etcd.Servers = strings.Split(urls, ",")
 		return nil

@@ -7,13 +7,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -28,6 +31,20 @@ type whenPrinted struct {
 func (w *whenPrinted) Write(p []byte) (int, error) {
 	defer w.do()
 	return w.Buffer.Write(p)
+}
+
+// hasNodes waits until there are nodes of these names.
+func hasNodes(ctx context.Context, client kubernetes.Interface, names ...string) error {
+	for _, name := range names {
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			_, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			return err == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("there is no node %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func TestRunServesUntilInterrupted(t *testing.T) {
@@ -53,11 +70,14 @@ func TestRunServesUntilInterrupted(t *testing.T) {
 		if _, err := client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
+		if err := hasNodes(ctx, client, "node-0", "node-1"); err != nil {
+			t.Error(err)
+		}
 		if _, err := client.Discovery().ServerResourcesForGroupVersion("tarn.example.com/v1"); err != nil {
 			t.Errorf("the CRD of -crds is not served: %v", err)
 		}
 	}
-	if err := run(ctx, []string{"-kubeconfig", file, "-crds", "../../testdata/crds", "-controllers", "*"}, out, io.Discard); err != nil {
+	if err := run(ctx, []string{"-kubeconfig", file, "-crds", "../../testdata/crds", "-controllers", "*", "-nodes", "2"}, out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"KUBECONFIG=" + file, "USE_EXISTING_CLUSTER=true", "TARN_ORACLE_KUBECONFIG="} {
@@ -87,6 +107,7 @@ func TestRunRefusesArguments(t *testing.T) {
 		"no watch cache":           {"-kubeconfig", "x", "-watch-cache", "mine"},
 		"there is no controller":   {"-kubeconfig", "x", "-controllers", "*,-unknown"},
 		"not the name of a contr":  {"-kubeconfig", "x", "-controller-manager", "job-controller,a b"},
+		"nodes.Options.Count: -1":  {"-kubeconfig", "x", "-nodes", "-1"},
 		"there is no kube-schedu":  {"-kubeconfig", "x", "-controllers", "*", "-scheduler"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {

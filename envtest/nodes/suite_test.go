@@ -1,0 +1,141 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/envtest/faults"
+	"github.com/tarn-dev/tarn/envtest/nodes"
+)
+
+// patience bounds a wait.
+const patience = 2 * time.Minute
+
+// All specs share an environment with two nodes; each has a namespace of its own.
+var (
+	env      *envtest.Environment
+	api      client.Client // reads from the API server
+	injector = faults.New()
+	machines = nodes.New(nodes.Options{
+		Count: 2, Name: "machine", Schedule: true, RestartDelay: time.Millisecond,
+		Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"disk": "fast"}}},
+	})
+)
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // what the server's libraries log hides what the tests say
+	log.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+func TestNodes(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "envtest/nodes")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
+	before := goleak.IgnoreCurrent()
+	env = envtest.New(envtest.Options{Controllers: []envtest.Controller{machines.Controller()}, Faults: injector})
+	Expect(env.Start(ctx)).To(Succeed())
+	DeferCleanup(func() {
+		Expect(env.Stop()).To(Succeed())
+		Expect(goleak.Find(before)).To(Succeed())
+	})
+	var err error
+	api, err = client.New(env.Config(), client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+}, NodeTimeout(time.Minute))
+
+// newNamespace makes a namespace for one spec.
+func newNamespace(ctx context.Context) string {
+	GinkgoHelper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "spec-"}}
+	Expect(api.Create(ctx, ns)).To(Succeed())
+	return ns.Name
+}
+
+// newPod returns a Pod with one container, which a function may change.
+func newPod(namespace string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/main:1"}}},
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// with sets the restart policy.
+func with(policy corev1.RestartPolicy) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.RestartPolicy = policy }
+}
+
+// create creates a Pod, and returns a function that reads it.
+func create(ctx context.Context, p *corev1.Pod) func() *corev1.Pod {
+	GinkgoHelper()
+	Expect(api.Create(ctx, p)).To(Succeed())
+	return func() *corev1.Pod {
+		now := &corev1.Pod{}
+		if api.Get(ctx, client.ObjectKeyFromObject(p), now) != nil {
+			return nil
+		}
+		return now
+	}
+}
+
+// inject injects a failure for the Pods of one namespace, until the spec ends.
+func inject(namespace string, f nodes.Failure, times int) *nodes.Fault {
+	GinkgoHelper()
+	fault, err := machines.Inject(nodes.Rule{Namespace: namespace, Times: times}, f)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(fault.End)
+	return fault
+}
+
+// ready says whether a Pod runs, and is ready.
+func ready(p *corev1.Pod) bool {
+	if p == nil || p.Status.Phase != corev1.PodRunning {
+		return false
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// phase returns the phase of a Pod.
+func phase(p *corev1.Pod) corev1.PodPhase {
+	if p == nil {
+		return ""
+	}
+	return p.Status.Phase
+}
+
+// waits returns why the first container of a Pod waits.
+func waits(p *corev1.Pod) string {
+	if p == nil || len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil {
+		return ""
+	}
+	return p.Status.ContainerStatuses[0].State.Waiting.Reason
+}
