@@ -49,7 +49,7 @@ func (l *life) next() *step {
 	switch {
 	case over(l.status.Phase):
 		return nil
-	case l.status.StartTime == nil:
+	case !l.begun():
 		l.begin()
 	default:
 		if f := l.find(evicts, l.pod, ""); f != nil {
@@ -64,7 +64,7 @@ func (l *life) next() *step {
 // last returns the step that ends a Pod that is being deleted, or nil if nothing of it runs.
 func (l *life) last() *step {
 	l.status = *l.pod.Status.DeepCopy()
-	if l.status.StartTime == nil || over(l.status.Phase) {
+	if !l.begun() || over(l.status.Phase) {
 		return nil
 	}
 	l.status.Phase = corev1.PodSucceeded
@@ -104,6 +104,12 @@ func (l *life) all() []*corev1.ContainerStatus {
 		all = append(all, &l.status.ContainerStatuses[i])
 	}
 	return all
+}
+
+// begun says whether a node has accepted the Pod. A status that somebody else has written may lack containers.
+func (l *life) begun() bool {
+	return l.status.StartTime != nil && len(l.status.ContainerStatuses) == len(l.pod.Spec.Containers) &&
+		len(l.status.InitContainerStatuses) == len(l.pod.Spec.InitContainers)
 }
 
 // begin accepts the Pod on its node.

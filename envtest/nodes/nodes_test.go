@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
@@ -147,6 +148,19 @@ var _ = Describe("Pods", func() {
 		Eventually(func() *int64 { return pod().DeletionGracePeriodSeconds }).Should(HaveValue(BeZero()))
 		Expect(api.Patch(ctx, pod(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 		Eventually(pod).Should(BeNil())
+	})
+
+	It("are begun by a node when somebody else has written their status", func(ctx SpecContext) {
+		name := machines.Names()[0]
+		DeferCleanup(machines.Start, name)
+		Expect(machines.Stop(name)).To(Succeed())
+		pod := create(ctx, newPod(newNamespace(ctx), func(p *corev1.Pod) { p.Spec.NodeName = name }))
+		written := pod()
+		written.Status = corev1.PodStatus{Phase: corev1.PodPending, StartTime: ptr.To(metav1.Now())}
+		Expect(api.Status().Update(ctx, written)).To(Succeed())
+		Expect(machines.Start(name)).To(Succeed())
+		Eventually(func() corev1.PodPhase { return phase(pod()) }).Should(Equal(corev1.PodRunning))
+		Eventually(pod).Should(Satisfy(ready))
 	})
 
 	It("wait for a node that has the labels of their selector", func(ctx SpecContext) {

@@ -57,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(env.Start(ctx)).To(Succeed())
 	DeferCleanup(func() {
 		Expect(env.Stop()).To(Succeed())
-		Expect(goleak.Find(before)).To(Succeed())
+		Eventually(func() error { return goleak.Find(before) }).Should(Succeed())
 	})
 	var err error
 	api, err = client.New(env.Config(), client.Options{})
