@@ -111,6 +111,16 @@ func inject(namespace string, f nodes.Failure, times int) *nodes.Fault {
 	return fault
 }
 
+// happens waits until a fault has happened so often.
+func happens(ctx context.Context, fault interface {
+	Wait(ctx context.Context, n int) error
+}, times int) {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	Expect(fault.Wait(ctx, times)).To(Succeed())
+}
+
 // ready says whether a Pod runs, and is ready.
 func ready(p *corev1.Pod) bool {
 	if p == nil || p.Status.Phase != corev1.PodRunning {
