@@ -72,8 +72,12 @@ func (d *decoder) skipStructure(s *structPlan) {
 func (d *decoder) skipField(f *field) {
 	switch f.kind {
 	case kindBool: // the bit says it all
-	case kindStruct, kindSection:
+	case kindStruct:
 		d.skipStructure(f.plan.fields)
+	case kindSection:
+		d.base = d.pos // the pieces of byte slices refer to one another
+		d.skipStructure(f.plan.fields)
+		d.base = 0
 	default:
 		d.skip(f.plan)
 	}
