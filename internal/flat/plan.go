@@ -101,7 +101,7 @@ type field struct {
 	probe uint32
 	wide  bool
 	kind  kind // of plan, here for locality; or kindSection
-	// section is the number of a field of kindSection within its codec, from 1; metadata has 0.
+	// section is the number of a field of kindSection within its codec, from 1.
 	section uint8
 	plan    *plan
 }

@@ -6,10 +6,7 @@ package flat
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"reflect"
 	"unsafe"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Most updates of an object change its status, and leave its spec as it was. To encode the spec again
@@ -22,11 +19,10 @@ import (
 // and the same dictionary.
 //
 // A section is the same as before if its message is. Its hash says so, which the header of the object
-// has in a table, for the first large sections of an object that was updated: an object that never is has
-// no table. The hash has 64 bits and a seed of this process, which nobody outside of it knows. The table also says what memory a decoder needs for the section, which is part of what the
+// has in a table, for the largest sections of an object that was updated: an object that never is has
+// no table. The hash has 64 bits and a seed of this process, so that nobody can make two messages that
+// agree. The table also says what memory a decoder needs for the section, which is part of what the
 // header says of the whole.
-
-var objectMeta = reflect.TypeFor[metav1.ObjectMeta]()
 
 const (
 	// leastSection is the length in bytes of a message from which its section pays for its place in
@@ -36,18 +32,14 @@ const (
 	mostSections = 2
 )
 
-// section makes sections of those fields that are structs. Metadata gets no number, and no place in the
-// table: it has the resourceVersion, so that no update leaves it as it was.
+// section makes sections of those fields that are structs.
 func (s *structPlan) section() {
 	number := uint8(0)
 	for _, g := range s.groups {
 		for i := range g.fields {
 			if f := &g.fields[i]; f.kind == kindStruct && number < 255 {
-				f.kind = kindSection
-				if f.plan.typ != objectMeta {
-					number++
-					f.section = number
-				}
+				number++
+				f.kind, f.section = kindSection, number
 			}
 		}
 	}
@@ -67,7 +59,7 @@ func (e *encoder) section(f *field, p unsafe.Pointer) bool {
 
 // section is one entry of the table.
 type section struct {
-	number uint8  // of the field, from 1
+	number uint8  // of the field
 	hash   uint64 // of the message
 	at     int    // where it stands in the body
 	size   int    // bytes of it
@@ -105,7 +97,7 @@ func (s *sections) forget() {
 // of it is not zero.
 func (e *wireEncoder) section(f *field, v *wireValue, b []byte) bool {
 	s := &e.sections
-	if !s.noting || f.section == 0 || len(b) < leastSection || s.n == len(s.all) || e.err != nil {
+	if !s.noting || len(b) < leastSection || s.n == len(s.all) || e.err != nil {
 		return e.sectionAnew(f, v, b)
 	}
 	now := section{number: f.section, hash: maphash.Bytes(seed(), b), at: len(e.buf)}

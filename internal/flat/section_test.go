@@ -69,7 +69,6 @@ func TestAnUpdateCopiesASection(t *testing.T) {
 	g, c, pod := NewWithT(t), podCodec(t), newCluster(1).pod(1)
 	d := known(t, c, pod)
 	pod.Spec.NodeName = "a-node-of-its-own"
-	pod.Annotations = map[string]string{"large": text(1, 600)} // metadata changes with each update
 	created := after(t, c, pod, d, flat.Object{})
 	g.Expect(flat.Copies(created)).To(BeEmpty(), "an object that is never updated takes no more memory")
 	first := after(t, c, pod, d, created)
