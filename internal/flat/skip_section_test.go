@@ -23,7 +23,7 @@ func TestASectionThatOnlyTheOtherObjectHasIsSkipped(t *testing.T) {
 		key := `"k:{\"ip\":\"10.0.0.1\"}":`
 		raw := `{` + key + strings.Repeat("x", n%40+3) + key + strings.Repeat("y", 150) + `}`
 		other := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", n+1), Namespace: "namespace", Annotations: map[string]string{"a-key": strings.Repeat("v", 200-n)}}}
-		other.Spec.Template.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "manager", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}}
+		other.Spec.Template.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "manager", FieldsV1: metav1.NewFieldsV1(raw)}}
 		other.Status.Conditions = []appsv1.DeploymentCondition{{Type: "Available", Reason: "a reason", Message: "a message"}}
 		obj := other.DeepCopy()
 		obj.Spec = appsv1.DeploymentSpec{}
@@ -54,7 +54,7 @@ func TestASkippedSectionDoesNotPassForAnother(t *testing.T) {
 			}
 			raw := `{` + key + strings.Repeat("x", 150) + key + copied + strings.Repeat(" ", room-len(copied))
 			other := obj.DeepCopy()
-			other.Spec.Template.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "manager", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}}
+			other.Spec.Template.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "manager", FieldsV1: metav1.NewFieldsV1(raw)}}
 			other.Status.Conditions[0].Message = "old"
 			got := new(appsv1.Deployment)
 			g.Expect(c.DecodeReusing(o, got, mustEncode(t, c, other, d), other)).To(Succeed())
