@@ -21,8 +21,8 @@ import (
 // A section is the same as before if its message is. Its hash says so, which the header of the object
 // has in a table, for the first large sections of an object that was updated: an object that never is
 // has no table. The hash has 64 bits and a seed of this process, which nobody outside of it knows. The
-// metadata, which every update changes, is no section. The table also says what memory a decoder needs for the section, which is part of what the
-// header says of the whole.
+// metadata, which every update changes, is no section. The table also says what memory a decoder needs
+// for the section, which is part of what the header says of the whole.
 
 const (
 	// leastSection is the length in bytes of a message from which its section pays for its place in
