@@ -5,6 +5,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,7 +83,20 @@ func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if !works {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: renewal}, k.renew(ctx, node)
+	return reconcile.Result{RequeueAfter: renewal}, errors.Join(again(k.open(ctx, node)), k.renew(ctx, node))
+}
+
+// open takes away the taint with which the API server creates each Node, plugin/pkg/admission/nodetaint. In a cluster, the
+// node-lifecycle-controller does so; without it, no scheduler would find a node.
+func (k *keeper) open(ctx context.Context, node *corev1.Node) error {
+	closed := func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeNotReady && t.Effect == corev1.TaintEffectNoSchedule
+	}
+	if !slices.ContainsFunc(node.Spec.Taints, closed) {
+		return nil
+	}
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, closed)
+	return k.client.Update(ctx, node)
 }
 
 // object returns the Node of a name, as it is created.

@@ -31,6 +31,7 @@ var _ = Describe("Nodes", func() {
 				g.Expect(node.Labels).To(And(HaveKeyWithValue("disk", "fast"), HaveKeyWithValue(corev1.LabelHostname, name)))
 				g.Expect(node.Status.Allocatable.Cpu().IsZero()).To(BeFalse())
 				g.Expect(readiness(node)).To(Equal(corev1.ConditionTrue))
+				g.Expect(node.Spec.Taints).To(BeEmpty(), "a scheduler takes it")
 				g.Expect(api.Get(ctx, client.ObjectKey{Namespace: "kube-node-lease", Name: name}, lease)).To(Succeed())
 				g.Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(name)))
 			}).Should(Succeed())
