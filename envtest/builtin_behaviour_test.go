@@ -67,7 +67,7 @@ var _ = Describe("a Service", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(updated.Spec.ClusterIP).To(Equal(created.Spec.ClusterIP))
 
-		_, err = services.Patch(ctx, "one", types.MergePatchType, []byte(`{"spec":{"clusterIP":"10.0.0.250"}}`), metav1.PatchOptions{})
+		_, err = services.Patch(ctx, "one", types.MergePatchType, []byte(`{"spec":{"clusterIP":"10.0.0.5"}}`), metav1.PatchOptions{})
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 
 		taken := service("two")

@@ -5,6 +5,7 @@ package envtest_test
 
 import (
 	"context"
+	"net/netip"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -218,17 +219,17 @@ var _ = Describe("the type of a Service", func() {
 		{"a class with a bad name", alsoWith(balanced, func(spec *corev1.ServiceSpec) { spec.LoadBalancerClass = ptr.To("a/b/c") }), "", "spec.loadBalancerClass"},
 		{"a policy for traffic from outside", alsoWith(plain, func(spec *corev1.ServiceSpec) { spec.ExternalTrafficPolicy = "Local" }), "", "spec.externalTrafficPolicy"},
 		{"an unknown policy for traffic", alsoWith(onNode, func(spec *corev1.ServiceSpec) { spec.ExternalTrafficPolicy = "Any" }), "", "spec.externalTrafficPolicy"},
-		{"a port for health checks", alsoWith(onNode, func(spec *corev1.ServiceSpec) { spec.HealthCheckNodePort = 30123 }), "", "spec.healthCheckNodePort"},
+		{"a port for health checks", alsoWith(onNode, func(spec *corev1.ServiceSpec) { spec.HealthCheckNodePort = 30023 }), "", "spec.healthCheckNodePort"},
 		{"a range of sources that is none", alsoWith(balanced, func(spec *corev1.ServiceSpec) { spec.LoadBalancerSourceRanges = []string{"x"} }), "", "spec.LoadBalancerSourceRanges[0]"},
 		{"an address of the host alone", alsoWith(plain, func(spec *corev1.ServiceSpec) { spec.ExternalIPs = []string{"127.0.0.1"} }), "", "spec.externalIPs[0]"},
 		{"the address of the network", alsoWith(plain, func(spec *corev1.ServiceSpec) { spec.ClusterIP = "10.0.0.0" }), "", "spec.clusterIPs"},
 		{"another class", local, `{"spec":{"loadBalancerClass":"example.com/other"}}`, "spec.loadBalancerClass"},
-		{"another port for health checks", local, `{"spec":{"healthCheckNodePort":30123}}`, "spec.healthCheckNodePort"},
+		{"another port for health checks", local, `{"spec":{"healthCheckNodePort":30023}}`, "spec.healthCheckNodePort"},
 		{"a class that it just got", local, `{"spec":{"type":"ClusterIP","loadBalancerClass":"example.com/other"}}`, "spec.loadBalancerClass"},
-		{"node ports that it just got", local, `{"spec":{"type":"ClusterIP","ports":[{"port":80,"nodePort":30124}]}}`, "spec.ports[0].nodePort"},
-		{"an address that it just got", plain, `{"spec":{"type":"ExternalName","externalName":"a","clusterIP":"10.0.0.99"}}`, "spec.clusterIPs"},
+		{"node ports that it just got", local, `{"spec":{"type":"ClusterIP","ports":[{"port":80,"nodePort":30024}]}}`, "spec.ports[0].nodePort"},
+		{"an address that it just got", plain, `{"spec":{"type":"ExternalName","externalName":"a","clusterIP":"10.0.0.9"}}`, "spec.clusterIPs"},
 		{"an address where it had none", alsoWith(headless, func(spec *corev1.ServiceSpec) { spec.Selector = map[string]string{"a": "b"} }),
-			`{"spec":{"clusterIP":"10.0.0.99"}}`, "spec.clusterIPs[0]"},
+			`{"spec":{"clusterIP":"10.0.0.9"}}`, "spec.clusterIPs[0]"},
 	} {
 		It("forbids what does not belong to it: "+wrong.what, func(ctx SpecContext) {
 			services, _, err := createService(ctx, serviceOf(wrong.change))
@@ -283,6 +284,13 @@ var _ = Describe("the node ports of a Service", func() {
 		return port
 	}
 
+	It("are left to those who ask for the first ones, and so are addresses", func(ctx SpecContext) {
+		_, made, err := createService(ctx, serviceOf(ports(tcp)))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(made.Spec.Ports[0].NodePort).To(BeNumerically(">=", 30086))
+		Expect(netip.MustParseAddr(made.Spec.ClusterIP).Less(netip.MustParseAddr("10.0.0.16"))).To(BeFalse(), made.Spec.ClusterIP)
+	}, SpecTimeout(patience))
+
 	It("are one for one port of two protocols", func(ctx SpecContext) {
 		services, made, err := createService(ctx, serviceOf(ports(tcp, udp)))
 		Expect(err).NotTo(HaveOccurred())
@@ -294,9 +302,9 @@ var _ = Describe("the node ports of a Service", func() {
 	}, SpecTimeout(patience))
 
 	It("are one for both when one of them is chosen", func(ctx SpecContext) {
-		_, made, err := createService(ctx, serviceOf(ports(tcp, numbered(udp, 31053))))
+		_, made, err := createService(ctx, serviceOf(ports(tcp, numbered(udp, 30053))))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(made.Spec.Ports[0].NodePort).To(Equal(int32(31053)))
+		Expect(made.Spec.Ports[0].NodePort).To(Equal(int32(30053)))
 	}, SpecTimeout(patience))
 
 	It("stay with the name of their port", func(ctx SpecContext) {
@@ -330,32 +338,32 @@ var _ = Describe("the node ports of a Service", func() {
 		}
 		_, _, err = createService(ctx, serviceOf(alsoWith(local, func(spec *corev1.ServiceSpec) { spec.HealthCheckNodePort = made.Spec.Ports[0].NodePort })))
 		Expect(err).To(MatchError(ContainSubstring("provided port is already allocated")))
-		_, _, err = createService(ctx, serviceOf(ports(numbered(tcp, 31054), numbered(corev1.ServicePort{Name: "b", Port: 54}, 31054))))
+		_, _, err = createService(ctx, serviceOf(ports(numbered(tcp, 30054), numbered(corev1.ServicePort{Name: "b", Port: 54}, 30054))))
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 	}, SpecTimeout(patience))
 
 	It("are given up with the Service", func(ctx SpecContext) {
-		services, _, err := createService(ctx, serviceOf(alsoWith(local, func(spec *corev1.ServiceSpec) { spec.HealthCheckNodePort = 31055 })))
+		services, _, err := createService(ctx, serviceOf(alsoWith(local, func(spec *corev1.ServiceSpec) { spec.HealthCheckNodePort = 30055 })))
 		Expect(err).NotTo(HaveOccurred())
 		patched, err := services.Patch(ctx, "one", types.MergePatchType, []byte(`{"spec":{"externalTrafficPolicy":"Cluster"}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(patched.Spec.HealthCheckNodePort).To(BeZero())
 		_, err = services.Patch(ctx, "one", types.MergePatchType, []byte(`{"spec":{"type":"ClusterIP"}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, made, err := createService(ctx, serviceOf(ports(numbered(tcp, 31055))))
+		_, made, err := createService(ctx, serviceOf(ports(numbered(tcp, 30055))))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(made.Spec.Ports[0].NodePort).To(Equal(int32(31055)))
+		Expect(made.Spec.Ports[0].NodePort).To(Equal(int32(30055)))
 	}, SpecTimeout(patience))
 
 	It("are not taken by what is written to the status", func(ctx SpecContext) {
 		services, made, err := createService(ctx, serviceOf(onNode))
 		Expect(err).NotTo(HaveOccurred())
 		taken, number := made.DeepCopy(), made.Spec.Ports[0].NodePort
-		taken.Spec.Ports[0].NodePort = 31056
+		taken.Spec.Ports[0].NodePort = 30056
 		updated, err := services.UpdateStatus(ctx, taken, metav1.UpdateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(updated.Spec.Ports[0].NodePort).To(Equal(number))
-		_, _, err = createService(ctx, serviceOf(ports(numbered(tcp, 31056))))
+		_, _, err = createService(ctx, serviceOf(ports(numbered(tcp, 30056))))
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(patience))
 })

@@ -139,7 +139,7 @@ var _ = Describe("a clean slate", func() {
 			registerValidating(ctx, s.kube, "tarn-validating", "one", webhookAt(hook))
 			s.refuse(ctx, "one")
 			service, err := s.kube.CoreV1().Services("one").Create(ctx, &corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.77", Ports: []corev1.ServicePort{{Port: 80}}},
+				ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.7", Ports: []corev1.ServicePort{{Port: 80}}},
 			}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(func() error {

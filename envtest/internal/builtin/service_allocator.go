@@ -20,10 +20,15 @@ import (
 // Addresses and node ports that the server gives out: those of a kube-apiserver that is started without flags.
 var serviceRange = netip.MustParsePrefix("10.0.0.0/24")
 
+// What clients ask for by name is most often at the beginning of a range. So the server gives out what is behind it first, from
+// dynamicAddress (KEP-3070) and dynamicNodePort (KEP-3668) on.
 const (
-	firstNodePort = 30000
-	lastNodePort  = 32767
+	firstNodePort   = 30000
+	dynamicNodePort = 30086
+	lastNodePort    = 32767
 )
+
+var dynamicAddress = netip.MustParseAddr("10.0.0.16")
 
 // serviceAllocator gives cluster IPs and node ports that no other Service has. What is taken is what the stored Services
 // say, and what was given to requests whose write is not seen in storage yet; there is nothing else to keep or repair.
@@ -190,12 +195,14 @@ func giveClusterIP(spec *corev1.ServiceSpec, used []string) field.ErrorList {
 	return nil
 }
 
-// freeAddress returns the lowest address of the range that is not in use. The first one belongs to the Service
-// default/kubernetes, which asks for it by name.
+// freeAddress returns the lowest address from dynamicAddress on that is not in use, or else the lowest of the range. The first one
+// belongs to the Service default/kubernetes, which asks for it by name.
 func freeAddress(used []string) (string, bool) {
-	for addr := serviceRange.Addr().Next().Next(); serviceRange.Contains(addr.Next()); addr = addr.Next() {
-		if s := addr.String(); !slices.Contains(used, s) {
-			return s, true
+	for _, from := range []netip.Addr{dynamicAddress, serviceRange.Addr().Next().Next()} {
+		for addr := from; serviceRange.Contains(addr.Next()); addr = addr.Next() {
+			if s := addr.String(); !slices.Contains(used, s) {
+				return s, true
+			}
 		}
 	}
 	return "", false

@@ -100,11 +100,13 @@ func askedFor(svc *corev1.Service, number int32) int32 {
 	return 0
 }
 
-// freePort returns the lowest node port that is in none of the lists, or 0.
+// freePort returns the lowest node port from dynamicNodePort on that is in none of the lists, or else the lowest of all, or 0.
 func freePort(taken, reserved []int32) int32 {
-	for port := int32(firstNodePort); port <= lastNodePort; port++ {
-		if !slices.Contains(taken, port) && !slices.Contains(reserved, port) {
-			return port
+	for _, from := range []int32{dynamicNodePort, firstNodePort} {
+		for port := from; port <= lastNodePort; port++ {
+			if !slices.Contains(taken, port) && !slices.Contains(reserved, port) {
+				return port
+			}
 		}
 	}
 	return 0
