@@ -40,11 +40,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// journal has what a controller writes down of itself in each run, by the address of its server.
+// journal has what a controller writes down of itself in each run, by its token. The address of its server would not do: a server
+// that begins later can have it again.
 type journal struct {
-	mu    sync.Mutex
-	hosts []string // in the order in which they began
-	lines map[string][]string
+	mu     sync.Mutex
+	tokens []string // in the order in which the runs began
+	lines  map[string][]string
 }
 
 func (j *journal) note(config *rest.Config, line string) {
@@ -53,18 +54,18 @@ func (j *journal) note(config *rest.Config, line string) {
 	if j.lines == nil {
 		j.lines = map[string][]string{}
 	}
-	if !slices.Contains(j.hosts, config.Host) {
-		j.hosts = append(j.hosts, config.Host)
+	if !slices.Contains(j.tokens, config.BearerToken) {
+		j.tokens = append(j.tokens, config.BearerToken)
 	}
-	j.lines[config.Host] = append(j.lines[config.Host], line)
+	j.lines[config.BearerToken] = append(j.lines[config.BearerToken], line)
 }
 
 // runs returns the lines of each run.
 func (j *journal) runs() (all []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, host := range j.hosts {
-		all = append(all, strings.Join(j.lines[host], ", "))
+	for _, token := range j.tokens {
+		all = append(all, strings.Join(j.lines[token], ", "))
 	}
 	return all
 }
@@ -165,5 +166,5 @@ func configMap(value string) *corev1.ConfigMap {
 func (j *journal) seen(config *rest.Config) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.lines[config.Host])
+	return len(j.lines[config.BearerToken])
 }
