@@ -4,6 +4,7 @@
 package nodes
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,13 +22,15 @@ type life struct {
 
 	status corev1.PodStatus // what becomes of that of pod
 	hits   []hit
+	later  []func()      // what is remembered when the step is written
 	wait   time.Duration // until something happens by itself; 0 if nothing does
 }
 
-// step is a status to write, and the faults that it shows.
+// step is a status to write, the faults that it shows, and what is remembered with it.
 type step struct {
 	status corev1.PodStatus
 	hits   []hit
+	later  []func()
 }
 
 // hit is a fault that happened. Held is the container that stays unready, or empty.
@@ -36,8 +39,11 @@ type hit struct {
 	held  string
 }
 
-// count counts the faults.
+// count counts the faults, and remembers, when the API server has the status.
 func (s *step) count() {
+	for _, remember := range s.later {
+		remember()
+	}
 	for _, h := range s.hits {
 		h.fault.hit(h.held)
 	}
@@ -53,9 +59,14 @@ func (l *life) next() *step {
 		l.begin()
 	default:
 		if f := l.find(evicts, l.pod, ""); f != nil {
-			l.evict(f)
-		} else {
-			l.run()
+			const why = "The node was low on resource: memory."
+			l.fail("Evicted", why)
+			l.set(corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: why})
+			l.hits = append(l.hits, hit{fault: f})
+		} else if rest, bounded := l.active(); bounded && rest <= 0 {
+			l.fail("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+		} else if l.run(); bounded && !over(l.status.Phase) {
+			l.after(rest)
 		}
 	}
 	return l.step()
@@ -70,7 +81,7 @@ func (l *life) last() *step {
 	l.status.Phase = corev1.PodSucceeded
 	for _, c := range l.all() {
 		if c.State.Running != nil {
-			l.terminate(c, 0, "Completed")
+			l.interrupt(c)
 		}
 		if c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
 			l.status.Phase = corev1.PodFailed
@@ -80,13 +91,29 @@ func (l *life) last() *step {
 	return l.step()
 }
 
-// step returns the status as a step, if it is another one.
+// interrupted is the exit code of a program that SIGTERM ends: 128 and its number.
+const interrupted = 143
+
+// interrupt ends a container whose Pod is deleted. One that would have ended by itself has not done its work: its Pod must not
+// count for its Job.
+func (l *life) interrupt(c *corev1.ContainerStatus) {
+	spec := l.spec(c.Name)
+	if spec != nil && policyOf(spec, l.pod.Spec.RestartPolicy) == corev1.RestartPolicyAlways && !l.initializes(spec) {
+		l.terminate(c, 0, "Completed")
+	} else {
+		l.terminate(c, interrupted, "Error")
+	}
+}
+
+// step returns the status as a step, if it is another one. If it is not, the faults that it shows are in the server already.
 func (l *life) step() *step {
 	l.status.ObservedGeneration = l.pod.Generation
+	s := &step{l.status, l.hits, l.later}
 	if equality.Semantic.DeepEqual(l.status, l.pod.Status) {
+		s.count()
 		return nil
 	}
-	return &step{l.status, l.hits}
+	return s
 }
 
 // over says whether a Pod with that phase has ended.
@@ -148,13 +175,15 @@ func (l *life) run() {
 		for i := range l.status.ContainerStatuses {
 			c := &l.status.ContainerStatuses[i]
 			if spec := find(l.pod.Spec.Containers, c.Name); spec != nil {
-				l.advance(spec, c, l.pod.Spec.RestartPolicy, l.pod.Spec.RestartPolicy != corev1.RestartPolicyAlways)
+				policy := policyOf(spec, l.pod.Spec.RestartPolicy)
+				l.advance(spec, c, policy, policy != corev1.RestartPolicyAlways)
+				ended = ended && stays(spec, c, policy)
 			}
-			ended = ended && l.stays(c, l.pod.Spec.RestartPolicy)
 			failed = failed || c.State.Terminated != nil && c.State.Terminated.ExitCode != 0
-			if c.State.Running != nil || c.State.Terminated != nil {
-				l.status.Phase = corev1.PodRunning
-			}
+		}
+		l.status.Phase = corev1.PodRunning
+		if slices.ContainsFunc(l.status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !ran(&c) }) {
+			l.status.Phase = corev1.PodPending // until all have, as in a kubelet's getPhase
 		}
 	}
 	switch {
@@ -176,15 +205,23 @@ func (l *life) finish(phase corev1.PodPhase) {
 	}
 }
 
-// evict lets the Pod fail.
-func (l *life) evict(f *Fault) {
+// active returns how long the Pod may go on, if its spec says so.
+func (l *life) active() (rest time.Duration, bounded bool) {
+	seconds := l.pod.Spec.ActiveDeadlineSeconds
+	if seconds == nil {
+		return 0, false
+	}
+	return l.status.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(l.now), true
+}
+
+// fail ends the Pod, and says why.
+func (l *life) fail(reason, message string) {
 	for _, c := range l.all() {
 		if c.State.Running != nil {
 			l.terminate(c, 137, "Error")
 		}
 	}
-	l.status.Phase, l.status.Reason, l.status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
-	l.hits = append(l.hits, hit{fault: f})
+	l.status.Phase, l.status.Reason, l.status.Message = corev1.PodFailed, reason, message
 	l.conditions()
 }
 
@@ -230,14 +267,20 @@ func (l *life) has(t corev1.PodConditionType) bool {
 	return false
 }
 
-// condition sets one condition. The reason is for one that is not true, or for a Pod that has completed.
+// condition sets one condition. The reason is for one that is not true.
 func (l *life) condition(t corev1.PodConditionType, is bool, reason string) {
-	now := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: l.time(), ObservedGeneration: l.pod.Generation}
+	now := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue}
 	if !is {
 		now.Status, now.Reason = corev1.ConditionFalse, reason
 	}
+	l.set(now)
+}
+
+// set sets a condition as it is.
+func (l *life) set(now corev1.PodCondition) {
+	now.LastTransitionTime, now.ObservedGeneration = l.time(), l.pod.Generation
 	for i := range l.status.Conditions {
-		if c := &l.status.Conditions[i]; c.Type == t {
+		if c := &l.status.Conditions[i]; c.Type == now.Type {
 			if c.Status == now.Status {
 				now.LastTransitionTime = c.LastTransitionTime
 			}

@@ -38,7 +38,7 @@ type keeper struct {
 
 // addKeeper adds the controller of Nodes. A Node that is deleted comes back.
 func (n *Nodes) addKeeper(m ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-keep").
+	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-keep").WithOptions(soonAgain()).
 		For(&corev1.Node{}).
 		WatchesRawSource(source.Channel(n.nodes, handler.EnqueueRequestsFromMapFunc(n.all))).
 		Complete(&keeper{n, m.GetClient()})
@@ -65,15 +65,18 @@ func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	node := &corev1.Node{}
+	works := k.nodes.works(request.Name)
 	err := k.client.Get(ctx, request.NamespacedName, node)
 	if apierrors.IsNotFound(err) {
+		if !works {
+			return reconcile.Result{}, nil // a machine that is gone does not register
+		}
 		node = k.nodes.object(request.Name)
 		err = k.client.Create(ctx, node)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	works := k.nodes.works(request.Name)
 	if now := k.nodes.status(node, works); now != nil {
 		node.Status = *now
 		if err := k.client.Status().Update(ctx, node); err != nil {

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -51,8 +54,8 @@ type Options struct {
 	// taints, affinity or resources needs components.Scheduler.
 	Schedule bool
 
-	// Completion is how long a container runs that ends by itself: an init container, and each container of a Pod whose
-	// restartPolicy is not Always. The default is that it ends at once, with the exit code 0.
+	// Completion is how long a container runs that ends by itself: an init container, and each container whose restartPolicy, or
+	// else that of its Pod, is not Always. The default is that it ends at once, with the exit code 0.
 	Completion time.Duration
 
 	// RestartDelay is the first pause before a container is started again that has failed, or whose image was not pulled. It
@@ -68,6 +71,12 @@ func (o *Options) errors() error {
 	}
 	for _, why := range validation.IsDNS1123Subdomain(o.Name + "-0") {
 		errs = append(errs, fmt.Errorf("nodes.Options.Name: %q begins no name of a Node: %s", o.Name, why))
+	}
+	if o.Node != nil {
+		for _, err := range append(metav1validation.ValidateLabels(o.Node.Labels, field.NewPath("labels")),
+			apivalidation.ValidateAnnotations(o.Node.Annotations, field.NewPath("annotations"))...) {
+			errs = append(errs, fmt.Errorf("nodes.Options.Node: %w", err))
+		}
 	}
 	if o.Completion < 0 {
 		errs = append(errs, fmt.Errorf("nodes.Options.Completion: %v is negative", o.Completion))
@@ -123,7 +132,7 @@ func (n *Nodes) Controller() envtest.Controller {
 }
 
 // Stop lets a node fail, as one whose kubelet is gone: its condition Ready becomes Unknown, its Lease is not renewed, and its
-// Pods stay as they are. The error is about a name that no node has. Stop returns at once.
+// Pods stay as they are. A Node that is not there, or that somebody deletes, comes with Start. The error is about a name that no node has. Stop returns at once.
 func (n *Nodes) Stop(name string) error { return n.turn(name, true) }
 
 // Start lets a node go on that Stop has stopped.

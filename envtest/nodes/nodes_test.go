@@ -40,13 +40,15 @@ var _ = Describe("Nodes", func() {
 
 	It("freeze their Pods while they are stopped", func(ctx SpecContext) {
 		name, ns := machines.Names()[0], newNamespace(ctx)
-		DeferCleanup(machines.Start, name)
-		Expect(machines.Stop(name)).To(Succeed())
-		node := &corev1.Node{}
-		Eventually(func() corev1.ConditionStatus {
+		status := func() corev1.ConditionStatus {
+			node := &corev1.Node{}
 			_ = api.Get(ctx, client.ObjectKey{Name: name}, node)
 			return readiness(node)
-		}).Should(Equal(corev1.ConditionUnknown))
+		}
+		Eventually(status).Should(Equal(corev1.ConditionTrue))
+		DeferCleanup(machines.Start, name)
+		Expect(machines.Stop(name)).To(Succeed())
+		Eventually(status).Should(Equal(corev1.ConditionUnknown))
 		frozen := create(ctx, newPod(ns, func(p *corev1.Pod) { p.Spec.NodeName = name }))
 		other := create(ctx, newPod(ns, func(p *corev1.Pod) { p.Name = "other" }))
 		Eventually(other).Should(Satisfy(ready))
@@ -85,6 +87,7 @@ var _ = Describe("Nodes", func() {
 	},
 		Entry(nil, nodes.Options{Count: -1}, "nodes.Options.Count"),
 		Entry(nil, nodes.Options{Name: "Not A Name"}, "nodes.Options.Name"),
+		Entry(nil, nodes.Options{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"bad key!": ""}}}}, "nodes.Options.Node: labels"),
 		Entry(nil, nodes.Options{Completion: -1}, "nodes.Options.Completion"),
 		Entry(nil, nodes.Options{RestartDelay: -1}, "nodes.Options.RestartDelay"),
 	)
@@ -141,6 +144,30 @@ var _ = Describe("Pods", func() {
 		Expect(pod().Status.InitContainerStatuses[0].State.Terminated).NotTo(BeNil())
 	})
 
+	It("fail when their time is over", func(ctx SpecContext) {
+		ns := newNamespace(ctx)
+		later := create(ctx, newPod(ns, func(p *corev1.Pod) { p.Name, p.Spec.ActiveDeadlineSeconds = "later", ptr.To(int64(3600)) }))
+		pod := create(ctx, newPod(ns, func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(1)) }))
+		Eventually(func() corev1.PodPhase { return phase(pod()) }).Should(Equal(corev1.PodFailed))
+		Expect(pod().Status.Reason).To(Equal("DeadlineExceeded"))
+		Eventually(later).Should(Satisfy(ready))
+	})
+
+	It("have containers with a restart policy of their own", func(ctx SpecContext) {
+		pod := create(ctx, newPod(newNamespace(ctx), with(corev1.RestartPolicyNever), func(p *corev1.Pod) {
+			p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "once", Image: "i"})
+		}))
+		Eventually(func() *corev1.ContainerStateTerminated {
+			if p := pod(); len(p.Status.ContainerStatuses) > 1 {
+				return p.Status.ContainerStatuses[1].State.Terminated
+			}
+			return nil
+		}).ShouldNot(BeNil())
+		Expect(pod().Status.Phase).To(Equal(corev1.PodRunning))
+		Expect(pod().Status.ContainerStatuses[0].State.Running).NotTo(BeNil())
+	})
+
 	It("go when they are deleted", func(ctx SpecContext) {
 		pod := create(ctx, newPod(newNamespace(ctx), func(p *corev1.Pod) { p.Finalizers = []string{"example.com/keep"} }))
 		Eventually(pod).Should(Satisfy(ready))
@@ -192,6 +219,29 @@ var _ = Describe("Failures", func() {
 		pod := create(ctx, newPod(ns, with(corev1.RestartPolicyNever)))
 		Eventually(func() corev1.PodPhase { return phase(pod()) }).Should(Equal(corev1.PodFailed))
 		Expect(pod().Status.ContainerStatuses[0].State.Terminated.Reason).To(Equal("Error"))
+	})
+
+	It("are restarted from by the rules of a container, and its policy if none means the exit code", func(ctx SpecContext) {
+		ns := newNamespace(ctx)
+		rule := corev1.ContainerRestartRule{Action: corev1.ContainerRestartRuleActionRestart, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+			Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+		}}
+		fault := inject(ns, nodes.Crash(42), 2)
+		pod := create(ctx, newPod(ns, with(corev1.RestartPolicyAlways), func(p *corev1.Pod) {
+			p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{rule}
+		}))
+		happens(ctx, fault, 2)
+		Eventually(func() corev1.PodPhase { return phase(pod()) }).Should(Equal(corev1.PodSucceeded))
+		Expect(pod().Status.ContainerStatuses[0].RestartCount).To(BeEquivalentTo(2))
+
+		inject(ns, nodes.Crash(43), 0)
+		other := pod()
+		other.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "other"}
+		other.Spec.NodeName = ""
+		again := create(ctx, other)
+		Eventually(func() corev1.PodPhase { return phase(again()) }).Should(Equal(corev1.PodFailed))
+		Expect(again().Status.ContainerStatuses[0].RestartCount).To(BeZero())
 	})
 
 	It("are counted once when the answer of a write is lost", func(ctx SpecContext) {
@@ -252,6 +302,7 @@ var _ = Describe("Failures", func() {
 		Eventually(func() string { return pod().Status.Reason }).Should(Equal("Evicted"))
 		Expect(pod().Status.Phase).To(Equal(corev1.PodFailed))
 		Expect(pod().Status.ContainerStatuses[0].State.Terminated.ExitCode).To(BeEquivalentTo(137))
+		Expect(conditions(pod())).To(HaveKeyWithValue(corev1.DisruptionTarget, corev1.ConditionTrue))
 	})
 
 	It("are for the Pods and containers of their rule", func(ctx SpecContext) {
@@ -291,6 +342,7 @@ var _ = Describe("Failures", func() {
 		fault.End()
 		fault.End()
 		Expect(fault.Wait(ctx, 1)).To(MatchError(ContainSubstring("has ended after 0 of 1")))
+		Expect(inject("no-such", nodes.FailPull(), 2).Wait(ended, 3)).To(MatchError(ContainSubstring("2 times at most")))
 	})
 })
 

@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -40,11 +42,12 @@ type memory struct {
 	unsure     *step // what was written, and whether it was is not known
 }
 
-// pause is how long a container waits before it goes on.
+// pause is how long a container waits before it goes on. A step changes it when the API server has the step.
 type pause struct {
-	until   time.Time
-	delayed bool // by a fault that has been counted for this start
-	failed  int  // starts that failed
+	until  time.Time // before it starts
+	by     *Fault    // which delays this start, and has counted it; nil if none does
+	failed int       // starts that failed
+	ends   time.Time // when what runs ends by itself, if it does
 }
 
 // pause returns that of a container.
@@ -61,6 +64,7 @@ func (m *memory) pause(container string) *pause {
 func (n *Nodes) addPods(m ctrl.Manager) error {
 	r := &pods{nodes: n, client: m.GetClient(), known: map[types.NamespacedName]*memory{}, address: netip.MustParseAddr("10.244.0.0")}
 	err := ctrl.NewControllerManagedBy(m).Named(controllerName).
+		WithOptions(soonAgain()).
 		For(&corev1.Pod{}).
 		WatchesRawSource(source.Channel(n.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		Complete(r)
@@ -116,11 +120,21 @@ func again(err error) error {
 	return err
 }
 
+// soonAgain has what failed tried again after a second at most: a kubelet is not slower after an outage of minutes.
+func soonAgain() controller.Options {
+	return controller.Options{RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Second)}
+}
+
+// slowest bounds a write, since the other Pods wait for it.
+const slowest = 10 * time.Second
+
 // write writes the status of a step, and counts what happened with it.
 func (r *pods) write(ctx context.Context, pod *corev1.Pod, m *memory, next *step) error {
 	now := pod.DeepCopy()
 	now.Status = next.status
 	m.unsure = next
+	ctx, cancel := context.WithTimeout(ctx, slowest)
+	defer cancel()
 	if err := r.client.Status().Update(ctx, now); err != nil {
 		return err // the write may have taken effect, as settle will see
 	}

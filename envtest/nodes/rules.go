@@ -63,11 +63,12 @@ func FailPull() Failure { return Failure{kind: failsPull} }
 // Crash lets a container end with an exit code, which must not be 0, as soon as it runs. Each time counts.
 func Crash(exitCode int32) Failure { return Failure{kind: crashes, code: exitCode} }
 
-// Delay lets a container wait so long before it starts. Each start counts.
+// Delay lets a container wait so long before it starts, or until the fault ends. Each start counts, when the wait begins.
 func Delay(d time.Duration) Failure { return Failure{kind: delays, by: d} }
 
 // StayUnready lets a container run without becoming ready, or stop being ready, until the failure ends. Each container counts
-// once; with Rule.Times, so many containers are not ready.
+// once; with Rule.Times, so many containers are not ready. An init container is not meant, unless it is a sidecar: nothing waits
+// for it to be ready.
 func StayUnready() Failure { return Failure{kind: staysUnready} }
 
 // Evict lets a Pod fail with the reason Evicted, as a node under pressure does. Each Pod counts.
@@ -116,15 +117,20 @@ func (n *Nodes) Inject(r Rule, f Failure) (*Fault, error) {
 	return fault, nil
 }
 
-// Hits returns how often it happened. It counts when the API server has what happened.
+// Hits returns how often it happened. It counts when the API server has what happened. What is being written when the fault ends
+// still counts.
 func (f *Fault) Hits() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.hits
 }
 
-// Wait waits until it has happened n times. The error says how often it has, if ctx or the fault ends before.
+// Wait waits until it has happened n times. The error says how often it has, if ctx or the fault ends before, or that the rule allows
+// less.
 func (f *Fault) Wait(ctx context.Context, n int) error {
+	if most := f.rule.Times; most > 0 && n > most {
+		return fmt.Errorf("nodes: the fault happens %d times at most, by Rule.Times, and not %d times", most, n)
+	}
 	for {
 		f.mu.Lock()
 		hits, ended, changed := f.hits, f.ended, f.changed
@@ -143,8 +149,8 @@ func (f *Fault) Wait(ctx context.Context, n int) error {
 	}
 }
 
-// End ends the fault: containers that crashed or whose image was not pulled go on after their pause, and those that stayed
-// unready become ready.
+// End ends the fault: containers that crashed or whose image was not pulled go on after their pause, those that were delayed start,
+// and those that stayed unready become ready.
 func (f *Fault) End() {
 	f.nodes.rules.remove(f)
 	f.mu.Lock()
@@ -162,7 +168,7 @@ func (f *Fault) End() {
 func (f *Fault) hit(held string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if held != "" {
+	if held != "" && !f.ended {
 		f.held[held] = true
 	}
 	f.hits++
@@ -175,6 +181,13 @@ func (f *Fault) open(unwritten int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.ended && (f.rule.Times == 0 || f.hits+unwritten < f.rule.Times)
+}
+
+// over says whether it has ended.
+func (f *Fault) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended
 }
 
 // holds says whether a container stays unready by it.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,7 +35,7 @@ func (n *Nodes) addScheduler(m ctrl.Manager) error {
 		p, ok := obj.(*corev1.Pod)
 		return ok && unscheduled(p)
 	})
-	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-schedule").For(&corev1.Pod{}).WithEventFilter(unbound).
+	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-schedule").WithOptions(soonAgain()).For(&corev1.Pod{}).WithEventFilter(unbound).
 		Complete(&scheduler{nodes: n, client: m.GetClient()})
 	if err != nil {
 		return fmt.Errorf("make the controller that binds Pods: %w", err)
@@ -54,9 +55,9 @@ func (s *scheduler) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err := s.client.Get(ctx, request.NamespacedName, pod); err != nil || !unscheduled(pod) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	node := s.choose(pod)
-	if node == "" {
-		return reconcile.Result{RequeueAfter: unfit}, nil
+	node, err := s.choose(ctx, pod)
+	if err != nil || node == "" {
+		return reconcile.Result{RequeueAfter: unfit}, err
 	}
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
@@ -66,16 +67,27 @@ func (s *scheduler) Reconcile(ctx context.Context, request reconcile.Request) (r
 }
 
 // choose returns the next node that takes a Pod, or nothing.
-func (s *scheduler) choose(pod *corev1.Pod) string {
+func (s *scheduler) choose(ctx context.Context, pod *corev1.Pod) (string, error) {
 	names, selector := s.nodes.names, labels.SelectorFromSet(pod.Spec.NodeSelector)
 	for range names {
 		s.turn++
 		name := names[s.turn%len(names)]
-		if s.nodes.works(name) && selector.Matches(labels.Set(s.nodes.object(name).Labels)) && meant(pod, name) {
-			return name
+		if !s.nodes.works(name) || !meant(pod, name) {
+			continue
+		}
+		node := &corev1.Node{}
+		err := s.client.Get(ctx, client.ObjectKey{Name: name}, node)
+		if apierrors.IsNotFound(err) {
+			node, err = s.nodes.object(name), nil // it will be there
+		}
+		if err != nil {
+			return "", err
+		}
+		if selector.Matches(labels.Set(node.Labels)) {
+			return name, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // meant says whether a Pod may be on a node of that name. The Pods of a DaemonSet are each for one.
@@ -84,12 +96,10 @@ func meant(pod *corev1.Pod, name string) bool {
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return true
 	}
-	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields {
-			if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && !slices.Contains(field.Values, name) {
-				return false
-			}
-		}
+	other := func(field corev1.NodeSelectorRequirement) bool {
+		return field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && !slices.Contains(field.Values, name)
 	}
-	return true
+	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(t.MatchFields, other)
+	})
 }

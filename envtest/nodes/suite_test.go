@@ -27,7 +27,7 @@ import (
 // patience bounds a wait.
 const patience = 2 * time.Minute
 
-// All specs share an environment with two nodes; each has a namespace of its own.
+// Most specs share an environment with two nodes; each has a namespace of its own.
 var (
 	env      *envtest.Environment
 	api      client.Client // reads from the API server
@@ -62,7 +62,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	api, err = client.New(env.Config(), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
-}, NodeTimeout(time.Minute))
+}, NodeTimeout(patience))
 
 // newNamespace makes a namespace for one spec.
 func newNamespace(ctx context.Context) string {
