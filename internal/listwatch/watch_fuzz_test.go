@@ -10,12 +10,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // streamTypes are the content types of the streams that FuzzWatch damages.
@@ -36,39 +32,11 @@ func FuzzWatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i uint8, content string) {
 		i %= uint8(len(streamTypes))
 		target := body{contentType: streamTypes[i], content: content, read: func(r io.Reader) io.Reader { return r }}.target(scheme)
-		same(t, untilError(watchTyped(t, target)), untilError(clientGoTyped(t, target)))
+		same(t, untilError(tarns(t, Structured, target, received)), untilError(clientGoTyped(t, target)))
 		if i == 0 { // the dynamic client asks for JSON
-			same(t, untilError(watchUntyped(t, target)), untilError(clientGoUntyped(t, target)))
+			same(t, untilError(tarns(t, Unstructured, target, received)), untilError(clientGoUntyped(t, target)))
 		}
 	})
-}
-
-func clientGoTyped(t *testing.T, target Target) []watch.Event {
-	client, err := apiutil.RESTClientForGVK(podKind, false, false, target.Config, serializer.NewCodecFactory(target.Scheme), target.HTTPClient)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w, err := client.Get().Resource("pods").Watch(t.Context())
-	return received(w, err, asItIs)
-}
-
-func watchTyped(t *testing.T, target Target) []watch.Event {
-	s, err := Structured(target)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w, err := s.Watch(t.Context(), metav1.ListOptions{Watch: true})
-	return received(w, err, s.Finish)
-}
-
-func clientGoUntyped(t *testing.T, target Target) []watch.Event {
-	client, err := dynamic.NewForConfigAndClient(target.Config, target.HTTPClient)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w, err := client.Resource(podResource).Watch(t.Context(), metav1.ListOptions{})
-	return received(w, err, asItIs)
-}
-
-func watchUntyped(t *testing.T, target Target) []watch.Event {
-	s, err := Unstructured(target)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w, err := s.Watch(t.Context(), metav1.ListOptions{})
-	return received(w, err, s.Finish)
 }
 
 // untilError returns the events before the first error.

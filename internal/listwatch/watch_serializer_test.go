@@ -150,6 +150,33 @@ func watches(g Gomega, scheme *runtime.Scheme) map[string]body {
 	return all
 }
 
+// clientGoTyped collects the events of a watch by client-go's typed client.
+func clientGoTyped(t *testing.T, target Target) []watch.Event {
+	client, err := apiutil.RESTClientForGVK(podKind, false, false, target.Config, serializer.NewCodecFactory(target.Scheme), target.HTTPClient)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	w, err := client.Get().Resource("pods").Watch(t.Context())
+	return received(w, err, asItIs)
+}
+
+// clientGoUntyped collects the events of a watch by client-go's dynamic client.
+func clientGoUntyped(t *testing.T, target Target) []watch.Event {
+	client, err := dynamic.NewForConfigAndClient(target.Config, target.HTTPClient)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	w, err := client.Resource(podResource).Watch(t.Context(), metav1.ListOptions{})
+	return received(w, err, asItIs)
+}
+
+// collect is received or passedOn.
+type collect func(watch.Interface, error, func(watch.Event) watch.Event) []watch.Event
+
+// tarns collects the events of a watch of a source.
+func tarns(t *testing.T, sourceOf func(Target) (Source, error), target Target, events collect) []watch.Event {
+	s, err := sourceOf(target)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	w, err := s.Watch(t.Context(), metav1.ListOptions{Watch: true})
+	return events(w, err, s.Finish)
+}
+
 // What a watch sends is the same as with client-go's serializers, in whatever pieces it comes.
 func TestWatchesAreReadAsByClientGo(t *testing.T) {
 	scheme := runtime.NewScheme()
@@ -161,33 +188,17 @@ func TestWatchesAreReadAsByClientGo(t *testing.T) {
 			b.read = read
 			target := b.target(scheme)
 			t.Run(name+" typed, "+pieces, func(t *testing.T) {
-				g := NewWithT(t)
-				client, err := apiutil.RESTClientForGVK(podKind, false, false, target.Config, serializer.NewCodecFactory(scheme), target.HTTPClient)
-				g.Expect(err).NotTo(HaveOccurred())
-				w, err := client.Get().Resource("pods").Watch(t.Context())
-				want := received(w, err, asItIs)
-				s, err := Structured(target)
-				g.Expect(err).NotTo(HaveOccurred())
-				w, err = s.Watch(t.Context(), metav1.ListOptions{Watch: true})
-				same(t, received(w, err, s.Finish), want)
-				w, err = s.Watch(t.Context(), metav1.ListOptions{Watch: true})
-				same(t, passedOn(w, err, s.Finish), want)
+				want := clientGoTyped(t, target)
+				same(t, tarns(t, Structured, target, received), want)
+				same(t, tarns(t, Structured, target, passedOn), want)
 			})
 			if b.contentType != runtime.ContentTypeJSON {
 				continue
 			}
 			t.Run(name+" unstructured, "+pieces, func(t *testing.T) {
-				g := NewWithT(t)
-				client, err := dynamic.NewForConfigAndClient(target.Config, target.HTTPClient)
-				g.Expect(err).NotTo(HaveOccurred())
-				w, err := client.Resource(podResource).Watch(t.Context(), metav1.ListOptions{})
-				want := received(w, err, asItIs)
-				s, err := Unstructured(target)
-				g.Expect(err).NotTo(HaveOccurred())
-				w, err = s.Watch(t.Context(), metav1.ListOptions{})
-				same(t, received(w, err, s.Finish), want)
-				w, err = s.Watch(t.Context(), metav1.ListOptions{})
-				same(t, passedOn(w, err, s.Finish), want)
+				want := clientGoUntyped(t, target)
+				same(t, tarns(t, Unstructured, target, received), want)
+				same(t, tarns(t, Unstructured, target, passedOn), want)
 			})
 		}
 	}
