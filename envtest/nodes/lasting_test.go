@@ -41,14 +41,7 @@ var _ = Describe("Pods that last", Ordered, ContinueOnFailure, func() {
 		GinkgoHelper()
 		p := newPod("default", change...)
 		p.Name = name
-		Expect(server.Create(ctx, p)).To(Succeed())
-		return func() *corev1.Pod {
-			now := &corev1.Pod{}
-			if server.Get(ctx, client.ObjectKeyFromObject(p), now) != nil {
-				return nil
-			}
-			return now
-		}
+		return createAt(ctx, server, p)
 	}
 
 	// refuse refuses some of the writes of the status of a Pod.
@@ -190,12 +183,3 @@ var _ = Describe("Pods that last", Ordered, ContinueOnFailure, func() {
 		Eventually(func() error { return server.Get(ctx, client.ObjectKey{Name: "node-0"}, node) }).Should(Succeed())
 	})
 })
-
-// conditions returns the conditions of a Pod.
-func conditions(p *corev1.Pod) map[corev1.PodConditionType]corev1.ConditionStatus {
-	all := map[corev1.PodConditionType]corev1.ConditionStatus{}
-	for _, c := range p.Status.Conditions {
-		all[c.Type] = c.Status
-	}
-	return all
-}

@@ -38,7 +38,7 @@ type keeper struct {
 
 // addKeeper adds the controller of Nodes. A Node that is deleted comes back.
 func (n *Nodes) addKeeper(m ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-keep").WithOptions(soonAgain()).
+	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-keep").WithOptions(pace()).
 		For(&corev1.Node{}).
 		WatchesRawSource(source.Channel(n.nodes, handler.EnqueueRequestsFromMapFunc(n.all))).
 		Complete(&keeper{n, m.GetClient()})

@@ -17,12 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -191,6 +194,15 @@ func (n *Nodes) run(ctx context.Context, cfg *rest.Config) error {
 		}
 	}
 	return m.Start(ctx)
+}
+
+// pace is that of all controllers. What failed is tried again after a second at most, since a kubelet is not slower after an outage
+// of minutes; and a look may take ten seconds, since the other objects wait for it.
+func pace() controller.Options {
+	return controller.Options{
+		RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Second),
+		ReconciliationTimeout: 10 * time.Second,
+	}
 }
 
 func (n *Nodes) begin() error {

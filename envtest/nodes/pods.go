@@ -14,11 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -64,7 +62,7 @@ func (m *memory) pause(container string) *pause {
 func (n *Nodes) addPods(m ctrl.Manager) error {
 	r := &pods{nodes: n, client: m.GetClient(), known: map[types.NamespacedName]*memory{}, address: netip.MustParseAddr("10.244.0.0")}
 	err := ctrl.NewControllerManagedBy(m).Named(controllerName).
-		WithOptions(soonAgain()).
+		WithOptions(pace()).
 		For(&corev1.Pod{}).
 		WatchesRawSource(source.Channel(n.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		Complete(r)
@@ -120,21 +118,11 @@ func again(err error) error {
 	return err
 }
 
-// soonAgain has what failed tried again after a second at most: a kubelet is not slower after an outage of minutes.
-func soonAgain() controller.Options {
-	return controller.Options{RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Second)}
-}
-
-// slowest bounds a write, since the other Pods wait for it.
-const slowest = 10 * time.Second
-
 // write writes the status of a step, and counts what happened with it.
 func (r *pods) write(ctx context.Context, pod *corev1.Pod, m *memory, next *step) error {
 	now := pod.DeepCopy()
 	now.Status = next.status
 	m.unsure = next
-	ctx, cancel := context.WithTimeout(ctx, slowest)
-	defer cancel()
 	if err := r.client.Status().Update(ctx, now); err != nil {
 		return err // the write may have taken effect, as settle will see
 	}

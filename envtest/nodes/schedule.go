@@ -35,7 +35,7 @@ func (n *Nodes) addScheduler(m ctrl.Manager) error {
 		p, ok := obj.(*corev1.Pod)
 		return ok && unscheduled(p)
 	})
-	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-schedule").WithOptions(soonAgain()).For(&corev1.Pod{}).WithEventFilter(unbound).
+	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-schedule").WithOptions(pace()).For(&corev1.Pod{}).WithEventFilter(unbound).
 		Complete(&scheduler{nodes: n, client: m.GetClient()})
 	if err != nil {
 		return fmt.Errorf("make the controller that binds Pods: %w", err)
@@ -56,8 +56,11 @@ func (s *scheduler) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	node, err := s.choose(ctx, pod)
-	if err != nil || node == "" {
-		return reconcile.Result{RequeueAfter: unfit}, err
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if node == "" {
+		return reconcile.Result{RequeueAfter: unfit}, nil
 	}
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
@@ -66,7 +69,7 @@ func (s *scheduler) Reconcile(ctx context.Context, request reconcile.Request) (r
 	return reconcile.Result{}, again(s.client.SubResource("binding").Create(ctx, pod, binding))
 }
 
-// choose returns the next node that takes a Pod, or nothing.
+// choose returns the name of the next node that takes a Pod, or nothing.
 func (s *scheduler) choose(ctx context.Context, pod *corev1.Pod) (string, error) {
 	names, selector := s.nodes.names, labels.SelectorFromSet(pod.Spec.NodeSelector)
 	for range names {

@@ -89,13 +89,19 @@ func with(policy corev1.RestartPolicy) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.RestartPolicy = policy }
 }
 
-// create creates a Pod, and returns a function that reads it.
+// create creates a Pod in the shared environment, and returns a function that reads it.
 func create(ctx context.Context, p *corev1.Pod) func() *corev1.Pod {
 	GinkgoHelper()
-	Expect(api.Create(ctx, p)).To(Succeed())
+	return createAt(ctx, api, p)
+}
+
+// createAt creates a Pod at some server, and returns a function that reads it: nil if it is not there.
+func createAt(ctx context.Context, server client.Client, p *corev1.Pod) func() *corev1.Pod {
+	GinkgoHelper()
+	Expect(server.Create(ctx, p)).To(Succeed())
 	return func() *corev1.Pod {
 		now := &corev1.Pod{}
-		if api.Get(ctx, client.ObjectKeyFromObject(p), now) != nil {
+		if server.Get(ctx, client.ObjectKeyFromObject(p), now) != nil {
 			return nil
 		}
 		return now
@@ -123,15 +129,16 @@ func happens(ctx context.Context, fault interface {
 
 // ready says whether a Pod runs, and is ready.
 func ready(p *corev1.Pod) bool {
-	if p == nil || p.Status.Phase != corev1.PodRunning {
-		return false
-	}
+	return phase(p) == corev1.PodRunning && conditions(p)[corev1.PodReady] == corev1.ConditionTrue
+}
+
+// conditions returns the conditions of a Pod.
+func conditions(p *corev1.Pod) map[corev1.PodConditionType]corev1.ConditionStatus {
+	all := map[corev1.PodConditionType]corev1.ConditionStatus{}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
+		all[c.Type] = c.Status
 	}
-	return false
+	return all
 }
 
 // phase returns the phase of a Pod.
