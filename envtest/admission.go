@@ -86,6 +86,9 @@ func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kin
 		}
 		last = append(last, quotas)
 	}
+	if s.contents != nil {
+		last = append(last, s.contents.removed)
+	}
 	config.AdmissionControl = reinvoker{admission.NewChainHandler(slices.Concat(first, middle, last)...)}
 	return config.AddPostStartHook("tarn-admission-kinds", func(hook genericapiserver.PostStartHookContext) error {
 		go wait.UntilWithContext(hook, func(context.Context) { mapper.Reset() }, mapperReset)

@@ -57,6 +57,7 @@ type contents struct {
 	kinds     *builtin.Kinds
 	mapper    *restmapper.DeferredDiscoveryRESTMapper // of admission
 	policies  []*renewable                            // set before the server serves, like kinds and mapper
+	removed   *removedOwners
 
 	mu      sync.Mutex
 	builtin map[string]liveStore // guarded by mu; by resource prefix
@@ -68,7 +69,9 @@ func newContents(backing backing) *contents {
 	if !ok {
 		return nil
 	}
-	return &contents{etcd: own, snapshots: new(origin), turn: make(chan struct{}, 1), builtin: map[string]liveStore{}}
+	return &contents{
+		etcd: own, snapshots: new(origin), turn: make(chan struct{}, 1), builtin: map[string]liveStore{}, removed: newRemovedOwners(),
+	}
 }
 
 // liveStore is the store of a resource, with what a read needs.

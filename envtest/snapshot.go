@@ -102,8 +102,8 @@ func (e *Environment) Snapshot(ctx context.Context) (*Snapshot, error) {
 //
 // Requests that write and arrive meanwhile wait until Restore is done. Those that were under way are either done before, and
 // undone, or refused with 429 and Retry-After, which client-go repeats. So nothing is stored in a namespace that is gone.
-// What a controller writes after Restore stays: stop managers first, or let them go on as in a cluster whose objects were
-// deleted. Users of AddUser keep their credentials. APIServices of the server itself follow its CRDs, and are not restored.
+// Managers may run on. What a controller writes for an owner that it has not yet seen removed is refused with a conflict; what
+// it writes without an owner reference, into a namespace that stays, is not: stop such a manager first. Users of AddUser keep their credentials. APIServices of the server itself follow its CRDs, and are not restored.
 //
 // If ctx ends early, either nothing has happened or the state is restored and parts of the server may not know yet; the error
 // says which.
@@ -192,6 +192,7 @@ func (s *server) restore(ctx context.Context, target *Snapshot, keep []Keep) err
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", because(ctx, err))
 	}
+	s.contents.removed.replaced(p.owners())
 	if err := s.follow(ctx, p, writes); err != nil {
 		return fmt.Errorf("the objects are restored, but the server may still act on what was before: %w", because(ctx, err))
 	}
@@ -212,10 +213,11 @@ type plan struct {
 	target *Snapshot
 	keep   []Keep
 
-	kept  map[string]bool // keys of namespaces and CRDs that stay because of something of theirs
-	there map[string]bool // keys of what is replaced
-	goes  []etcd.Write    // deletions
-	come  []etcd.Write    // of what is missing or different
+	kept  map[string]bool      // keys of namespaces and CRDs that stay because of something of theirs
+	uids  map[string]types.UID // of what goes, by key
+	there map[string]bool      // keys of what is replaced
+	goes  []etcd.Write         // deletions
+	come  []etcd.Write         // of what is missing or different
 	crds  []crdChange
 }
 
@@ -227,7 +229,7 @@ type crdChange struct {
 
 // make returns the writes: what is in namespaces and of CRDs goes before these, and comes after them.
 func (p *plan) make(current iter.Seq2[etcd.Entry, error]) ([]etcd.Write, error) {
-	p.kept, p.there = map[string]bool{}, map[string]bool{}
+	p.kept, p.there, p.uids = map[string]bool{}, map[string]bool{}, map[string]types.UID{}
 	left := p.target.entries // with keys that are not smaller than the current one
 	before := map[string][]byte{}
 	for entry, err := range current {
@@ -267,20 +269,36 @@ func (p *plan) change(current etcd.Entry, wanted *etcd.Entry) bool {
 	case p.keeps(current.Key):
 		return false
 	case wanted == nil:
-		p.goes = append(p.goes, etcd.Write{Entry: etcd.Entry{Key: current.Key}})
+		p.remove(current.Key, metadataOf(current.Value).UID)
 		return true
 	case string(current.Value) == string(wanted.Value):
 		return false
 	}
 	p.there[current.Key] = true
-	if metadataOf(current.Value).UID != metadataOf(wanted.Value).UID {
-		p.goes = append(p.goes, etcd.Write{Entry: etcd.Entry{Key: current.Key}})
+	if uid := metadataOf(current.Value).UID; uid != metadataOf(wanted.Value).UID {
+		p.remove(current.Key, uid)
 	}
 	p.put(*wanted)
 	return true
 }
 
+func (p *plan) remove(key string, uid types.UID) {
+	p.goes = append(p.goes, etcd.Write{Entry: etcd.Entry{Key: key}})
+	p.uids[key] = uid
+}
+
 func (p *plan) put(wanted etcd.Entry) { p.come = append(p.come, etcd.Write{Entry: wanted}) }
+
+// owners returns which objects go and which come.
+func (p *plan) owners() (gone, come []types.UID) {
+	for _, w := range p.goes {
+		gone = append(gone, p.uids[w.Key])
+	}
+	for _, w := range p.come {
+		come = append(come, metadataOf(w.Value).UID)
+	}
+	return gone, come
+}
 
 // keeps reports whether an object stays as it is, and notes that its namespace and its CRD do.
 func (p *plan) keeps(key string) bool {
