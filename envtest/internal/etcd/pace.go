@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// paceWrites is how many writes are made before their watches have taken them. The store gives up on a watch that has
-	// 128 waiting, and then leaves it behind for a tenth of a second.
+	// paceWrites is how many writes are made at once, and how many of them may wait for a watch before the next ones. The store
+	// gives up on a watch that has 128 waiting, and then leaves it behind for a tenth of a second.
 	paceWrites = 64
 
-	// pacePatience is how long a watch may take nothing before nobody waits for it any more.
-	pacePatience = 20 * time.Millisecond
+	// pacePatience is how long a watch may take nothing before nobody waits for it any more: as long as the store would leave it
+	// behind, so that on a busy machine it is worth the wait.
+	pacePatience = 100 * time.Millisecond
 )
 
 // pace lets a writer of much at once wait for the watches. It is safe for concurrent use.
@@ -48,7 +49,7 @@ func (p *pace) took() {
 	}
 }
 
-// wait returns when all watches but the slow ones have taken what was sent. Those that take nothing for a while are slow from
+// wait returns when all watches but the slow ones have room for the next writes. Those that take nothing for a while are slow from
 // then on.
 func (p *pace) wait(slow map[*watch]bool) {
 	idle := time.NewTimer(pacePatience)
@@ -74,7 +75,7 @@ func (p *pace) behind(slow map[*watch]bool) []*watch {
 	defer p.mu.Unlock()
 	var behind []*watch
 	for w := range p.watches {
-		if len(w.stream.Chan()) > 0 && !slow[w] {
+		if len(w.stream.Chan()) > paceWrites && !slow[w] {
 			behind = append(behind, w)
 		}
 	}
