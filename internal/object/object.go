@@ -4,6 +4,7 @@
 package object
 
 import (
+	"reflect"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,6 +37,15 @@ func (o Object) Identity() Identity {
 		return Identity{}
 	}
 	return Identity{o.flat.Identity()}
+}
+
+// Same reports whether o and other are one object in memory.
+func (o Object) Same(other Object) bool {
+	if o.IsFlat() || other.IsFlat() {
+		return o.Identity() == other.Identity()
+	}
+	a, b := reflect.ValueOf(o.decoded), reflect.ValueOf(other.decoded)
+	return a.Kind() == reflect.Pointer && b.Kind() == reflect.Pointer && a.UnsafePointer() == b.UnsafePointer()
 }
 
 // Bytes returns about how many bytes of memory o refers to, without its share of the dictionary.

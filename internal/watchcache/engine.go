@@ -69,8 +69,8 @@ type state[V any] struct {
 	items    *btree.BTreeG[Item[V]]
 	indexes  map[string]*index.Postings
 	revision uint64
-	complete bool // Replace was called
-	restored int  // how often Restore was called
+	replaced int // how often Replace or Restore was called
+	restored int // how often Restore was called
 }
 
 // New returns an empty engine at revision 0.
@@ -162,7 +162,8 @@ func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
 		event.Type = Added
 		e.items.Set(event.Item)
 	}
-	e.told.Written(previous, e.reindex(e.indexes, &event))
+	e.told.Written(previous)
+	e.reindex(e.indexes, &event)
 	e.window.append(slot[V, A]{event: event, silent: c.Silent, readers: e.readersLocked(), revision: e.revision, written: now, bytes: held})
 }
 
@@ -218,13 +219,12 @@ func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {
 	e.forgetLocked()
 	e.changeLocked()
 	e.items.Scan(func(item Item[V]) bool {
-		e.told.Written(item, true)
+		e.told.Written(item)
 		return true
 	})
-	e.told.Replaced(e.window.next)
 	e.items = fresh
 	e.noteAllLocked()
-	e.complete = true
+	e.replaced++
 	e.restored += restored
 	e.revision = revision
 	for name := range e.indexes {

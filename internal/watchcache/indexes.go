@@ -81,8 +81,8 @@ func (e *Engine[V, A]) indexed(items *btree.BTreeG[Item[V]], name string) *index
 }
 
 // reindex moves an object in indexes from what it had before an event to what it has
-// after it, and returns whether it had to.
-func (e *Engine[V, A]) reindex(indexes map[string]*index.Postings, event *Event[V, A]) (moved bool) {
+// after it.
+func (e *Engine[V, A]) reindex(indexes map[string]*index.Postings, event *Event[V, A]) {
 	for name, postings := range indexes {
 		var had, has []string
 		if event.Type != Added {
@@ -94,7 +94,6 @@ func (e *Engine[V, A]) reindex(indexes map[string]*index.Postings, event *Event[
 		if slices.Equal(had, has) {
 			continue
 		}
-		moved = true
 		for _, value := range had {
 			postings.Remove(value, event.Item.Key)
 		}
@@ -102,5 +101,4 @@ func (e *Engine[V, A]) reindex(indexes map[string]*index.Postings, event *Event[
 			postings.Add(value, event.Item.Key)
 		}
 	}
-	return moved
 }

@@ -3,19 +3,13 @@
 
 package watchcache
 
-// Observer is told of all writes. With it the keeper of a [Snapshot] can count what the
-// snapshot holds in addition to the state of now. Its functions are called with the engine's
-// lock held, and must not call the engine. A function that is nil is not called.
+// Observer is told of all writes. Its functions are called with the engine's lock held, and must not call the engine. A
+// function that is nil is not called.
 type Observer[V any] struct {
-	// Written is told what an object was before it was written or deleted (the zero Item if
-	// it is new), and whether the write has changed the indexes. Before a Replace it is told
-	// of each object that there was.
-	Written func(was Item[V], reindexed bool)
-	// Replaced is called after a Replace: only snapshots from this position on can have what
-	// is in the state.
-	Replaced func(position uint64)
-	// Rewritten is called after a Rewrite: no snapshot that was taken before has a value
-	// that is in the state.
+	// Written is told what an object was before it was written or deleted, the zero Item if it is new. Before a Replace
+	// it is told of each object that there was.
+	Written func(was Item[V])
+	// Rewritten is called after a Rewrite: no snapshot that was taken before has a value that is in the state.
 	Rewritten func()
 }
 
@@ -29,10 +23,7 @@ func (e *Engine[V, A]) Observe(o Observer[V]) {
 // complete returns o with what was left out.
 func (o Observer[V]) complete() Observer[V] {
 	if o.Written == nil {
-		o.Written = func(Item[V], bool) {}
-	}
-	if o.Replaced == nil {
-		o.Replaced = func(uint64) {}
+		o.Written = func(Item[V]) {}
 	}
 	if o.Rewritten == nil {
 		o.Rewritten = func() {}

@@ -21,8 +21,8 @@ type Snapshot[V any] struct {
 	items    *btree.BTreeG[Item[V]]
 	indexes  map[string]*index.Postings
 	revision uint64
-	complete bool
-	restored int    // as in state
+	replaced int    // as in state
+	restored int    // likewise
 	position uint64 // in the sequence of events
 	moved    int    // how many events away from another one it was made
 }
@@ -72,7 +72,7 @@ func (e *Engine[V, A]) copyLocked() *Snapshot[V] {
 		items:    e.items.Copy(),
 		indexes:  make(map[string]*index.Postings, len(e.indexes)),
 		revision: e.revision,
-		complete: e.complete,
+		replaced: e.replaced,
 		restored: e.restored,
 		position: e.window.next,
 	}
@@ -90,7 +90,10 @@ func (s *Snapshot[V]) Position() uint64 { return s.position }
 
 // Complete reports that the state is that of the source: it was replaced at least
 // once.
-func (s *Snapshot[V]) Complete() bool { return s.complete }
+func (s *Snapshot[V]) Complete() bool { return s.replaced > 0 }
+
+// Replaced returns how often the whole state was replaced: between two calls, each event takes at most one value out of the state.
+func (s *Snapshot[V]) Replaced() int { return s.replaced }
 
 // Restored returns how often Restore was called: revisions of states between two calls can be
 // compared.

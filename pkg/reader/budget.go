@@ -19,16 +19,14 @@ const (
 	smallStore = 2 << 20
 )
 
-// budget is how many bytes the states that are kept for pages may hold beside the state of
-// now. Idle bounds the bytes that only states of lists hold that nobody reads on, and all bounds
-// the bytes of all states: a list that is read for long holds the store as it was. A single
-// state whose list is being read is never dropped for that, because it cannot hold more.
-type budget struct{ idle, all int }
+// budget is how many bytes the states that are kept for pages may hold beside the state of now: those of
+// lists that nobody reads on, and in addition those of lists that are read, because such a list holds the store as it
+// was. A single state is dropped only if nobody reads its list, because it cannot hold more than a store.
+type budget struct{ idle, reading int }
 
 // budgetOf returns what pages may hold beside a store of so many bytes.
 func budgetOf(bytes int) budget {
-	idle := max(bytes/idleShare, min(bytes, smallStore))
-	return budget{idle: idle, all: max(bytes, smallStore) + idle}
+	return budget{idle: max(bytes/idleShare, min(bytes, smallStore)), reading: max(bytes, smallStore)}
 }
 
 // maxLooked is about how many objects are looked at to say how large all are: a list must not
@@ -41,14 +39,6 @@ type size struct {
 	position uint64     // of the state among the events
 	objects  int
 	bytes    storeBytes
-}
-
-// budget returns what pages may hold of the store of a state.
-func (m *size) budget(of *watchcache.Snapshot[object.Object]) budget {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.measureLocked(of)
-	return budgetOf(m.bytes.all())
 }
 
 // of returns about how many bytes the store of a state takes now.
@@ -74,7 +64,8 @@ func (m *size) measureLocked(of *watchcache.Snapshot[object.Object]) {
 // decoded ones, both with their keys, and the trees of objects and indexes.
 type storeBytes struct{ flat, decoded, tree, indexes int }
 
-func (b storeBytes) all() int { return b.flat + b.decoded + b.tree + b.indexes }
+func (b storeBytes) all() int     { return b.objects() + b.tree + b.indexes }
+func (b storeBytes) objects() int { return b.flat + b.decoded }
 
 // scaled returns b for now in place of then objects.
 func (b storeBytes) scaled(now, then int) storeBytes {

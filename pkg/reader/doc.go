@@ -35,5 +35,5 @@
 //   - store.go is what a reader needs of a store; engine_store.go and indexer_store.go are
 //     the two stores.
 //   - page.go has the Continue token. kept_states.go keeps the states that pages are read
-//     from, pins.go counts what these hold, and budget.go says how much that may be.
+//     from, pinned.go says what these hold, and budget.go how much that may be.
 package reader

@@ -64,8 +64,9 @@ func NewEngineStore(engine Source, form *object.Form) *EngineStore {
 
 func newEngineStore(engine Source, form *object.Form, clock clock.PassiveClock) *EngineStore {
 	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
-	s := &EngineStore{engine: engine, objects: form, planner: planner, kept: newKeptStates[engineView]()}
-	engine.Observe(watchcache.Observer[object.Object]{Written: s.wrote, Replaced: s.kept.replaced, Rewritten: s.kept.rewritten})
+	s := &EngineStore{engine: engine, objects: form, planner: planner}
+	s.kept = newKeptStates(s.look)
+	engine.Observe(watchcache.Observer[object.Object]{Written: s.wrote, Rewritten: s.kept.rewritten})
 	return s
 }
 
@@ -108,10 +109,7 @@ func (s *EngineStore) OwnWrites() (writes, bytes int) { return s.own.Size() }
 func (s *EngineStore) Shared() SharedSize { return s.objects.SharedSize() }
 
 // wrote notes that an object was written or deleted, which is zero if it is new.
-func (s *EngineStore) wrote(was item, reindexed bool) {
-	s.objects.Forget(was.Value)
-	s.kept.wrote(was, reindexed)
-}
+func (s *EngineStore) wrote(was item) { s.objects.Forget(was.Value) }
 
 func (s *EngineStore) form() *object.Form { return s.objects }
 
@@ -142,21 +140,7 @@ type engineState struct {
 	rewrites uint64 // of the store, before the snapshot was taken
 }
 
-func (read engineState) keep() uint64 { return read.store.keep(read.engineView, read.rewrites) }
-
-func (s *EngineStore) keep(view engineView, rewrites uint64) uint64 {
-	snapshot := view.snapshot
-	objects, indexes := snapshot.Trees()
-	made := pin{
-		position: snapshot.Position(), rewrites: rewrites, revision: snapshot.Revision(),
-		objects: tree{bytes: objects, items: snapshot.Len()}, indexes: tree{bytes: indexes, items: snapshot.Len()},
-	}
-	if view.own != nil {
-		made.own = view.own.Bytes()
-	}
-	s.kept.allow(s.size.budget(snapshot))
-	return s.kept.add(view, made)
-}
+func (read engineState) keep() uint64 { return read.store.kept.add(read.engineView, read.rewrites) }
 
 func (s *EngineStore) find(ctx context.Context, r *request) (answer, error) {
 	q := s.query(r)

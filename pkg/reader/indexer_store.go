@@ -33,9 +33,8 @@ var _ Store = (*IndexerStore)(nil)
 func NewIndexerStore(indexer toolscache.Indexer, fields *index.Fields) *IndexerStore {
 	s := &IndexerStore{
 		indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true}),
-		kept: newKeptStates[*indexerState](),
 	}
-	s.kept.look = s.look
+	s.kept = newKeptStates(s.look)
 	return s
 }
 
@@ -87,7 +86,7 @@ func (s *IndexerStore) look(states []*indexerState) (held []int, budget budget) 
 			if _, ok := there[address(obj)]; err == nil && !ok {
 				held[i] += it.Value.Bytes()
 			}
-			if held[i] > budget.all {
+			if held[i] > budget.idle+budget.reading {
 				break // that is enough to know
 			}
 		}
@@ -112,7 +111,7 @@ type indexerState struct {
 	looked   int // at so many objects for them
 }
 
-func (read *indexerState) keep() uint64 { return read.store.kept.add(read, pin{}) }
+func (read *indexerState) keep() uint64 { return read.store.kept.add(read, 0) }
 
 func (s *IndexerStore) find(_ context.Context, q *request) (answer, error) {
 	if err := s.reached(q.fresh); err != nil {

@@ -101,30 +101,33 @@ func TestPagesGoOnWhileALittleIsRewritten(t *testing.T) {
 // TestPagesThatAreReadOutlastTheOthers reads one list slowly, while others are begun
 // between changes of the same few objects: these hold most, and go first.
 func TestPagesThatAreReadOutlastTheOthers(t *testing.T) {
-	f := pods(t, "flat engine")
-	const many = 4000
-	for n := range many {
-		f.store.put(heavy(n, n+1))
-	}
-	list, err := proceed(f, begin(f))
-	f.Expect(err).NotTo(HaveOccurred())
-	idle, version := []client.Continue{}, many
-	for range 10 {
-		for n := range many / 10 {
-			version++
-			f.store.put(heavy(n, version))
+	synctest.Test(t, func(t *testing.T) {
+		f := pods(t, "flat engine")
+		const many = 4000
+		for n := range many {
+			f.store.put(heavy(n, n+1))
 		}
-		idle = append(idle, begin(f))
-		list, err = proceed(f, client.Continue(list.Continue))
+		list, err := proceed(f, begin(f))
 		f.Expect(err).NotTo(HaveOccurred())
-	}
-	for _, token := range idle[:5] {
-		expectExpired(f, token)
-	}
-	for _, token := range idle[9:] {
-		_, err := proceed(f, token)
-		f.Expect(err).NotTo(HaveOccurred())
-	}
+		idle, version := []client.Continue{}, many
+		for range 10 {
+			for n := range many / 10 {
+				version++
+				f.store.put(heavy(n, version))
+			}
+			time.Sleep(time.Second) // what pages hold is looked at once a second
+			idle = append(idle, begin(f))
+			list, err = proceed(f, client.Continue(list.Continue))
+			f.Expect(err).NotTo(HaveOccurred())
+		}
+		for _, token := range idle[:5] {
+			expectExpired(f, token)
+		}
+		for _, token := range idle[9:] {
+			_, err := proceed(f, token)
+			f.Expect(err).NotTo(HaveOccurred())
+		}
+	})
 }
 
 // TestAListThatIsReadGoesOnWhateverIsWritten rewrites everything between two pages: of a
