@@ -47,8 +47,11 @@ var rooms = map[string]room{
 	"internal/ownwrites":  {[]string{"internal/watchcache"}, "what was written lies over a snapshot"},
 	"internal/query":      {[]string{"internal/watchcache", "internal/ownwrites", "pkg/index"}, "a plan reads a snapshot, and what lies over it"},
 	"internal/watchcache": {[]string{"pkg/index"}, "the state of the engine carries indexes"},
-	"internal/object":     {[]string{"internal/flat"}, "an object is kept flat or decoded"},
-	"internal/flat":       {nil, "the codec knows Go types and nothing of caches"},
+	"internal/object":     {[]string{"internal/flat", "internal/flat/dictionary"}, "an object is kept flat or decoded, and a form begins with a new dictionary when the old one is worn"},
+	"internal/flat":       {[]string{"internal/flat/dictionary"}, "the codec knows Go types and nothing of caches"},
+
+	"internal/flat/dictionary": {nil, "it keeps strings, whatever they are of"},
+
 	"internal/specs":      {[]string{"envtest"}, "only tests import it, for the environment that their suites run against"},
 	"internal/stats":      {nil, "it counts, whatever is counted"},
 	"internal/kubeconfig": {nil, "it writes one file"},

@@ -16,6 +16,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // benchPods is how many Pods the timed benchmarks turn over: more than fit into the CPU's caches.
@@ -32,7 +33,7 @@ func codecFor(b testing.TB, t reflect.Type) *flat.Codec {
 	return c
 }
 
-func mustEncode(b testing.TB, c *flat.Codec, obj any, d *flat.Dictionary) flat.Object {
+func mustEncode(b testing.TB, c *flat.Codec, obj any, d *dictionary.Dictionary) flat.Object {
 	b.Helper()
 	o, err := c.Encode(obj, d)
 	if err != nil {
@@ -42,8 +43,8 @@ func mustEncode(b testing.TB, c *flat.Codec, obj any, d *flat.Dictionary) flat.O
 }
 
 // warm makes Pods, and encodes them with a dictionary that has seen as many.
-func warm(b testing.TB) ([]*corev1.Pod, []flat.Object, *flat.Dictionary) {
-	c, cl, d := podCodec(b), newCluster(1), flat.NewDictionary(flat.Limits{})
+func warm(b testing.TB) ([]*corev1.Pod, []flat.Object, *dictionary.Dictionary) {
+	c, cl, d := podCodec(b), newCluster(1), dictionary.New(dictionary.Limits{})
 	for i := range benchPods {
 		mustEncode(b, c, cl.pod(i), d)
 	}
@@ -138,7 +139,7 @@ func BenchmarkPod(b *testing.B) {
 // BenchmarkUnstructured is BenchmarkPod for the same Pods as unstructured content.
 func BenchmarkUnstructured(b *testing.B) {
 	c := codecFor(b, reflect.TypeFor[unstructured.Unstructured]())
-	cl, d := newCluster(1), flat.NewDictionary(flat.Limits{})
+	cl, d := newCluster(1), dictionary.New(dictionary.Limits{})
 	for i := range benchPods {
 		mustEncode(b, c, content(cl.pod(i)), d)
 	}
@@ -183,7 +184,7 @@ func BenchmarkHeap(b *testing.B) {
 	for _, n := range []int{1000, 20_000, 100_000} {
 		b.Run("flat/"+strconv.Itoa(n), func(b *testing.B) {
 			c := podCodec(b)
-			heapOf(b, n, func(p *corev1.Pod, d *flat.Dictionary) (flat.Object, int) {
+			heapOf(b, n, func(p *corev1.Pod, d *dictionary.Dictionary) (flat.Object, int) {
 				o := mustEncode(b, c, p, d)
 				return o, p.Size()
 			})
@@ -191,7 +192,7 @@ func BenchmarkHeap(b *testing.B) {
 	}
 	b.Run("unstructured/20000", func(b *testing.B) {
 		c := codecFor(b, reflect.TypeFor[unstructured.Unstructured]())
-		heapOf(b, 20_000, func(p *corev1.Pod, d *flat.Dictionary) (flat.Object, int) {
+		heapOf(b, 20_000, func(p *corev1.Pod, d *dictionary.Dictionary) (flat.Object, int) {
 			u := content(p)
 			j, _ := json.Marshal(u)
 			return mustEncode(b, c, u, d), len(j)
@@ -224,12 +225,12 @@ func BenchmarkHeap(b *testing.B) {
 }
 
 // heapOf reports the memory of n Objects.
-func heapOf(b *testing.B, n int, encode func(*corev1.Pod, *flat.Dictionary) (flat.Object, int)) {
+func heapOf(b *testing.B, n int, encode func(*corev1.Pod, *dictionary.Dictionary) (flat.Object, int)) {
 	for b.Loop() {
 		cl := newCluster(3)
 		before := heap()
 		objects := make([]flat.Object, n)
-		d := flat.NewDictionary(flat.Limits{})
+		d := dictionary.New(dictionary.Limits{})
 		size, source := 0, 0
 		for i := range objects {
 			var s int

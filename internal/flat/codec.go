@@ -13,6 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // Codec writes and reads the flat form of one Go type. It is safe for concurrent use.
@@ -203,7 +205,7 @@ func (c *Codec) Metadata(obj any) *metav1.ObjectMeta {
 // contains all its strings itself and is larger.
 //
 // The error is a *ValueError if obj holds a value that the codec cannot keep without loss.
-func (c *Codec) Encode(obj any, dict *Dictionary) (Object, error) {
+func (c *Codec) Encode(obj any, dict *dictionary.Dictionary) (Object, error) {
 	p, err := c.memory(obj)
 	if err != nil {
 		return Object{}, err
@@ -254,7 +256,7 @@ func (c *Codec) decode(o Object, into any, inSlabs bool) error {
 
 // Reencode returns o encoded with dict. It serves to move o from one dictionary to another. Errors
 // are those of Decode and Encode.
-func (c *Codec) Reencode(o Object, dict *Dictionary) (Object, error) {
+func (c *Codec) Reencode(o Object, dict *dictionary.Dictionary) (Object, error) {
 	obj := reflect.New(c.typ).Interface()
 	if err := c.Decode(o, obj); err != nil {
 		return Object{}, err

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // decoder reads one Object. After a failure it stands at the end of its bytes and reads zeros, so
@@ -26,11 +28,11 @@ type decoder struct {
 
 // source is the bytes that a decoder reads, and the dictionary and parts to which they refer.
 type source struct {
-	buf  string // the bytes that are being read: body, or a dictionary entry
-	pos  int    // the next byte of buf
-	view view   // the entries of the dictionary
-	body string // the object without its header
-	base int    // where in body the section begins that is being read, if one is
+	buf  string          // the bytes that are being read: body, or a dictionary entry
+	pos  int             // the next byte of buf
+	view dictionary.View // the entries of the dictionary
+	body string          // the object without its header
+	base int             // where in body the section begins that is being read, if one is
 	// table is what the header says of sections, see section.go; empty for most objects.
 	table string
 	// annex is the annex of the object, never nil. The position in a string reference counts from
@@ -84,7 +86,7 @@ func (d *decoder) open(o Object) bool {
 	d.buf, d.pos = o.data, headerSize
 	d.annex = &noAnnex
 	if o.annex != nil {
-		d.annex, d.view = o.annex, o.annex.dict.view()
+		d.annex, d.view = o.annex, o.annex.Dict.View()
 	}
 	noscan, strs := d.uvarint(), d.uvarint()
 	d.skipSlabs()
@@ -349,7 +351,7 @@ type place struct {
 
 // shared continues reading in dictionary entry id. It returns the place for leave.
 func (d *decoder) shared(id uint64) (place, bool) {
-	s, ok := d.view.entry(id)
+	s, ok := d.view.Entry(id)
 	if !ok || !d.enter() {
 		d.fail()
 		return place{}, false
@@ -488,7 +490,7 @@ func (d *decoder) carve(size, align uintptr) unsafe.Pointer {
 func (d *decoder) stringHeaders(n int) []string {
 	if len(d.strs) < n {
 		size := d.wantStr
-		if d.annex.parts != nil {
+		if d.annex.Parts != nil {
 			size = min(size, boxedTogether)
 		}
 		d.strs = make([]string, max(n, size))

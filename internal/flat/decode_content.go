@@ -41,7 +41,7 @@ func (d *decoder) content() any {
 	switch h & contentMask {
 	case contentEntry:
 		// Entries never move or change, so an interface can refer to them.
-		if s := d.view.pointer(n); s != nil {
+		if s := d.view.Pointer(n); s != nil {
 			return boxString(s)
 		}
 	case contentText:

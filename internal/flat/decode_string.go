@@ -14,7 +14,7 @@ func (d *decoder) string() string { return d.stringAfter(d.uvarint()) }
 // stringAfter reads the string that h announces.
 func (d *decoder) stringAfter(h uint64) string {
 	if h&1 != 0 {
-		if s := d.view.pointer(h >> 1); s != nil {
+		if s := d.view.Pointer(h >> 1); s != nil {
 			return *s
 		}
 		d.fail()

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 func node(name, label string) *corev1.Node {
@@ -21,7 +22,7 @@ func node(name, label string) *corev1.Node {
 }
 
 func TestOnlyWhatASecondObjectBringsEnters(t *testing.T) {
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	for i := range 3 {
 		n := node("first", "recurring-value")
@@ -48,7 +49,7 @@ func TestOnlyWhatASecondObjectBringsEnters(t *testing.T) {
 func TestValuesWithTimesStayOutside(t *testing.T) {
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	for at, entries := range map[metav1.Time]bool{{}: true, metav1.Unix(1_790_000_000, 0): false} {
-		d := flat.NewDictionary(flat.Limits{})
+		d := dictionary.New(dictionary.Limits{})
 		for i := range 5 {
 			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}}
 			n.Status.Conditions = []corev1.NodeCondition{{Type: "A", Status: "B", Reason: "C", LastHeartbeatTime: at}}
@@ -63,8 +64,8 @@ func TestValuesWithTimesStayOutside(t *testing.T) {
 }
 
 func TestDictionaryKeepsItsLimits(t *testing.T) {
-	limits := flat.Limits{Entries: 50, Bytes: 1000}
-	d := flat.NewDictionary(limits)
+	limits := dictionary.Limits{Entries: 50, Bytes: 1000}
+	d := dictionary.New(limits)
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	for i := range 2000 {
 		n := node(fmt.Sprint("n", i), fmt.Sprintf("value-%d", i/2))
@@ -86,7 +87,7 @@ func TestDictionaryKeepsItsLimits(t *testing.T) {
 }
 
 func TestDictionaryWearsOut(t *testing.T) {
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	var live []flat.Object
 	// Each pair of objects brings a value of its own, so that entries follow objects.
@@ -123,7 +124,7 @@ func TestDictionaryWearsOut(t *testing.T) {
 
 // TestWhatIsNeverKeptDoesNotCount: lists that fail leave Objects behind that nobody keeps.
 func TestWhatIsNeverKeptDoesNotCount(t *testing.T) {
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	const objects = 3 * flat.WearEntries // two share a value, and some values may share a hash: enough entries are left
 	for range 10 {
@@ -142,7 +143,7 @@ func TestWhatIsNeverKeptDoesNotCount(t *testing.T) {
 // TestFillingIsNoWear: the first objects of a store have little in common with each other, and
 // the others much with them.
 func TestFillingIsNoWear(t *testing.T) {
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	const groups = 1200
 	var live [10 * groups]flat.Object
@@ -164,7 +165,7 @@ func TestFillingIsNoWear(t *testing.T) {
 }
 
 func TestDictionaryWearsOutByReplacement(t *testing.T) {
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	const objects = flat.WearEntries
 	live := make([]flat.Object, objects)
@@ -180,7 +181,7 @@ func TestDictionaryWearsOutByReplacement(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	d, c := flat.NewDictionary(flat.Limits{Entries: 3000}), podCodec(t)
+	d, c := dictionary.New(dictionary.Limits{Entries: 3000}), podCodec(t)
 	objects := make(chan flat.Object, 64)
 	var writers, readers sync.WaitGroup
 	for w := range 4 {
@@ -227,7 +228,7 @@ func TestConcurrentUse(t *testing.T) {
 // TestAnObjectThatIsUpdatedTakesNoMoreOfADictionary: a store of one object that is updated all the
 // time, such as a Lease, remembers nothing for objects that it does not have.
 func TestAnObjectThatIsUpdatedTakesNoMoreOfADictionary(t *testing.T) {
-	c, d := codecFor(t, reflect.TypeFor[corev1.ConfigMap]()), flat.NewDictionary(flat.Limits{})
+	c, d := codecFor(t, reflect.TypeFor[corev1.ConfigMap]()), dictionary.New(dictionary.Limits{})
 	update := func(version int) {
 		mustEncode(t, c, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", ResourceVersion: fmt.Sprint(version)},

@@ -9,7 +9,7 @@
 // writes it straight into the memory of the caller's object.
 //
 //	codec, err := flat.For(reflect.TypeFor[corev1.Pod]())
-//	dict := flat.NewDictionary(flat.Limits{})
+//	dict := dictionary.New(dictionary.Limits{})
 //	object, err := codec.Encode(pod, dict)
 //	err = codec.Decode(object, &copy)
 //

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 const (
@@ -60,7 +62,7 @@ type encoder struct {
 // destination is the dictionary that an object is encoded with, and the identity of the object that
 // the dictionary is told.
 type destination struct {
-	dict  *Dictionary // may be nil
+	dict  *dictionary.Dictionary // may be nil
 	seed  maphash.Seed
 	owner uint32 // hash of the object's identity
 }
@@ -77,7 +79,7 @@ type needs struct {
 func newEncoder(c *Codec) *encoder { return &encoder{codec: c} }
 
 // object encodes the object at p.
-func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
+func (e *encoder) object(p unsafe.Pointer, dict *dictionary.Dictionary) (Object, error) {
 	e.reset(dict)
 	if e.codec.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
@@ -96,26 +98,26 @@ func (e *encoder) object(p unsafe.Pointer, dict *Dictionary) (Object, error) {
 }
 
 // finish returns the object that was written, with a table of its sections if that is not empty.
-func (e *encoder) finish(dict *Dictionary, table []byte) (Object, error) {
+func (e *encoder) finish(dict *dictionary.Dictionary, table []byte) (Object, error) {
 	data, parts := e.result(table)
 	e.dict, e.split.parts = nil, nil
 	if e.err != nil {
 		return Object{}, e.err
 	}
 	if dict != nil {
-		dict.wear.encoded.Add(1)
+		dict.Encoded()
 	}
 	return Object{data: data, annex: newAnnex(dict, parts)}, nil
 }
 
 // reset prepares for the next object.
-func (e *encoder) reset(dict *Dictionary) {
+func (e *encoder) reset(dict *dictionary.Dictionary) {
 	e.dict, e.owner = dict, 0
 	e.buf = e.buf[:0]
 	e.private, e.noscan, e.strings, e.charged, e.depth, e.err = 0, 0, 0, 0, 0, nil
 	e.seed = seed()
 	if dict != nil {
-		e.seed = dict.seed
+		e.seed = dict.Seed()
 	}
 	e.inlined.reset()
 	e.slabs.reset()
@@ -433,7 +435,7 @@ func (e *encoder) share(at, before int) {
 		return
 	}
 	b := stringOf(e.buf[at:])
-	if id, ok := e.dict.intern(e.dict.hash(b), e.owner, b); ok {
+	if id, ok := e.dict.Intern(e.dict.Hash(b), e.owner, b); ok {
 		e.buf = e.buf[:at]
 		e.uvarint(uint64(id)<<1 | 1)
 	}

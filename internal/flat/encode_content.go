@@ -209,7 +209,7 @@ func (e *encoder) contentShare(at, before int) {
 		return
 	}
 	b := stringOf(e.buf[at:])
-	if id, ok := e.dict.intern(e.dict.hash(b), e.owner, b); ok {
+	if id, ok := e.dict.Intern(e.dict.Hash(b), e.owner, b); ok {
 		e.buf = e.buf[:at]
 		e.tagged(contentShared, uint64(id))
 	}

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // A string is written as a number whose lowest bits say what follows. xxx1 is the number of a
@@ -36,7 +38,7 @@ func (e *encoder) string(s string) {
 	}
 	h := maphash.String(e.seed, s)
 	if e.dict != nil {
-		if id, ok := e.dict.find(h, s); ok {
+		if id, ok := e.dict.Find(h, s); ok {
 			e.uvarint(uint64(id)<<1 | 1)
 			return
 		}
@@ -72,7 +74,7 @@ func (e *encoder) reference(h uint64, s string) bool {
 		return true
 	}
 	if e.dict != nil {
-		if id, ok := e.dict.offer(h, e.owner, s); ok {
+		if id, ok := e.dict.Offer(h, e.owner, s); ok {
 			e.uvarint(uint64(id)<<1 | 1)
 			return true
 		}
@@ -95,9 +97,9 @@ func (e *encoder) bytes(b []byte) {
 		e.string(s)
 		return
 	}
-	if len(s) <= longestEntry { // the dictionary has no longer ones
+	if len(s) <= dictionary.LongestEntry { // the dictionary has no longer ones
 		h := maphash.String(e.seed, s)
-		if id, ok := e.dict.find(h, s); ok {
+		if id, ok := e.dict.Find(h, s); ok {
 			e.uvarint(uint64(id)<<1 | 1)
 			return
 		}

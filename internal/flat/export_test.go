@@ -15,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // FromBytes returns an Object of any bytes, as a damaged one would be.
-func FromBytes(data []byte, d *Dictionary, parts ...string) Object {
+func FromBytes(data []byte, d *dictionary.Dictionary, parts ...string) Object {
 	return Object{data: string(data), annex: newAnnex(d, parts)}
 }
 
@@ -29,7 +31,7 @@ func Bytes(o Object) []byte { return []byte(o.data) }
 func Parts(o Object) []string { return o.parts() }
 
 // WearEntries is the number of entries below which a dictionary is never stale.
-const WearEntries = wearEntries
+const WearEntries = dictionary.Lasting
 
 // Broken is an assumption about memory that is made not to hold.
 type Broken struct {

@@ -17,11 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // corpus returns codecs and an Object of each, with dictionaries in use.
 func corpus(t testing.TB) ([]*flat.Codec, []flat.Object) {
-	d, cl := flat.NewDictionary(flat.Limits{}), newCluster(1)
+	d, cl := dictionary.New(dictionary.Limits{}), newCluster(1)
 	codecs := []*flat.Codec{podCodec(t), codecFor(t, reflect.TypeFor[unstructured.Unstructured]()), codecFor(t, reflect.TypeFor[everything]())}
 	objects := make([]flat.Object, len(codecs))
 	fill := newFiller(1)
@@ -118,7 +119,7 @@ func TestAZoneWithoutItsDictionary(t *testing.T) {
 		t.Skip("there are no time zones here:", err)
 	}
 	obj := &struct{ Time time.Time }{time.Unix(1e9, 0).In(zone)}
-	c, d := codecFor(t, reflect.TypeOf(obj)), flat.NewDictionary(flat.Limits{})
+	c, d := codecFor(t, reflect.TypeOf(obj)), dictionary.New(dictionary.Limits{})
 	o := mustEncode(t, c, obj, d)
 	if err := c.Verify(obj, o); err != nil {
 		t.Fatal(err)
@@ -168,13 +169,13 @@ func FuzzRoundTrip(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	c := codecFor(f, reflect.TypeFor[unstructured.Unstructured]())
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var u unstructured.Unstructured
 		if json.Unmarshal(data, &u.Object) != nil {
 			return
 		}
-		for _, d := range []*flat.Dictionary{nil, d} {
+		for _, d := range []*dictionary.Dictionary{nil, d} {
 			o, err := c.Encode(&u, d)
 			var value *flat.ValueError
 			if errors.As(err, &value) {

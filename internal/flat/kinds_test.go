@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // kinds returns the types of all kinds that client-go and apiextensions know, in a fixed order.
@@ -58,7 +59,7 @@ func TestEveryKindRoundTrips(t *testing.T) {
 	if len(all) < 300 {
 		t.Fatalf("only %d kinds: the schemes are not what they were", len(all))
 	}
-	fill, dict := newFiller(newSeed(t)), flat.NewDictionary(flat.Limits{})
+	fill, dict := newFiller(newSeed(t)), dictionary.New(dictionary.Limits{})
 	for _, typ := range all {
 		codec := codecFor(t, typ)
 		for range rounds() {
@@ -78,10 +79,10 @@ func TestEveryKindRoundTrips(t *testing.T) {
 }
 
 // roundTrip encodes obj and decodes it over a filled object.
-func roundTrip(t *testing.T, codec *flat.Codec, obj runtime.Object, dict *flat.Dictionary, fill *filler) {
+func roundTrip(t *testing.T, codec *flat.Codec, obj runtime.Object, dict *dictionary.Dictionary, fill *filler) {
 	t.Helper()
 	want := obj.DeepCopyObject()
-	for _, d := range []*flat.Dictionary{dict, nil} {
+	for _, d := range []*dictionary.Dictionary{dict, nil} {
 		o, err := codec.Encode(obj, d)
 		if d == nil && err != nil {
 			continue // a location that only a dictionary can keep
@@ -127,7 +128,7 @@ func metadataAgrees(t *testing.T, o flat.Object, obj runtime.Object) {
 // TestCopiesShareNothing changes everything that can be reached from one materialized object of
 // every kind and looks whether another one, or the flat form, has changed.
 func TestCopiesShareNothing(t *testing.T) {
-	fill, dict := newFiller(newSeed(t)), flat.NewDictionary(flat.Limits{})
+	fill, dict := newFiller(newSeed(t)), dictionary.New(dictionary.Limits{})
 	changed := 0
 	for _, typ := range kinds() {
 		codec := codecFor(t, typ)
@@ -164,7 +165,7 @@ func TestCopiesShareNothing(t *testing.T) {
 }
 
 func TestPodsShareNothing(t *testing.T) {
-	cl, dict, codec := newCluster(5), flat.NewDictionary(flat.Limits{}), podCodec(t)
+	cl, dict, codec := newCluster(5), dictionary.New(dictionary.Limits{}), podCodec(t)
 	for i := range 300 {
 		pod := cl.pod(i)
 		o := mustEncode(t, codec, pod, dict)

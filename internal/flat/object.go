@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // Object is the flat form of one object: immutable bytes without pointers, and a reference to the
@@ -22,23 +24,20 @@ type Object struct {
 	annex *annex // nil if there is neither a dictionary nor a part
 }
 
-// annex is the dictionary and the parts of an Object. It never changes.
-type annex struct {
-	dict  *Dictionary // nil if none
-	parts []string    // the memory of the strings of a large Object, see parts.go
-}
+// annex is the dictionary and the parts of an Object, see parts.go.
+type annex = dictionary.Annex
 
 // noAnnex is the annex of an Object that has neither.
 var noAnnex annex
 
 // newAnnex returns the annex for a dictionary and parts. Without parts it is the one that the
 // dictionary holds.
-func newAnnex(d *Dictionary, parts []string) *annex {
+func newAnnex(d *dictionary.Dictionary, parts []string) *annex {
 	switch {
 	case parts != nil:
-		return &annex{dict: d, parts: parts}
+		return &annex{Dict: d, Parts: parts}
 	case d != nil:
-		return &d.annex
+		return d.Alone()
 	}
 	return nil
 }
@@ -59,11 +58,11 @@ func (o Object) Size() int {
 }
 
 // Dictionary returns the dictionary that o was encoded with, or nil.
-func (o Object) Dictionary() *Dictionary {
+func (o Object) Dictionary() *dictionary.Dictionary {
 	if o.annex == nil {
 		return nil
 	}
-	return o.annex.dict
+	return o.annex.Dict
 }
 
 // parts returns the memory of the strings of a large Object, or nil if o is small.
@@ -71,7 +70,7 @@ func (o Object) parts() []string {
 	if o.annex == nil {
 		return nil
 	}
-	return o.annex.parts
+	return o.annex.Parts
 }
 
 // Identity identifies an Object and its copies. Another Object has another Identity, even if it has
@@ -193,7 +192,7 @@ func (o Object) lookup(want int, key string) (string, bool) {
 	if !d.seek(o, want) {
 		return "", false
 	}
-	number, numbered := d.annex.dict.numberOf(key)
+	number, numbered := d.annex.Dict.NumberOf(key)
 	for n := d.pairs(); n > 0 && !d.bad; n-- {
 		// A key in the dictionary is compared by its number, because its text may be anywhere in
 		// memory.

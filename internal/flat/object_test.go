@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // base is a struct that a CRD's Go type embeds, with its metadata inside.
@@ -56,7 +57,7 @@ func TestMetadataWithoutMaterializing(t *testing.T) {
 	embedded := &custom{Outer: Outer{ObjectMeta: *meta.DeepCopy(), Z: "z"}, Last: "l", First: "f"}
 	behind := &Common{base: base{ObjectMeta: *meta.DeepCopy()}}
 	for _, obj := range []any{typed, loose, partial, embedded, behind} {
-		for _, d := range []*flat.Dictionary{nil, flat.NewDictionary(flat.Limits{})} {
+		for _, d := range []*dictionary.Dictionary{nil, dictionary.New(dictionary.Limits{})} {
 			c := codecFor(t, reflect.TypeOf(obj))
 			o := mustEncode(t, c, obj, d)
 			if err := c.Verify(obj, o); err != nil {
@@ -102,7 +103,7 @@ func expectMetadata(t *testing.T, o flat.Object, want metav1.ObjectMeta) {
 }
 
 func TestReadingMetadataAllocatesNothing(t *testing.T) {
-	c, d := podCodec(t), flat.NewDictionary(flat.Limits{})
+	c, d := podCodec(t), dictionary.New(dictionary.Limits{})
 	o := mustEncode(t, c, newCluster(1).pod(1), d)
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = o.Label("pod-template-hash")
@@ -145,7 +146,7 @@ func TestOddUnstructuredMetadata(t *testing.T) {
 		map[string]any{"name": "n", "labels": map[string]any{"ok": "yes", "bad": true}},
 	} {
 		u := &unstructured.Unstructured{Object: map[string]any{"metadata": meta, "kind": "Odd"}}
-		o := mustEncode(t, c, u, flat.NewDictionary(flat.Limits{}))
+		o := mustEncode(t, c, u, dictionary.New(dictionary.Limits{}))
 		var got unstructured.Unstructured
 		if err := c.Decode(o, &got); err != nil || !reflect.DeepEqual(&got, u) {
 			t.Errorf("%v became %v, %v", u, got, err)
@@ -154,7 +155,7 @@ func TestOddUnstructuredMetadata(t *testing.T) {
 }
 
 func TestUnstructuredPods(t *testing.T) {
-	c, d, cl := codecFor(t, reflect.TypeFor[unstructured.Unstructured]()), flat.NewDictionary(flat.Limits{}), newCluster(2)
+	c, d, cl := codecFor(t, reflect.TypeFor[unstructured.Unstructured]()), dictionary.New(dictionary.Limits{}), newCluster(2)
 	for i := range 200 {
 		pod := cl.pod(i)
 		u := content(pod)

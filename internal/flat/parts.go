@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // A string of a decoded object refers to memory of the flat object, and a reader that keeps the
@@ -19,13 +21,13 @@ import (
 const (
 	// pinLimit is the number of bytes that a string of a decoded object keeps in memory at most,
 	// without its own.
-	pinLimit = 1 << partBits
+	pinLimit = dictionary.Block
 	// partBits is the number of bits of a position that count within a part. The higher bits are
 	// the number of the part.
-	partBits = 12
+	partBits = dictionary.BlockBits
 	// longString is the length in bytes above which a string gets memory of its own, so that little
-	// room of a part, or of an arena of a dictionary, is left unused.
-	longString = pinLimit / 4
+	// room of a part is left unused.
+	longString = dictionary.Long
 	// boxedTogether is the number of string headers of a large object that share an allocation.
 	boxedTogether = 16
 )
@@ -143,12 +145,12 @@ func (d *decoder) stringAt(at uint64) (string, bool) {
 	switch {
 	case at == 0:
 		return "", false
-	case d.annex.parts == nil:
+	case d.annex.Parts == nil:
 		return inlineAt(d.body, uint64(d.base)+at)
-	case (at-1)>>partBits >= uint64(len(d.annex.parts)):
+	case (at-1)>>partBits >= uint64(len(d.annex.Parts)):
 		return "", false
 	}
-	return inlineAt(d.annex.parts[(at-1)>>partBits], (at-1)&(pinLimit-1))
+	return inlineAt(d.annex.Parts[(at-1)>>partBits], (at-1)&(pinLimit-1))
 }
 
 // inlineAt returns the string that stands inline at a position of a body or a part.
@@ -177,7 +179,7 @@ func (d *decoder) clone(s string) string {
 // long string is allocated by itself, because other headers in the same allocation would keep the
 // string.
 func (d *decoder) header(s string) *string {
-	if d.annex.parts != nil && len(s) > longString {
+	if d.annex.Parts != nil && len(s) > longString {
 		alone := s
 		return &alone
 	}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // mixed is a type with much in it that is no string.
@@ -140,12 +140,12 @@ func TestAKeptStringKeepsLittle(t *testing.T) {
 	const versions = 60
 	r := rand.New(rand.NewSource(newSeed(t)))
 	for _, name := range slices.Sorted(maps.Keys(large)) {
-		for _, dictionary := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", dictionary ", dictionary), func(t *testing.T) {
+		for _, withDictionary := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", dictionary ", withDictionary), func(t *testing.T) {
 				kept, length, before := make([]string, 0, versions), 0, heap()
-				var d *flat.Dictionary
-				if dictionary {
-					d = flat.NewDictionary(flat.Limits{})
+				var d *dictionary.Dictionary
+				if withDictionary {
+					d = dictionary.New(dictionary.Limits{})
 				}
 				for n := range versions {
 					obj := large[name](n)
@@ -177,7 +177,7 @@ func TestAKeptStringKeepsLittle(t *testing.T) {
 
 // TestAKeptStringOfADictionaryKeepsLittle keeps a few of the strings of a dictionary that is gone.
 func TestAKeptStringOfADictionaryKeepsLittle(t *testing.T) {
-	c, d := codecFor(t, reflect.TypeFor[corev1.ConfigMap]()), flat.NewDictionary(flat.Limits{})
+	c, d := codecFor(t, reflect.TypeFor[corev1.ConfigMap]()), dictionary.New(dictionary.Limits{})
 	var kept []string
 	before := heap()
 	for n := range 40 {
@@ -262,7 +262,7 @@ func TestLargeObjectsAnswerAndCompare(t *testing.T) {
 	r := rand.New(rand.NewSource(newSeed(t)))
 	for _, name := range slices.Sorted(maps.Keys(large)) {
 		t.Run(name, func(t *testing.T) {
-			d := flat.NewDictionary(flat.Limits{})
+			d := dictionary.New(dictionary.Limits{})
 			var cases reusingCases
 			for n := range 4 {
 				obj := large[name](n)
@@ -299,7 +299,7 @@ func TestLargeObjectsAnswerAndCompare(t *testing.T) {
 func BenchmarkLarge(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(large)) {
 		obj := large[name](1)
-		c, d := codecFor(b, reflect.TypeOf(obj)), flat.NewDictionary(flat.Limits{})
+		c, d := codecFor(b, reflect.TypeOf(obj)), dictionary.New(dictionary.Limits{})
 		mustEncode(b, c, large[name](0), d)
 		o := mustEncode(b, c, obj, d)
 		name = strings.ReplaceAll(name, " ", "_")

@@ -14,6 +14,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // BenchmarkRatio takes turns, a thousand objects each from a random one on, between copying
@@ -76,7 +77,7 @@ func BenchmarkRatio(b *testing.B) {
 		})
 	})
 	contents, flats := make([]*unstructured.Unstructured, benchPods), make([]flat.Object, benchPods)
-	u, d := codecFor(b, reflect.TypeFor[unstructured.Unstructured]()), flat.NewDictionary(flat.Limits{})
+	u, d := codecFor(b, reflect.TypeFor[unstructured.Unstructured]()), dictionary.New(dictionary.Limits{})
 	for range 2 {
 		for i := range contents {
 			contents[i] = content(pods[i])

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 type withLock struct {
@@ -89,7 +90,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		c := codecFor(t, reflect.TypeOf(obj))
 		for range 2 { // an encoder that failed must be good for the next object
 			var value *flat.ValueError
-			if _, err := c.Encode(obj, flat.NewDictionary(flat.Limits{})); !errors.As(err, &value) || value.Reason == "" {
+			if _, err := c.Encode(obj, dictionary.New(dictionary.Limits{})); !errors.As(err, &value) || value.Reason == "" {
 				t.Errorf("%s: got %v, want a ValueError", name, err)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // similar returns objects with which obj may be decoded: its equal, itself with a change at a
@@ -39,7 +40,7 @@ func similarRounds() int {
 
 func TestEveryKindDecodesReusingAnother(t *testing.T) {
 	seed := newSeed(t)
-	fill, dict, r := newFiller(seed), flat.NewDictionary(flat.Limits{}), rand.New(rand.NewSource(seed))
+	fill, dict, r := newFiller(seed), dictionary.New(dictionary.Limits{}), rand.New(rand.NewSource(seed))
 	var cases reusingCases
 	for _, typ := range kinds() {
 		codec := codecFor(t, typ)
@@ -79,7 +80,7 @@ func (n *reusingCases) expectMost(t *testing.T) {
 }
 
 // check compares what DecodeReusing gives with what Decode does.
-func (n *reusingCases) check(t *testing.T, codec *flat.Codec, o flat.Object, like any, dict *flat.Dictionary, name string) {
+func (n *reusingCases) check(t *testing.T, codec *flat.Codec, o flat.Object, like any, dict *dictionary.Dictionary, name string) {
 	t.Helper()
 	other, err := codec.Encode(like, dict)
 	if err != nil {
@@ -112,7 +113,7 @@ func (n *reusingCases) check(t *testing.T, codec *flat.Codec, o flat.Object, lik
 
 func TestUnstructuredDecodesReusingAnother(t *testing.T) {
 	seed := newSeed(t)
-	r, d := rand.New(rand.NewSource(seed)), flat.NewDictionary(flat.Limits{})
+	r, d := rand.New(rand.NewSource(seed)), dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[unstructured.Unstructured]())
 	var cases reusingCases
 	for range 300 * similarRounds() {
@@ -135,7 +136,7 @@ func TestUnstructuredDecodesReusingAnother(t *testing.T) {
 // everything with its awkward values, which DeepCopyObject does not know.
 func TestEverythingDecodesReusingAnother(t *testing.T) {
 	seed := newSeed(t)
-	fill, d, r := newFiller(seed), flat.NewDictionary(flat.Limits{}), rand.New(rand.NewSource(seed))
+	fill, d, r := newFiller(seed), dictionary.New(dictionary.Limits{}), rand.New(rand.NewSource(seed))
 	fill.MaxDepth(9)
 	c := codecFor(t, reflect.TypeFor[everything]())
 	var cases reusingCases
@@ -155,7 +156,7 @@ func TestEverythingDecodesReusingAnother(t *testing.T) {
 
 // TestWhatIsEqualIsShared looks at the places of a Pod of which another version is decoded.
 func TestWhatIsEqualIsShared(t *testing.T) {
-	c, d, cl := podCodec(t), flat.NewDictionary(flat.Limits{}), newCluster(3)
+	c, d, cl := podCodec(t), dictionary.New(dictionary.Limits{}), newCluster(3)
 	for i := range 50 {
 		mustEncode(t, c, cl.pod(i), d)
 	}

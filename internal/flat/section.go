@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"unsafe"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // Most updates of an object change its status, and leave its spec as it was. To encode the spec again
@@ -78,7 +80,7 @@ type sections struct {
 }
 
 // begin prepares for an object. Before is its state before, or zero.
-func (s *sections) begin(before Object, c *Codec, dict *Dictionary) {
+func (s *sections) begin(before Object, c *Codec, dict *dictionary.Dictionary) {
 	s.forget()
 	if before.IsZero() || before.parts() != nil || before.Dictionary() != dict {
 		return
@@ -205,7 +207,7 @@ func (e *wireEncoder) needsOf() string {
 // merge adds what needsOf returned for a section, perhaps of another object with the same dictionary.
 // It reports false, and adds nothing, if that cannot be read.
 func (e *wireEncoder) merge(text string) bool {
-	d := decoder{source: source{buf: text, view: e.dict.view()}}
+	d := decoder{source: source{buf: text, view: e.dict.View()}}
 	d.inside()
 	noscan, strs, charged := d.uvarint(), d.uvarint(), d.uvarint()
 	if d.bad || (len(d.buf)-d.pos)%3 != 0 {

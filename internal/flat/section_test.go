@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // message is what the API server sends of obj.
@@ -35,7 +36,7 @@ func message(t testing.TB, obj any) []byte {
 }
 
 // after encodes obj as an update of before, and checks that nothing is lost.
-func after(t testing.TB, c *flat.Codec, obj any, d *flat.Dictionary, before flat.Object) flat.Object {
+func after(t testing.TB, c *flat.Codec, obj any, d *dictionary.Dictionary, before flat.Object) flat.Object {
 	t.Helper()
 	b := message(t, obj)
 	o, err := c.EncodeWireAfter(b, d, func(string, string) flat.Object { return before })
@@ -53,8 +54,8 @@ func after(t testing.TB, c *flat.Codec, obj any, d *flat.Dictionary, before flat
 }
 
 // known returns a dictionary that knows what several others like obj bring.
-func known(t testing.TB, c *flat.Codec, obj runtime.Object) *flat.Dictionary {
-	d := flat.NewDictionary(flat.Limits{})
+func known(t testing.TB, c *flat.Codec, obj runtime.Object) *dictionary.Dictionary {
+	d := dictionary.New(dictionary.Limits{})
 	for i := range 8 {
 		like := obj.DeepCopyObject()
 		like.(metav1.Object).SetUID(types.UID(fmt.Sprint("another ", i)))
@@ -107,7 +108,7 @@ func TestAnUpdateAsksForTheObjectOfItsName(t *testing.T) {
 
 // A section is known by its field, not by where it stands: a bool before it takes no bytes.
 func TestASectionBehindABoolThatChanges(t *testing.T) {
-	c, d := codecFor(t, reflect.TypeFor[corev1.Node]()), flat.NewDictionary(flat.Limits{})
+	c, d := codecFor(t, reflect.TypeFor[corev1.Node]()), dictionary.New(dictionary.Limits{})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	for i := range 20 {
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "Ready", Reason: fmt.Sprint("reason ", i), Message: text(i, 20)})
@@ -123,7 +124,7 @@ func TestASectionBehindABoolThatChanges(t *testing.T) {
 // Two fields of different types may have the same message. Field 3 is the restartPolicy of a spec and
 // the message of a status, and field 100 is unknown to both.
 func TestASectionIsNotThatOfAnotherField(t *testing.T) {
-	g, c, d := NewWithT(t), podCodec(t), flat.NewDictionary(flat.Limits{})
+	g, c, d := NewWithT(t), podCodec(t), dictionary.New(dictionary.Limits{})
 	value := func(text string) []byte {
 		b := append([]byte{3<<3 | 2, byte(len(text))}, text...)
 		return append(append(b, 0xa2, 0x06, 0xd8, 0x04), make([]byte, 600)...)
@@ -176,7 +177,7 @@ func TestASectionOfAnObjectThatGrowsAndShrinks(t *testing.T) {
 // states plays random updates of an object. Each may be encoded after any state of a moment ago.
 type states struct {
 	codec *flat.Codec
-	dict  *flat.Dictionary
+	dict  *dictionary.Dictionary
 	fill  *filler
 	r     *rand.Rand
 	past  []state
@@ -198,7 +199,7 @@ func (s *states) step(t testing.TB) bool {
 		}
 	}
 	if s.r.Intn(10) == 0 {
-		s.dict = flat.NewDictionary(flat.Limits{})
+		s.dict = dictionary.New(dictionary.Limits{})
 	}
 	obj := s.changed(t, from)
 	b, err := obj.(interface{ Marshal() ([]byte, error) }).Marshal()
@@ -276,7 +277,7 @@ func TestRandomUpdatesOfEveryKind(t *testing.T) {
 			continue
 		}
 		for range similarRounds() {
-			s := &states{codec: codec, dict: flat.NewDictionary(flat.Limits{}), fill: fill, r: r}
+			s := &states{codec: codec, dict: dictionary.New(dictionary.Limits{}), fill: fill, r: r}
 			for range 12 {
 				if s.step(t) {
 					tables++

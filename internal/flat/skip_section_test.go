@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // DecodeReusing skips a section that only the other object has. The pieces of byte slices in it refer to
@@ -27,7 +28,7 @@ func TestASectionThatOnlyTheOtherObjectHasIsSkipped(t *testing.T) {
 		other.Status.Conditions = []appsv1.DeploymentCondition{{Type: "Available", Reason: "a reason", Message: "a message"}}
 		obj := other.DeepCopy()
 		obj.Spec = appsv1.DeploymentSpec{}
-		d := flat.NewDictionary(flat.Limits{})
+		d := dictionary.New(dictionary.Limits{})
 		o, like := mustEncode(t, c, obj, d), mustEncode(t, c, other, d)
 		got := new(appsv1.Deployment)
 		g.Expect(c.DecodeReusing(o, got, like, other)).To(Succeed())
@@ -45,7 +46,7 @@ func TestASkippedSectionDoesNotPassForAnother(t *testing.T) {
 		for back := 2; back < 6; back++ {
 			obj := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("s", namespace+3), Name: strings.Repeat("n", len(key)+room)}}
 			obj.Status.Conditions = []appsv1.DeploymentCondition{{Type: "Available", Message: "new"}}
-			d := flat.NewDictionary(flat.Limits{})
+			d := dictionary.New(dictionary.Limits{})
 			o := mustEncode(t, c, obj, d)
 			data := string(flat.Bytes(o))
 			copied := data[strings.Index(data, "Available")-back:]

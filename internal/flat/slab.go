@@ -89,7 +89,7 @@ func (d *decoder) skipSlabs() {
 	h := d.uvarint()
 	block := d.buf[d.pos:]
 	if h&1 != 0 {
-		s, ok := d.view.entry(h >> 1)
+		s, ok := d.view.Entry(h >> 1)
 		if !ok || len(s) == 0 || s[0]&1 != 0 {
 			d.fail()
 			return

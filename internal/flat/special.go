@@ -71,7 +71,7 @@ func (e *encoder) zone(t *timeMemory) (zone byte, number int) {
 		return zoneFixed, 0
 	}
 	if e.dict != nil {
-		if i, ok := e.dict.location(t.loc); ok {
+		if i, ok := e.dict.Location(t.loc); ok {
 			return zoneNumbered, i
 		}
 	}
@@ -93,7 +93,7 @@ func (d *decoder) time(p unsafe.Pointer) {
 		t.loc = time.Local
 	case zoneNumbered:
 		i := d.uvarint()
-		zones := d.annex.dict.zones()
+		zones := d.annex.Dict.Zones()
 		if i >= uint64(len(zones)) {
 			d.fail()
 			return

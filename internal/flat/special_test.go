@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // copyOf encodes obj and returns what is decoded.
-func copyOf[T any](t *testing.T, obj *T, d *flat.Dictionary) *T {
+func copyOf[T any](t *testing.T, obj *T, d *dictionary.Dictionary) *T {
 	t.Helper()
 	c := codecFor(t, reflect.TypeFor[T]())
 	o := mustEncode(t, c, obj, d)
@@ -62,7 +62,7 @@ func TestTimes(t *testing.T) {
 		"longer ago":     time.Unix(math.MinInt64, 0),
 	} {
 		in := &times{T: at, M: metav1.NewTime(at), U: metav1.NewMicroTime(at), P: &metav1.Time{Time: at}, L: []metav1.Time{{}, {Time: at}}}
-		out := copyOf(t, in, flat.NewDictionary(flat.Limits{}))
+		out := copyOf(t, in, dictionary.New(dictionary.Limits{}))
 		if out.T.String() != at.String() || !out.T.Equal(at) || out.L[1].Location().String() != at.Location().String() {
 			t.Errorf("%s: got %v, want %v", name, out.T, at)
 		}
@@ -97,7 +97,7 @@ func TestQuantities(t *testing.T) {
 		"cached string": canonical,
 	} {
 		in := &quantities{Q: q, P: &q, M: map[string]resource.Quantity{"a": q, "": {}}}
-		out := copyOf(t, in, flat.NewDictionary(flat.Limits{}))
+		out := copyOf(t, in, dictionary.New(dictionary.Limits{}))
 		if out.Q.String() != q.String() || out.Q.Format != q.Format || out.Q.Cmp(q) != 0 || out.P.Cmp(q) != 0 {
 			t.Errorf("%s: got %v, want %v", name, out.Q, q)
 		}
@@ -163,7 +163,7 @@ type everything struct {
 }
 
 func TestNilAndEmptyStayApart(t *testing.T) {
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	copyOf(t, &everything{}, d)
 	e, text := &everything{}, ""
 	list, mapping, pointer := []string{}, map[string]string{}, &text
@@ -209,7 +209,7 @@ func TestExtremeNumbers(t *testing.T) {
 }
 
 func TestEverythingRoundTripsAndSharesNothing(t *testing.T) {
-	fill, d := newFiller(newSeed(t)), flat.NewDictionary(flat.Limits{})
+	fill, d := newFiller(newSeed(t)), dictionary.New(dictionary.Limits{})
 	fill.MaxDepth(9)
 	c := codecFor(t, reflect.TypeFor[everything]())
 	for range 300 {
@@ -231,7 +231,7 @@ func TestEverythingRoundTripsAndSharesNothing(t *testing.T) {
 }
 
 func TestLargeByteSlices(t *testing.T) {
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	for _, n := range []int{0, 1, 127, 128, 4096, 4097, 100_000} {
 		for _, fillWith := range []string{"x", `"k:{`, `"k:{}":`, `{"k:{\"a\":\"b\"}":{}}`} {
 			raw := make([]byte, 0, n)
@@ -256,7 +256,7 @@ func TestLargeObjectsOfFewBytes(t *testing.T) {
 		Next   *item
 	}
 	type list struct{ Items [][]item }
-	d := flat.NewDictionary(flat.Limits{})
+	d := dictionary.New(dictionary.Limits{})
 	one := item{Name: "name", Values: [4]string{"one", "two", "three", "four"}, Data: make([]byte, 3000), Next: &item{Name: "next"}}
 	in := &list{}
 	for range 200 {

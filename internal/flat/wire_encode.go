@@ -9,6 +9,8 @@ import (
 	"math"
 	"reflect"
 	"unsafe"
+
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // errNoMessage says that unstructured content has no message of its own.
@@ -61,7 +63,7 @@ func (c *Codec) SupportsWire() error {
 //
 // The error is ErrUnusualMessage, a *ValueError as of Encode, or what SupportsWire returns. Whoever
 // gets an error can Unmarshal the message and Encode the object.
-func (c *Codec) EncodeWire(message []byte, dict *Dictionary) (Object, error) {
+func (c *Codec) EncodeWire(message []byte, dict *dictionary.Dictionary) (Object, error) {
 	return c.EncodeWireAfter(message, dict, nil)
 }
 
@@ -70,7 +72,7 @@ func (c *Codec) EncodeWire(message []byte, dict *Dictionary) (Object, error) {
 // What is the same in that state and in the message is copied, if that state is of this type and this
 // dictionary, and was an update itself. The result equals that of EncodeWire, and may differ in its
 // bytes.
-func (c *Codec) EncodeWireAfter(message []byte, dict *Dictionary, previous func(namespace, name string) Object) (Object, error) {
+func (c *Codec) EncodeWireAfter(message []byte, dict *dictionary.Dictionary, previous func(namespace, name string) Object) (Object, error) {
 	if _, err := c.wire(); err != nil {
 		return Object{}, err
 	}
@@ -91,7 +93,7 @@ func newWireEncoder(c *Codec, p *wirePlan) *wireEncoder {
 }
 
 // object encodes one message.
-func (e *wireEncoder) object(message []byte, dict *Dictionary) (Object, error) {
+func (e *wireEncoder) object(message []byte, dict *dictionary.Dictionary) (Object, error) {
 	defer e.forget()
 	e.again(message, dict)
 	table := e.table()
@@ -102,7 +104,7 @@ func (e *wireEncoder) object(message []byte, dict *Dictionary) (Object, error) {
 }
 
 // again writes the message from its beginning.
-func (e *wireEncoder) again(message []byte, dict *Dictionary) {
+func (e *wireEncoder) again(message []byte, dict *dictionary.Dictionary) {
 	e.forget()
 	e.reset(dict)
 	e.slots = e.slots[:0]

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // withoutWirePlan says which kinds of client-go's scheme are read by Unmarshal: these have maps of
@@ -75,7 +76,7 @@ func TestEncodeWireIsUnmarshalAndEncode(t *testing.T) {
 		if err != nil || codec.SupportsWire() != nil {
 			continue
 		}
-		dict := flat.NewDictionary(flat.Limits{})
+		dict := dictionary.New(dictionary.Limits{})
 		for range 5 {
 			obj := reflect.New(typ).Interface()
 			f.Fill(obj)
@@ -89,7 +90,7 @@ func TestEncodeWireIsUnmarshalAndEncode(t *testing.T) {
 }
 
 // checkWire compares both ways to read a message. It reports whether EncodeWire has read it.
-func checkWire(t testing.TB, codec *flat.Codec, message []byte, dict *flat.Dictionary) bool {
+func checkWire(t testing.TB, codec *flat.Codec, message []byte, dict *dictionary.Dictionary) bool {
 	g := NewWithT(t)
 	g.THelper()
 	got, err := codec.EncodeWire(message, dict)
@@ -140,7 +141,7 @@ func TestUnusualMessages(t *testing.T) {
 
 // EncodeWire keeps no reference to the message: the caller may use its memory again.
 func TestEncodeWireKeepsNoReferenceToTheMessage(t *testing.T) {
-	g, codec, cl, dict := NewWithT(t), podCodec(t), newCluster(1), flat.NewDictionary(flat.Limits{})
+	g, codec, cl, dict := NewWithT(t), podCodec(t), newCluster(1), dictionary.New(dictionary.Limits{})
 	for i := range 50 {
 		message, err := cl.pod(i).Marshal()
 		g.Expect(err).NotTo(HaveOccurred())
@@ -157,7 +158,7 @@ func TestEncodeWireKeepsNoReferenceToTheMessage(t *testing.T) {
 // keeps out of the dictionary or of the references: neither form is worse to keep.
 func TestBothWaysToReadAMessageMakeTheSameForm(t *testing.T) {
 	g, codec, cl := NewWithT(t), podCodec(t), newCluster(1)
-	one, other := flat.NewDictionary(flat.Limits{}), flat.NewDictionary(flat.Limits{})
+	one, other := dictionary.New(dictionary.Limits{}), dictionary.New(dictionary.Limits{})
 	wire, object := 0, 0
 	for i := range 500 {
 		message, err := cl.pod(i).Marshal()
@@ -190,6 +191,6 @@ func FuzzEncodeWire(f *testing.F) {
 		if len(message) > 0 {
 			message[int(at)%len(message)] ^= b
 		}
-		checkWire(t, codec, message, flat.NewDictionary(flat.Limits{}))
+		checkWire(t, codec, message, dictionary.New(dictionary.Limits{}))
 	})
 }

@@ -3,10 +3,12 @@
 
 package object
 
-import "github.com/tarn-dev/tarn/internal/flat"
+import (
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
+)
 
 // Dictionary returns the dictionary that a flat object was encoded with.
-func (o Object) Dictionary() *flat.Dictionary { return o.flat.Dictionary() }
+func (o Object) Dictionary() *dictionary.Dictionary { return o.flat.Dictionary() }
 
 // Taken returns how many bytes of the budget are taken.
 func (b *Budget) Taken() int64 { return b.taken.Load() }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // Options configure a [Form].
@@ -46,7 +47,7 @@ type Form struct {
 	codec  *flat.Codec // nil if the objects are kept decoded
 	reason error       // why a type that could have been flat is not
 	verify bool
-	dict   atomic.Pointer[flat.Dictionary]
+	dict   atomic.Pointer[dictionary.Dictionary]
 	fields atomic.Pointer[[]declared] // in the order in which they were declared
 	failed func(client.Object, any)   // Options.FieldFailed
 	shared shared
@@ -61,7 +62,7 @@ func NewForm(o Options) *Form {
 		return f
 	}
 	if f.codec, f.reason = codecFor(o.Type); f.reason == nil {
-		f.begin(flat.NewDictionary(flat.Limits{}))
+		f.begin(dictionary.New(dictionary.Limits{}))
 	}
 	return f
 }
@@ -298,7 +299,7 @@ func (f *Form) Renew() func(Object) Object {
 }
 
 // begin makes dict the dictionary of objects that are kept from now on.
-func (f *Form) begin(dict *flat.Dictionary) {
+func (f *Form) begin(dict *dictionary.Dictionary) {
 	f.dict.Store(dict)
 	f.shared.begin(dict)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 const (
@@ -100,12 +101,12 @@ type shared struct {
 	budget     *Budget
 	kept, full func(SharedSize) // each is called once
 
-	dict     atomic.Pointer[flat.Dictionary] // only objects of this dictionary are kept
-	made     sync.Map                        // from flat.Identity to *sharedObject
-	objects  atomic.Int64                    // the number of made, and of those about to be
-	bytes    atomic.Int64                    // that these have taken of the budget
-	round    atomic.Uint64                   // the number of sweeps
-	sweeping atomic.Bool                     // the timer runs
+	dict     atomic.Pointer[dictionary.Dictionary] // only objects of this dictionary are kept
+	made     sync.Map                              // from flat.Identity to *sharedObject
+	objects  atomic.Int64                          // the number of made, and of those about to be
+	bytes    atomic.Int64                          // that these have taken of the budget
+	round    atomic.Uint64                         // the number of sweeps
+	sweeping atomic.Bool                           // the timer runs
 }
 
 // sharedObject is an object that reads share.
@@ -134,7 +135,7 @@ func (s *shared) report(from Sharing) {
 
 // begin drops all objects, and accepts objects of dict from now on. Objects of an older dictionary
 // are asked for only by readers of old states.
-func (s *shared) begin(dict *flat.Dictionary) {
+func (s *shared) begin(dict *dictionary.Dictionary) {
 	s.dict.Store(dict)
 	s.made.Range(func(key, _ any) bool { s.drop(key.(flat.Identity)); return true })
 }

@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tarn-dev/tarn/internal/flat"
+	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 	"github.com/tarn-dev/tarn/internal/object"
 )
 
@@ -287,7 +287,7 @@ func TestSharedObjectsKeepNoDictionary(t *testing.T) {
 	g, f := NewWithT(t), podForm()
 	f.Keep(twin(0, 1))
 	kept := f.Keep(twin(1, 1))
-	var dictionaries []weak.Pointer[flat.Dictionary]
+	var dictionaries []weak.Pointer[dictionary.Dictionary]
 	for range 5 {
 		_, err := f.Shared(kept)
 		g.Expect(err).NotTo(HaveOccurred())

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package flat
+package dictionary
 
 import (
 	"hash/maphash"
@@ -14,7 +14,7 @@ import (
 const (
 	defaultEntries = 1 << 18  // room for the names in a cluster of 100,000 Pods, several times over
 	defaultBytes   = 32 << 20 // 128 bytes for each of them
-	longestEntry   = 16 << 10 // managedFields of large objects fit; what is longer hardly recurs
+	LongestEntry   = 16 << 10 // managedFields of large objects fit; what is longer hardly recurs
 	chunkEntries   = 32       // a reference to one entry keeps the whole chunk
 	maxLocations   = 256      // time zones are few; more Locations than this would be a new one for every object
 )
@@ -40,7 +40,7 @@ type Limits struct {
 //
 // All methods are safe for concurrent use. Reading takes no lock; adding an entry does.
 type Dictionary struct {
-	annex  annex // of Objects with this dictionary and without parts
+	alone  Annex // of objects with this dictionary and without parts
 	seed   maphash.Seed
 	limits Limits
 
@@ -50,17 +50,29 @@ type Dictionary struct {
 	doorkeeper doorkeeper
 	locations  atomic.Pointer[[]*time.Location] // written under mu
 	wear       wear
-	asked      [16]atomic.Pointer[numbered] // what numberOf has found; each is written once
+	asked      [16]atomic.Pointer[numbered] // what NumberOf has found; each is written once
 
 	mu    sync.Mutex // guards all writing to chunks, index and locations, and arena
 	arena arena
 }
 
+// Annex is what an object refers to beside its bytes. It never changes.
+type Annex struct {
+	Dict  *Dictionary // nil if none
+	Parts []string    // the memory of the strings of a large object; nil for a small one
+}
+
+// Alone returns the annex of all small objects with this dictionary.
+func (d *Dictionary) Alone() *Annex { return &d.alone }
+
+// Seed returns the seed of Hash.
+func (d *Dictionary) Seed() maphash.Seed { return d.seed }
+
 // chunk is a run of entries. An entry is written once, before it is published.
 type chunk [chunkEntries]string
 
-// NewDictionary returns an empty dictionary. It takes memory as it fills.
-func NewDictionary(limits Limits) *Dictionary {
+// New returns an empty dictionary. It takes memory as it fills.
+func New(limits Limits) *Dictionary {
 	if limits.Entries <= 0 {
 		limits.Entries = defaultEntries
 	}
@@ -69,7 +81,7 @@ func NewDictionary(limits Limits) *Dictionary {
 	}
 	limits.Entries = min(limits.Entries, 1<<30)
 	d := &Dictionary{seed: maphash.MakeSeed(), limits: limits, arena: arena{next: firstArena}}
-	d.annex.dict = d
+	d.alone.Dict = d
 	return d
 }
 
@@ -98,11 +110,11 @@ func (d *Dictionary) Stats() Stats {
 	return s
 }
 
-// hash returns the hash of s under the seed of this dictionary.
-func (d *Dictionary) hash(s string) uint64 { return maphash.String(d.seed, s) }
+// Hash returns the hash of s under the seed of this dictionary.
+func (d *Dictionary) Hash(s string) uint64 { return maphash.String(d.seed, s) }
 
-// find returns the number of the entry s, whose hash is h.
-func (d *Dictionary) find(h uint64, s string) (uint32, bool) {
+// Find returns the number of the entry s, whose hash is h.
+func (d *Dictionary) Find(h uint64, s string) (uint32, bool) {
 	x := d.index.Load()
 	if x == nil {
 		return 0, false
@@ -133,10 +145,10 @@ type numbered struct {
 	number uint64
 }
 
-// numberOf returns the number of the entry s, if there is one. It is quick for the few entries that
+// NumberOf returns the number of the entry s, if there is one. It is quick for the few entries that
 // are asked for again and again, as by a reader that looks for a label in many objects. A nil
 // dictionary has no entries.
-func (d *Dictionary) numberOf(s string) (number uint64, ok bool) {
+func (d *Dictionary) NumberOf(s string) (number uint64, ok bool) {
 	if d == nil || s == "" {
 		return 0, false
 	}
@@ -145,25 +157,25 @@ func (d *Dictionary) numberOf(s string) (number uint64, ok bool) {
 	if known != nil && known.entry == s {
 		return known.number, true
 	}
-	id, ok := d.find(d.hash(s), s)
+	id, ok := d.Find(d.Hash(s), s)
 	if ok && known == nil {
 		slot.Store(&numbered{entry: strings.Clone(s), number: uint64(id)})
 	}
 	return uint64(id), ok
 }
 
-// intern returns the number of s. It enters s if an object other than owner brought s before.
-func (d *Dictionary) intern(h uint64, owner uint32, s string) (uint32, bool) {
-	if id, ok := d.find(h, s); ok {
+// Intern returns the number of s. It enters s if an object other than owner brought s before.
+func (d *Dictionary) Intern(h uint64, owner uint32, s string) (uint32, bool) {
+	if id, ok := d.Find(h, s); ok {
 		return id, true
 	}
-	return d.offer(h, owner, s)
+	return d.Offer(h, owner, s)
 }
 
-// offer notes that owner brings s, which find did not find. It enters s if another object brought
+// Offer notes that owner brings s, which Find did not find. It enters s if another object brought
 // it before.
-func (d *Dictionary) offer(h uint64, owner uint32, s string) (uint32, bool) {
-	if len(s) > longestEntry || !d.doorkeeper.admit(h, owner, d.wear.encoded.Load()) {
+func (d *Dictionary) Offer(h uint64, owner uint32, s string) (uint32, bool) {
+	if len(s) > LongestEntry || !d.doorkeeper.admit(h, owner, d.wear.encoded.Load()) {
 		return 0, false
 	}
 	return d.add(h, s)
@@ -173,7 +185,7 @@ func (d *Dictionary) offer(h uint64, owner uint32, s string) (uint32, bool) {
 func (d *Dictionary) add(h uint64, s string) (uint32, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if id, ok := d.find(h, s); ok {
+	if id, ok := d.Find(h, s); ok {
 		return id, true
 	}
 	id := d.published.Load()
@@ -215,22 +227,22 @@ func (d *Dictionary) indexLocked(h uint64, id uint32) {
 		size = 2 * len(x.slots)
 	}
 	grown := newHashIndex(size)
-	v := d.view()
+	v := d.View()
 	for i := range id + 1 {
-		s, _ := v.entry(uint64(i))
-		grown.insert(d.hash(s), i)
+		s, _ := v.Entry(uint64(i))
+		grown.insert(d.Hash(s), i)
 	}
 	d.index.Store(grown)
 }
 
-// location returns the number under which this dictionary keeps l.
-func (d *Dictionary) location(l *time.Location) (int, bool) {
-	if i, ok := findLocation(d.zones(), l); ok {
+// Location returns the number under which this dictionary keeps l.
+func (d *Dictionary) Location(l *time.Location) (int, bool) {
+	if i, ok := findLocation(d.Zones(), l); ok {
 		return i, true
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	zones := d.zones()
+	zones := d.Zones()
 	if i, ok := findLocation(zones, l); ok {
 		return i, true
 	}
@@ -242,8 +254,8 @@ func (d *Dictionary) location(l *time.Location) (int, bool) {
 	return len(zones), true
 }
 
-// zones returns the locations that the dictionary keeps. A nil dictionary has none.
-func (d *Dictionary) zones() []*time.Location {
+// Zones returns the locations that the dictionary keeps. A nil dictionary has none.
+func (d *Dictionary) Zones() []*time.Location {
 	if d == nil {
 		return nil
 	}
@@ -263,35 +275,35 @@ func findLocation(zones []*time.Location, l *time.Location) (int, bool) {
 	return 0, false
 }
 
-// view is the part of a dictionary that was published when the view was taken.
-type view struct {
+// View is the part of a dictionary that was published when the view was taken.
+type View struct {
 	chunks []*chunk
 	n      uint64
 }
 
-// view returns the entries published so far. A nil dictionary has no entries.
-func (d *Dictionary) view() view {
+// View returns the entries published so far. A nil dictionary has no entries.
+func (d *Dictionary) View() View {
 	if d == nil {
-		return view{}
+		return View{}
 	}
 	n := d.published.Load() // read before chunks, because chunks are published first
 	if n == 0 {
-		return view{}
+		return View{}
 	}
-	return view{chunks: *d.chunks.Load(), n: uint64(n)}
+	return View{chunks: *d.chunks.Load(), n: uint64(n)}
 }
 
-// entry returns entry id.
-func (v *view) entry(id uint64) (string, bool) {
-	if s := v.pointer(id); s != nil {
+// Entry returns entry id.
+func (v *View) Entry(id uint64) (string, bool) {
+	if s := v.Pointer(id); s != nil {
 		return *s, true
 	}
 	return "", false
 }
 
-// pointer returns the address of entry id, or nil if there is no such entry. The string there never
+// Pointer returns the address of entry id, or nil if there is no such entry. The string there never
 // changes.
-func (v *view) pointer(id uint64) *string {
+func (v *View) Pointer(id uint64) *string {
 	if id >= v.n {
 		return nil
 	}

@@ -1,12 +1,12 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package flat
+package dictionary
 
 import "sync/atomic"
 
 const (
-	wearEntries  = 1 << 12 // below this, what could be won is not worth a thought
+	Lasting      = 1 << 12 // entries: a smaller dictionary is never stale, since little could be won
 	wearEncoded  = 1 << 10 // no measure is taken before so many objects were encoded
 	wearReleased = 8       // no measure counts as low until one in so many live objects was replaced
 )
@@ -30,6 +30,9 @@ type wear struct {
 	refused atomic.Uint32 // entries that the limits kept out
 	lowest  atomic.Uint64 // lowest measure so far, in 1/1024 entries for each object; 0 for none
 }
+
+// Encoded notes that one more object was encoded.
+func (d *Dictionary) Encoded() { d.wear.encoded.Add(1) }
 
 // measure returns the number of entries for each live object, in units of 1/1024, and the lowest
 // such number so far.
@@ -62,9 +65,9 @@ func (d *Dictionary) measure(live int64) (now, lowest uint64) {
 // about a thousand writes.
 func (d *Dictionary) Stale(live int) bool {
 	now, lowest := d.measure(int64(live))
-	return now > 2*lowest && d.published.Load() >= wearEntries
+	return now > 2*lowest && d.published.Load() >= Lasting
 }
 
 // Successor returns an empty dictionary with the same limits, to which the live Objects can be
 // moved.
-func (d *Dictionary) Successor() *Dictionary { return NewDictionary(d.limits) }
+func (d *Dictionary) Successor() *Dictionary { return New(d.limits) }

@@ -1,13 +1,23 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package flat
+package dictionary
 
-import "strings"
+import (
+	"strings"
+	"unsafe"
+)
 
 const (
-	firstArena = 1 << 10  // bytes: the blocks of an arena double from here,
-	lastArena  = pinLimit // to here
+	// Block is the number of bytes that a reader of a string keeps in memory at most, without those of the string.
+	Block = 1 << BlockBits
+	// BlockBits is its logarithm.
+	BlockBits = 12
+	// Long is the length in bytes above which a string gets memory of its own, so that little room of a block is left unused.
+	Long = Block / 4
+
+	firstArena = 1 << 10 // bytes: the blocks of an arena double from here,
+	lastArena  = Block   // to here
 )
 
 // arena is the memory of the strings of a dictionary. It consists of blocks, each shared by many
@@ -23,7 +33,7 @@ type arena struct {
 // copy returns a copy of s in memory of the arena.
 func (a *arena) copy(s string) string {
 	a.sum += len(s)
-	if len(s) > longString {
+	if len(s) > Long {
 		a.held += len(s)
 		return strings.Clone(s)
 	}
@@ -35,5 +45,5 @@ func (a *arena) copy(s string) string {
 	own := a.rest[:len(s):len(s)]
 	a.rest = a.rest[len(s):]
 	copy(own, s)
-	return stringOf(own)
+	return unsafe.String(unsafe.SliceData(own), len(own))
 }
