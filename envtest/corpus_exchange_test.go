@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
@@ -48,6 +49,8 @@ type answer struct {
 	code   int
 	object map[string]any // nil if the body is no JSON object
 	text   string         // the body otherwise
+	// warnings are the texts of the Warning headers, sorted.
+	warnings []string
 }
 
 func (c *caller) send(ctx context.Context, a ask) (answer, error) {
@@ -81,6 +84,11 @@ func (c *caller) send(ctx context.Context, a ask) (answer, error) {
 		return answer{}, err
 	}
 	got := answer{code: resp.StatusCode}
+	headers, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
+	for _, header := range headers {
+		got.warnings = append(got.warnings, header.Text)
+	}
+	slices.Sort(got.warnings) // those about the keys of a map come in any order
 	if json.Unmarshal(data, &got.object) != nil {
 		got.object, got.text = nil, string(data)
 	}

@@ -14,6 +14,3 @@ func corpusSamples() []sample {
 		{resource: resource("authentication.k8s.io", "v1", "tokenreviews"), kind: "TokenReview", cluster: true, content: `{"spec":{"token":"none"}}`},
 	}
 }
-
-// corpusCases are merge patches of the samples, by resource.
-var corpusCases = map[string][]string{}

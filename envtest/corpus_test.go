@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tarn-dev/tarn/envtest"
@@ -25,7 +26,7 @@ import (
 const corpusBound = 3000
 
 // TestCorpus sends the same requests to the API server of tests and to a real kube-apiserver, and compares what they
-// answer: code, reason, causes, objects. What differs must be in knownDifferences, with its reason, and
+// answer: code, reason, causes, warnings, objects. What differs must be in knownDifferences, with its reason, and
 // docs/fidelity.md must have the table that the run makes of them:
 //
 //	go run ./envtest/cmd/oracle -kubeconfig FILE &
@@ -48,11 +49,12 @@ func TestCorpus(t *testing.T) {
 		}
 	}
 	c := &corpus{run: strconv.FormatInt(time.Now().UnixNano(), 36), seed: seed, used: map[string]int{}}
-	if c.oracle, err = newCaller(theirs); err != nil {
-		t.Fatal(err)
-	}
-	if c.ours, err = newCaller(envtest.Start(t).Config()); err != nil {
-		t.Fatal(err)
+	for _, config := range []*rest.Config{theirs, envtest.Start(t).Config()} {
+		server, err := newCaller(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.servers = append(c.servers, server)
 	}
 	if err := c.all(t.Context()); err != nil {
 		t.Fatal(err)
@@ -63,9 +65,9 @@ func TestCorpus(t *testing.T) {
 
 // corpus is one run. Its counters and lists are guarded by mu: stories of different kinds run beside each other.
 type corpus struct {
-	oracle, ours *caller
-	run          string // in the names of what this run makes
-	seed         uint64
+	servers []*caller // the real one first
+	run     string    // in the names of what this run makes
+	seed    uint64
 
 	mu      sync.Mutex
 	asked   int
@@ -99,44 +101,43 @@ func (c *corpus) compare(label string, theirs, ours answer) {
 	if theirs.refused() {
 		c.invalid++
 	}
-	var found, list string
+	if !slices.Equal(theirs.warnings, ours.warnings) {
+		c.note(fmt.Sprintf("%s: warnings: %s, not %s", label, whole(ours.warnings), whole(theirs.warnings)), nil)
+	}
 	switch t, o := theirs.verdict(), ours.verdict(); {
 	case t != o:
-		found = fmt.Sprintf("%s: %s, not %s", label, o, t)
-		if theirs.refused() && !ours.refused() {
-			list = "accepted"
-		} else if !theirs.refused() {
-			list = "refused"
+		list := &c.strict
+		switch {
+		case !ours.refused():
+			list = &c.lenient
+		case theirs.refused():
+			list = nil
 		}
+		c.note(fmt.Sprintf("%s: %s, not %s", label, o, t), list)
 	case theirs.refused():
-		return
 	default:
 		lines := differences("", lasting(theirs.object), lasting(ours.object))
 		if theirs.object == nil && theirs.text != ours.text {
 			lines = append(lines, "text: "+short(ours.text)+", not "+short(theirs.text))
 		}
-		if len(lines) == 0 {
-			return
+		if len(lines) > 0 {
+			c.note(label+": "+strings.Join(lines, "; "), nil)
 		}
-		found = label + ": " + strings.Join(lines, "; ")
 	}
+}
+
+// note takes a difference. It goes to list too, if there is one, but for a valid request that is known to be refused.
+func (c *corpus) note(found string, list *[]string) {
 	found = strings.ReplaceAll(found, "-"+c.run, "")
-	for _, known := range knownDifferences {
-		if known.pattern.MatchString(found) {
-			c.used[known.pattern.String()]++
-			if list == "accepted" {
-				c.lenient = append(c.lenient, found)
-			}
-			return
-		}
+	known := slices.IndexFunc(knownDifferences, func(k knownDifference) bool { return k.pattern.MatchString(found) })
+	if known >= 0 {
+		c.used[knownDifferences[known].pattern.String()]++
+	} else {
+		c.unknown = append(c.unknown, found)
 	}
-	switch list {
-	case "accepted":
-		c.lenient = append(c.lenient, found)
-	case "refused":
-		c.strict = append(c.strict, found)
+	if list == &c.lenient || list == &c.strict && known < 0 {
+		*list = append(*list, found)
 	}
-	c.unknown = append(c.unknown, found)
 }
 
 func (c *corpus) summary() string {

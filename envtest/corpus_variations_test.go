@@ -4,7 +4,6 @@
 package envtest_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,7 +30,7 @@ func (s *story) variations() {
 	for _, c := range desired {
 		s.post("create "+c.String(), dry+"&fieldValidation=Strict", w.apply(s.object("varied-"+s.run), n, c.path, c.value))
 	}
-	s.byHand()
+	s.written()
 	name := s.fresh()
 	s.post("create to vary", "", s.object(name))
 	s.get("get to vary", "/"+name)
@@ -70,17 +69,6 @@ func (s *story) varied(label, name, query string, c change) {
 	})
 }
 
-// byHand sends the objects that are written in corpusCases.
-func (s *story) byHand() {
-	for _, text := range corpusCases[s.resource.Resource] {
-		var patch map[string]any
-		if err := json.Unmarshal([]byte(text), &patch); err != nil {
-			panic(fmt.Sprintf("%s: %s: %v", s.resource.Resource, text, err))
-		}
-		s.post("create with "+text, dry, merged(s.object("by-hand-"+s.run), patch))
-	}
-}
-
 // merged applies a JSON merge patch.
 func merged(obj, patch map[string]any) map[string]any {
 	for key, value := range patch {
@@ -101,7 +89,7 @@ func merged(obj, patch map[string]any) map[string]any {
 // schema returns the schema of the kind.
 func (s *story) schema() (*node, *walker) {
 	if s.walker == nil {
-		known, err := schemasOf(s.ctx, s.oracle, s.resource.GroupVersion())
+		known, err := schemasOf(s.ctx, s.servers[0], s.resource.GroupVersion())
 		if err != nil && s.err == nil {
 			s.err = err
 		}

@@ -32,6 +32,7 @@ type kind struct {
 
 	rules  rules
 	hooks  hooks
+	warn   warnHooks
 	fields fieldSet
 	table  columns
 

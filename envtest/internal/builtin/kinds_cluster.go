@@ -31,6 +31,7 @@ func discoveryKinds() []*kind {
 		gvk: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), resource: "endpointslices",
 		rules: rules{generation: true, countsLabels: true},
 		hooks: hooks{defaults: typed1(defaultEndpointSlice), validate: typedCheck(validateEndpointSlice)},
+		warn:  warnHooks{object: typedWarn(warnEndpointSlice)},
 		table: show("AddressType,Ports,Endpoints,Age", endpointSliceCells),
 	}}
 }
@@ -42,6 +43,7 @@ func networkingKinds() []*kind {
 			gvk: networking("Ingress"), resource: "ingresses", short: []string{"ing"},
 			rules: rules{status: true, generation: true},
 			hooks: hooks{validate: typedCheck(validateIngress), validateStatus: typedCheck(validateIngressStatus)},
+			warn:  warnHooks{object: typedWarn(warnIngress), status: typedWarn(warnIngressStatus)},
 			table: show("Class,Hosts,Address,Ports,Age", ingressCells),
 		},
 		{
@@ -54,6 +56,7 @@ func networkingKinds() []*kind {
 			gvk: networking("NetworkPolicy"), resource: "networkpolicies", short: []string{"netpol"},
 			rules: rules{generation: true},
 			hooks: hooks{defaults: typed1(defaultNetworkPolicy), validate: typedCheck(validateNetworkPolicy)},
+			warn:  warnHooks{object: typedWarn(warnNetworkPolicy)},
 			table: show("Pod-Selector,Age", networkPolicyCells),
 		},
 		{
@@ -76,6 +79,7 @@ func nodeKinds() []*kind {
 		gvk: nodev1.SchemeGroupVersion.WithKind("RuntimeClass"), resource: "runtimeclasses", cluster: true,
 		rules: rules{needVersion: true, anyFinalizers: true, putCreates: true},
 		hooks: hooks{validate: typedCheck(validateRuntimeClass)},
+		warn:  warnHooks{object: typedWarn(warnRuntimeClass)},
 		table: show("Handler,Age", runtimeClassCells),
 	}}
 }
@@ -143,12 +147,14 @@ func storageKinds() []*kind {
 			gvk: storage("StorageClass"), resource: "storageclasses", short: []string{"sc"}, cluster: true,
 			rules: rules{returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultStorageClass), validate: typedCheck(validateStorageClass)},
+			warn:  warnHooks{object: typedWarn(warnStorageClass)},
 			table: show("Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age", storageClassCells),
 		},
 		{
 			gvk: storage("CSIDriver"), resource: "csidrivers", cluster: true,
 			rules: rules{returnDeleted: true, needVersion: true},
 			hooks: hooks{defaults: typed1(defaultCSIDriver), prepare: typedPrepare(prepareCSIDriver), validate: typedCheck(validateCSIDriver)},
+			warn:  warnHooks{object: typedWarn(warnCSIDriver)},
 			table: show("AttachRequired?,PodInfoOnMount?,StorageCapacity?,TokenRequests,RequiresRepublish?,Modes,Age", csiDriverCells),
 		},
 		{
@@ -173,6 +179,7 @@ func storageKinds() []*kind {
 			gvk: storage("CSIStorageCapacity"), resource: "csistoragecapacities",
 			rules: rules{needVersion: true},
 			hooks: hooks{validate: typedCheck(validateCSIStorageCapacity)},
+			warn:  warnHooks{object: typedWarn(warnCSIStorageCapacity)},
 			table: show("StorageClassName,Capacity", csiStorageCapacityCells),
 		},
 	}
@@ -184,41 +191,48 @@ func admissionKinds() []*kind {
 	}
 	extensions := []string{"api-extensions"}
 	common := rules{generation: true, needVersion: true, anyFinalizers: true}
+	static := warnHooks{object: warnStaticName}
 	return []*kind{
 		{
 			gvk: admission("MutatingWebhookConfiguration"), resource: "mutatingwebhookconfigurations", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultMutatingWebhooks), validate: typedCheck(validateMutatingWebhooks)},
+			warn:  static,
 			table: show("Webhooks#,Age", mutatingWebhookCells),
 		},
 		{
 			gvk: admission("ValidatingWebhookConfiguration"), resource: "validatingwebhookconfigurations", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultValidatingWebhooks), validate: typedCheck(validateValidatingWebhooks)},
+			warn:  static,
 			table: show("Webhooks#,Age", validatingWebhookCells),
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicy"), resource: "validatingadmissionpolicies", cluster: true,
 			categories: extensions, rules: rules{status: true, generation: true, needVersion: true, anyFinalizers: true, statusKeeps: []string{"metadata"}},
 			hooks: hooks{defaults: typed1(defaultValidatingPolicy), validate: typedCheck(validateValidatingPolicy), validateStatus: typedCheck(validateValidatingPolicyStatus)},
+			warn:  static,
 			table: show("Validations#,ParamKind,Age", validatingPolicyCells),
 		},
 		{
 			gvk: admission("ValidatingAdmissionPolicyBinding"), resource: "validatingadmissionpolicybindings", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultValidatingPolicyBinding), validate: typedCheck(validateValidatingPolicyBinding)},
+			warn:  static,
 			table: show("PolicyName,ParamRef,Age", validatingPolicyBindingCells),
 		},
 		{
 			gvk: admission("MutatingAdmissionPolicy"), resource: "mutatingadmissionpolicies", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultMutatingPolicy), validate: typedCheck(validateMutatingPolicy)},
+			warn:  static,
 			table: show("Mutations#,ParamKind,Age", mutatingPolicyCells),
 		},
 		{
 			gvk: admission("MutatingAdmissionPolicyBinding"), resource: "mutatingadmissionpolicybindings", cluster: true,
 			categories: extensions, rules: common,
 			hooks: hooks{defaults: typed1(defaultMutatingPolicyBinding), validate: typedCheck(validateMutatingPolicyBinding)},
+			warn:  static,
 			table: show("PolicyName,ParamRef,Age", mutatingPolicyBindingCells),
 		},
 	}

@@ -34,6 +34,7 @@ func coreKinds() []*kind {
 			gvk: core("Node"), resource: "nodes", short: []string{"no"}, cluster: true,
 			rules:  rules{status: true, keepStatus: true},
 			hooks:  hooks{defaults: typed1(defaultNode), validate: typedCheck(validateNode), validateStatus: typedCheck(validateNodeStatus)},
+			warn:   warnHooks{object: typedWarn(warnNode)},
 			attach: attachNode,
 			fields: selectable(nodeFields, "spec.unschedulable"),
 			table:  show("Status,Roles,Age,Version,+Internal-IP,+External-IP,+OS-Image,+Kernel-Version,+Container-Runtime", nodeCells),
@@ -49,6 +50,7 @@ func coreKinds() []*kind {
 				validate: typedCheck(validatePod), validateStatus: typedCheck(validatePodStatus), grace: typedGrace(podGrace),
 				triggers: storage.IndexerFuncs{"spec.nodeName": podNodeName},
 			},
+			warn:   warnHooks{object: typedWarn(warnPod), status: typedWarn(warnPodStatus)},
 			fields: podFieldSet(),
 			attach: attachPod,
 			table:  show("Ready,Status,Restarts,Age,+IP,+Node,+Nominated Node,+Readiness Gates", podCells),
@@ -60,6 +62,7 @@ func coreKinds() []*kind {
 				defaults: typed1(defaultService), prepare: typedPrepare(prepareService), drop: typed1(dropTraffic),
 				validate: typedCheck(validateService), validateStatus: typedCheck(validateServiceStatus),
 			},
+			warn:   warnHooks{object: typedWarn(warnService), status: typedWarn(warnServiceStatus)},
 			attach: attachService,
 			fields: selectable(serviceFields, "spec.clusterIP", "spec.type"),
 			table:  show("Type,Cluster-IP,External-IP,Port(s),Age,+Selector", serviceCells),
@@ -67,6 +70,7 @@ func coreKinds() []*kind {
 		{
 			gvk: core("ServiceAccount"), resource: "serviceaccounts", short: []string{"sa"},
 			rules:  rules{returnDeleted: true, names: apivalidation.ValidateServiceAccountName},
+			warn:   warnHooks{object: typedWarn(warnServiceAccount)},
 			attach: attachServiceAccount,
 			table:  show("Age", serviceAccountCells),
 		},
@@ -78,6 +82,7 @@ func coreKinds() []*kind {
 		{
 			gvk: core("Secret"), resource: "secrets",
 			hooks:  hooks{defaults: typed1(defaultSecret), validate: typedCheck(validateSecret)},
+			warn:   warnHooks{object: typedWarn(warnSecret)},
 			fields: selectable(secretFields, "type"),
 			table:  show("Type,Data,Age", secretCells),
 		},
@@ -94,6 +99,7 @@ func coreKinds() []*kind {
 			gvk: core("Endpoints"), resource: "endpoints", singular: "endpoints", short: []string{"ep"},
 			rules: rules{putCreates: true},
 			hooks: hooks{defaults: typed1(defaultEndpoints), validate: typedCheck(validateEndpoints)},
+			warn:  warnHooks{object: typedWarn(warnEndpoints)},
 			table: show("Endpoints,Age", endpointsCells),
 		},
 	}
@@ -105,6 +111,7 @@ func coreResourceKinds() []*kind {
 			gvk: core("ReplicationController"), resource: "replicationcontrollers", short: []string{"rc"}, categories: inAll,
 			rules: rules{status: true, generation: true, orphans: true},
 			hooks: hooks{defaults: typed1(defaultReplicationController), validate: typedCheck(validateReplicationController), validateStatus: counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
+			warn:  warnHooks{object: typedWarn(warnReplicationController)},
 			scale: scalingOf(
 				func(rc *corev1.ReplicationController) **int32 { return &rc.Spec.Replicas },
 				func(rc *corev1.ReplicationController) int32 { return rc.Status.Replicas },
@@ -120,12 +127,14 @@ func coreResourceKinds() []*kind {
 			gvk: core("PersistentVolume"), resource: "persistentvolumes", short: []string{"pv"}, cluster: true,
 			rules: rules{status: true, returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultPersistentVolume), prepare: typedPrepare(preparePersistentVolume), prepareStatus: typedPrepare(preparePersistentVolumeStatus), validate: typedCheck(validatePersistentVolume)},
+			warn:  warnHooks{object: typedWarn(warnPersistentVolume)},
 			table: show("Capacity,Access Modes,Reclaim Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age,+VolumeMode", persistentVolumeCells),
 		},
 		{
 			gvk: core("PersistentVolumeClaim"), resource: "persistentvolumeclaims", short: []string{"pvc"},
 			rules: rules{status: true, returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultPersistentVolumeClaim), prepare: typedPrepare(preparePersistentVolumeClaim), validate: typedCheck(validatePersistentVolumeClaim), validateStatus: typedCheck(validatePersistentVolumeClaimStatus)},
+			warn:  warnHooks{object: typedWarn(warnPersistentVolumeClaim)},
 			table: show("Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age,+VolumeMode", persistentVolumeClaimCells),
 		},
 		{
@@ -137,12 +146,14 @@ func coreResourceKinds() []*kind {
 			gvk: core("ResourceQuota"), resource: "resourcequotas", short: []string{"quota"},
 			rules: rules{status: true, returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultResourceQuota), validate: typedCheck(validateResourceQuota), validateStatus: typedCheck(validateResourceQuotaStatus)},
+			warn:  warnHooks{object: typedWarn(warnResourceQuota)},
 			table: show("Request,Limit,Age", resourceQuotaCells),
 		},
 		{
 			gvk: core("PodTemplate"), resource: "podtemplates",
 			rules: rules{generation: true, returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultPodTemplate), validate: typedCheck(validatePodTemplate)},
+			warn:  warnHooks{object: typedWarn(warnPodTemplate)},
 			table: show("Containers,Images,Pod Labels", podTemplateCells),
 		},
 	}

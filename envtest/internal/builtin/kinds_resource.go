@@ -48,6 +48,7 @@ func resourceKinds() []*kind {
 				defaults: typed1(defaultResourceSlice), validate: typedCheck(validateResourceSlice),
 				triggers: storage.IndexerFuncs{resourcev1.ResourceSliceSelectorNodeName: resourceSliceNode},
 			},
+			warn: warnHooks{object: typedWarn(warnResourceSlice)},
 			fields: selectable(func(slice *resourcev1.ResourceSlice, set fields.Set) {
 				set[resourcev1.ResourceSliceSelectorNodeName] = resourceSliceNode(slice)
 				set[resourcev1.ResourceSliceSelectorDriver] = slice.Spec.Driver

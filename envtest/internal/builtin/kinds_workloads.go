@@ -23,6 +23,7 @@ func appsKinds() []*kind {
 			gvk: apps("Deployment"), resource: "deployments", short: []string{"deploy"}, categories: inAll,
 			rules: rules{status: true, generation: true, countsAnnotations: true, statusKeeps: []string{"metadata.labels"}},
 			hooks: hooks{defaults: typed1(defaultDeployment), validate: typedCheck(validateDeployment), validateStatus: counted("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")},
+			warn:  warnHooks{object: typedWarn(warnDeployment)},
 			scale: scalingOf(
 				func(o *appsv1.Deployment) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.Deployment) int32 { return o.Status.Replicas },
@@ -33,6 +34,7 @@ func appsKinds() []*kind {
 			gvk: apps("ReplicaSet"), resource: "replicasets", short: []string{"rs"}, categories: inAll,
 			rules: rules{status: true, generation: true},
 			hooks: hooks{defaults: typed1(defaultReplicaSet), validate: typedCheck(validateReplicaSet), validateStatus: counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
+			warn:  warnHooks{object: typedWarn(warnReplicaSet)},
 			scale: scalingOf(
 				func(o *appsv1.ReplicaSet) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.ReplicaSet) int32 { return o.Status.Replicas },
@@ -43,6 +45,7 @@ func appsKinds() []*kind {
 			gvk: apps("StatefulSet"), resource: "statefulsets", short: []string{"sts"}, categories: inAll,
 			rules: rules{status: true, generation: true, names: apivalidation.NameIsDNSLabel},
 			hooks: hooks{defaults: typed1(defaultStatefulSet), validate: typedCheck(validateStatefulSet), validateStatus: counted("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")},
+			warn:  warnHooks{object: typedWarn(warnStatefulSet)},
 			scale: scalingOf(
 				func(o *appsv1.StatefulSet) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.StatefulSet) int32 { return o.Status.Replicas },
@@ -53,6 +56,7 @@ func appsKinds() []*kind {
 			gvk: apps("DaemonSet"), resource: "daemonsets", short: []string{"ds"}, categories: inAll,
 			rules: rules{status: true, generation: true},
 			hooks: hooks{defaults: typed1(defaultDaemonSet), prepare: typedPrepare(prepareDaemonSet), validate: typedCheck(validateDaemonSet), validateStatus: counted("")},
+			warn:  warnHooks{object: typedWarn(warnDaemonSet)},
 			table: show("Desired#,Current#,Ready#,Up-to-date#,Available#,Node Selector,Age,+Containers,+Images,+Selector", daemonSetCells),
 		},
 		{
@@ -69,6 +73,7 @@ func batchKinds() []*kind {
 			gvk: batchv1.SchemeGroupVersion.WithKind("Job"), resource: "jobs", categories: inAll,
 			rules: rules{status: true, generation: true, orphans: true},
 			hooks: hooks{defaults: typed1(defaultJob), prepare: typedPrepare(prepareJob), validate: typedCheck(validateJob), validateStatus: typedCheck(validateJobStatus)},
+			warn:  warnHooks{object: typedWarn(warnJob), delete: warnJobDelete},
 			fields: selectable(func(job *batchv1.Job, set fields.Set) {
 				set["status.successful"] = strconv.Itoa(int(job.Status.Succeeded))
 			}, "status.successful"),
@@ -78,6 +83,7 @@ func batchKinds() []*kind {
 			gvk: batchv1.SchemeGroupVersion.WithKind("CronJob"), resource: "cronjobs", short: []string{"cj"}, categories: inAll,
 			rules: rules{status: true, generation: true},
 			hooks: hooks{defaults: typed1(defaultCronJob), validate: typedCheck(validateCronJob)},
+			warn:  warnHooks{object: typedWarn(warnCronJob)},
 			table: show("Schedule,Timezone,Suspend?,Active#,Last Schedule,Age,+Containers,+Images,+Selector", cronJobCells),
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,20 @@ func preparePod(_ context.Context, pod, old *corev1.Pod) {
 			Message:            "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
+}
+
+// appArmorOf is the profile that an annotation means, nil if it means none.
+func appArmorOf(annotation string) *corev1.AppArmorProfile {
+	profile, local := strings.CutPrefix(annotation, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
+	switch {
+	case annotation == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	case annotation == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+	case local && profile != "":
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &profile}
+	}
+	return nil
 }
 
 // preparePodStatus keeps what a kubelet must not change through the status.

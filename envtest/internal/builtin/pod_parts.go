@@ -61,6 +61,10 @@ func (s podPartStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Obje
 	return s.check(pod, was)
 }
 
+func (s podPartStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
 // GetResetFields names the status; the parts of the spec that stay differ from Pod to Pod.
 func (s podPartStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields(s.kind, fieldpath.MakePathOrDie("status"))

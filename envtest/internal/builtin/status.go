@@ -64,6 +64,14 @@ func (s statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Objec
 	return errs
 }
 
+// WarningsOnUpdate asks the row about the status.
+func (s statusStrategy) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+	if s.kind.warn.status == nil {
+		return nil
+	}
+	return s.kind.warn.status(obj, old)
+}
+
 // GetResetFields names the whole desired state, and the metadata that is kept.
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	obj, err := Scheme().New(s.kind.gvk)

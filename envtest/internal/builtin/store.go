@@ -4,14 +4,18 @@
 package builtin
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -32,6 +36,26 @@ func (r resourceREST) ShortNames() []string { return r.kind.short }
 
 // Categories returns the groups of resources to which this one belongs, such as "all".
 func (r resourceREST) Categories() []string { return r.kind.categories }
+
+// Delete warns as the row says.
+func (r resourceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	r.warn(ctx, options)
+	return r.Store.Delete(ctx, name, validate, options)
+}
+
+// DeleteCollection warns once for all of them.
+func (r resourceREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+	list *metainternalversion.ListOptions) (runtime.Object, error) {
+	r.warn(ctx, options)
+	return r.Store.DeleteCollection(ctx, validate, options, list)
+}
+
+func (r resourceREST) warn(ctx context.Context, options *metav1.DeleteOptions) {
+	//lint:ignore SA1019 clients still send it
+	if text := r.kind.warn.delete; text != "" && options.PropagationPolicy == nil && options.OrphanDependents == nil {
+		warning.AddWarning(ctx, "", text)
+	}
+}
 
 // newStorages builds one kind's storages by their path in the group: the resource and its subresources. peer finds the
 // other kinds' stores; see attachment.

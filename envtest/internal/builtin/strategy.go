@@ -51,10 +51,16 @@ func (s strategy) Canonicalize(obj runtime.Object) {
 	}
 }
 
-func (s strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	return s.WarningsOnUpdate(ctx, obj, nil)
+}
 
-func (s strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+// WarningsOnUpdate asks the row.
+func (s strategy) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+	if s.kind.warn.object == nil {
+		return nil
+	}
+	return s.kind.warn.object(obj, old)
 }
 
 // PrepareForCreate drops the status that a client sent and starts the generation.

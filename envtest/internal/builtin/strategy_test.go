@@ -144,6 +144,7 @@ func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
 		_ = rest.BeforeCreate(s, ctx, obj)
 		m.SetResourceVersion("1")
 		_ = rest.BeforeUpdate(s, ctx, obj.DeepCopyObject(), obj)
+		_, _ = s.WarningsOnCreate(ctx, obj), s.WarningsOnUpdate(ctx, obj.DeepCopyObject(), obj)
 		if k.rules.status {
 			if err := rest.BeforeUpdate(statusStrategy{s}, ctx, obj.DeepCopyObject(), obj); err != nil {
 				t.Errorf("%s: an unchanged status is refused: %v", k.gvk, err)

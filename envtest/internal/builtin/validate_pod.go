@@ -127,7 +127,7 @@ func (f *podCheck) names(at *field.Path) {
 		f.forbid(spec.HostNetwork, at.Child("hostNetwork"), "when `hostUsers` is false")
 		f.forbid(spec.HostPID, at.Child("HostPID"), "when `hostUsers` is false")
 		f.forbid(spec.HostIPC, at.Child("HostIPC"), "when `hostUsers` is false")
-		f.everyContainer(at, func(c *corev1.Container, at *field.Path) {
+		everyContainer(f.spec, at, func(c *corev1.Container, at *field.Path) {
 			f.forbid(len(c.VolumeDevices) > 0, at.Child("volumeDevices"), "when `hostUsers` is false")
 		})
 	}
@@ -215,7 +215,7 @@ func (f *podCheck) operatingSystem(at *field.Path) {
 	if f.spec.OS.Name == corev1.Linux {
 		const message = "windows options cannot be set for a linux pod"
 		f.forbid(f.spec.SecurityContext != nil && f.spec.SecurityContext.WindowsOptions != nil, at.Child("securityContext", "windowsOptions"), message)
-		f.everyContainer(at, func(c *corev1.Container, at *field.Path) {
+		everyContainer(f.spec, at, func(c *corev1.Container, at *field.Path) {
 			f.forbid(c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil, at.Child("securityContext", "windowsOptions"), message)
 		})
 	}

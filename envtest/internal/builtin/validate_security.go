@@ -176,16 +176,16 @@ func (f *podCheck) windowsUser(name string, at *field.Path) {
 	f.invalid(windowsUser.MatchString(user), at, name, `runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]`)
 }
 
-// everyContainer calls visit for each container of the Pod.
-func (f *podCheck) everyContainer(at *field.Path, visit func(c *corev1.Container, at *field.Path)) {
-	for i := range f.spec.InitContainers {
-		visit(&f.spec.InitContainers[i], at.Child("initContainers").Index(i))
+// everyContainer calls visit for each container of a Pod.
+func everyContainer(spec *corev1.PodSpec, at *field.Path, visit func(c *corev1.Container, at *field.Path)) {
+	for i := range spec.InitContainers {
+		visit(&spec.InitContainers[i], at.Child("initContainers").Index(i))
 	}
-	for i := range f.spec.Containers {
-		visit(&f.spec.Containers[i], at.Child("containers").Index(i))
+	for i := range spec.Containers {
+		visit(&spec.Containers[i], at.Child("containers").Index(i))
 	}
-	for i := range f.spec.EphemeralContainers {
-		visit((*corev1.Container)(&f.spec.EphemeralContainers[i].EphemeralContainerCommon), at.Child("ephemeralContainers").Index(i))
+	for i := range spec.EphemeralContainers {
+		visit((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon), at.Child("ephemeralContainers").Index(i))
 	}
 }
 
@@ -203,7 +203,7 @@ func (f *podCheck) hostProcesses(at *field.Path) {
 		pod = hostProcess(f.spec.SecurityContext.WindowsOptions)
 	}
 	containers, onHost := 0, 0
-	f.everyContainer(at, func(c *corev1.Container, at *field.Path) {
+	everyContainer(f.spec, at, func(c *corev1.Container, at *field.Path) {
 		containers++
 		var own *bool
 		if c.SecurityContext != nil {
@@ -234,7 +234,7 @@ func (f *podCheck) windowsPod(at *field.Path) {
 		f.forbid(is.given, at.Child(is.name), message)
 	}
 	f.onlyFields(f.spec.SecurityContext, at.Child("securityContext"), message, "windowsOptions", "runAsNonRoot")
-	f.everyContainer(at, func(c *corev1.Container, at *field.Path) {
+	everyContainer(f.spec, at, func(c *corev1.Container, at *field.Path) {
 		f.onlyFields(c.SecurityContext, at.Child("securityContext"), message, "windowsOptions", "runAsNonRoot")
 	})
 }
