@@ -32,7 +32,7 @@ const (
 	collectorWorkers = 8
 	// collectorLastRetry is the longest time between two attempts that fail.
 	collectorLastRetry = 30 * time.Second
-	// unknownRetry is how long an object is left alone whose owner is of a kind that is not known.
+	// unknownRetry is how long an object is left alone whose owner is of a kind that is not known, and an owner that is not cached.
 	unknownRetry = 2 * time.Second
 	// collectorTimeout bounds the wait for kinds that have not been listed yet. The error names them, and is logged.
 	collectorTimeout = 30 * time.Second
@@ -40,16 +40,26 @@ const (
 	settle = 5 * time.Millisecond
 )
 
-// identity is an object, which may be gone. The kind is in the version that is watched.
+// identity is an object, which may be gone, and what is done with it. The kind is in the version that is watched.
 type identity struct {
 	kind schema.GroupVersionKind
 	types.NamespacedName
-	uid types.UID
+	uid  types.UID
+	task task
 }
 
 func identityOf(kind schema.GroupVersionKind, obj client.Object) identity {
-	return identity{kind, client.ObjectKeyFromObject(obj), obj.GetUID()}
+	return identity{kind: kind, NamespacedName: client.ObjectKeyFromObject(obj), uid: obj.GetUID()}
 }
+
+// task is what the collector does with an identity.
+type task int
+
+const (
+	judge      task = iota // the object
+	findOwner              // which is in the API server, until the cache shows it too
+	judgeAgain             // all that has to do with the kind, without an object
+)
 
 // collector deletes objects whose owners are gone. It decides on what its cache shows, and each write of it applies only to the
 // object that it has seen there, with the owners that this has. That an owner is gone is asked of the API server.
@@ -60,7 +70,9 @@ type collector struct {
 }
 
 func runCollector(ctx context.Context, cfg *rest.Config) error {
-	return run(ctx, cfg, cache.Options{DefaultTransform: withoutDescription}, func(m ctrl.Manager) error {
+	// A read must not begin to cache a kind that was ended.
+	options := cache.Options{DefaultTransform: withoutDescription, ReaderFailOnMissingInformer: true}
+	return run(ctx, cfg, options, func(m ctrl.Manager) error {
 		followed, err := newKinds(m)
 		if err != nil {
 			return err
@@ -80,10 +92,22 @@ func runCollector(ctx context.Context, cfg *rest.Config) error {
 
 // Reconcile implements reconcile.TypedReconciler.
 func (r *collector) Reconcile(ctx context.Context, id identity) (reconcile.Result, error) {
+	switch id.task {
+	case findOwner:
+		return r.findOwner(ctx, id)
+	case judgeAgain:
+		return reconcile.Result{}, r.judgeAgain(ctx, id.kind.GroupKind())
+	default:
+		return r.lookAt(ctx, id)
+	}
+}
+
+// lookAt does what there is to do for an object, which may be gone.
+func (r *collector) lookAt(ctx context.Context, id identity) (reconcile.Result, error) {
 	obj := metadataOf(id.kind)
 	err := r.client.Get(ctx, id.NamespacedName, obj)
 	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), err == nil && obj.UID != id.uid:
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), isNotFollowed(err), err == nil && obj.UID != id.uid:
 		return reconcile.Result{}, r.lookAtDependents(ctx, id)
 	case err != nil:
 		return reconcile.Result{}, err
@@ -111,12 +135,40 @@ func (r *collector) Reconcile(ctx context.Context, id identity) (reconcile.Resul
 	return reconcile.Result{}, err
 }
 
+// findOwner has the dependents of an owner looked at, if it has gone before the cache has shown it: for them it was there.
+func (r *collector) findOwner(ctx context.Context, id identity) (reconcile.Result, error) {
+	if owner := r.kinds.cached(ctx, id.kind.GroupKind(), id.NamespacedName); owner != nil && owner.UID == id.uid {
+		return reconcile.Result{}, nil
+	}
+	owner := metadataOf(id.kind)
+	err := r.owners.live.Get(ctx, id.NamespacedName, owner)
+	switch {
+	case err == nil && owner.UID == id.uid:
+		return reconcile.Result{RequeueAfter: unknownRetry}, nil
+	case err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, r.lookAtDependents(ctx, id)
+}
+
+// judgeAgain has all looked at of which the events of a kind may not have told.
+func (r *collector) judgeAgain(ctx context.Context, kind schema.GroupKind) error {
+	for _, relation := range []string{ofKind(kind), waits} {
+		if err := r.kinds.each(ctx, relation, r.lookLater); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *collector) lookLater(obj *metav1.PartialObjectMetadata) error {
+	r.kinds.look(identityOf(obj.GroupVersionKind(), obj))
+	return nil
+}
+
 // lookAtDependents has the dependents of an object that is gone looked at.
 func (r *collector) lookAtDependents(ctx context.Context, gone identity) error {
-	return r.kinds.eachDependent(ctx, gone.uid, func(dependent *metav1.PartialObjectMetadata) error {
-		r.kinds.look(identityOf(dependent.GroupVersionKind(), dependent))
-		return nil
-	})
+	return r.kinds.eachDependent(ctx, gone.uid, r.lookLater)
 }
 
 // orphan takes the owner out of the references of its dependents, and then lets it go.

@@ -5,6 +5,7 @@ package controllers_test
 
 import (
 	"context"
+	"runtime"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,6 +18,16 @@ import (
 	"github.com/tarn-dev/tarn/envtest/controllers"
 	"github.com/tarn-dev/tarn/envtest/faults"
 )
+
+// collector is the name of the garbage collector, which its requests have as user agent.
+const collector = "garbage-collector-controller"
+
+// follows returns when the collector follows a custom kind.
+func follows(ctx context.Context, kind kind, namespace string) {
+	GinkgoHelper()
+	probe := owned(kind.object(namespace, "probe"), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "never", UID: "never"})
+	Eventually(ctx, gone(ctx, create(ctx, probe))).Should(Succeed())
+}
 
 // These specs are about what kube-controller-manager leaves to chance, and about the environment.
 var _ = Describe("Our garbage collector", func() {
@@ -32,7 +43,7 @@ var _ = Describe("Our garbage collector", func() {
 	// late holds back what the collector's watch of Secrets brings.
 	late := func() *faults.Hold {
 		GinkgoHelper()
-		hold, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "secrets", UserAgent: "garbage-collector-controller"})
+		hold, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "secrets", UserAgent: collector})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(hold.End)
 		return hold
@@ -80,6 +91,60 @@ var _ = Describe("Our garbage collector", func() {
 		Eventually(ctx, gone(ctx, child)).Should(Succeed())
 	}, SpecTimeout(patience))
 
+	It("deletes the dependents of an owner that it has asked for, and that goes before it follows the kind", func(ctx SpecContext) {
+		known(ctx, ns)
+		news, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "customresourcedefinitions", UserAgent: collector})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(news.End)
+		kind := newKind(ctx, apiextensionsv1.NamespaceScoped)
+		answers, err := injector.HoldAnswers(faults.Rule{Verb: "get", Resource: "widgets", UserAgent: collector})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(answers.End)
+		owner := create(ctx, kind.object(ns, "owner"))
+		child := create(ctx, owned(secret(ns, "child"), refTo(owner)))
+		Expect(answers.Wait(ctx, 1)).To(Succeed(), "it asks for the owner, and is told that it is there")
+		Expect(api.Delete(ctx, owner)).To(Succeed())
+		Eventually(ctx, gone(ctx, owner)).Should(Succeed())
+		news.End()
+		follows(ctx, kind, ns)
+		answers.End()
+		Eventually(ctx, gone(ctx, child)).Should(Succeed())
+	}, SpecTimeout(patience))
+
+	It("keeps nothing of kinds that are gone", func(ctx SpecContext) {
+		cycle := func() {
+			kind := newKind(ctx, apiextensionsv1.NamespaceScoped)
+			follows(ctx, kind, ns)
+			owner := create(ctx, kind.object(ns, "owner"))
+			child := create(ctx, owned(secret(ns, "child"), refTo(owner)))
+			front := create(ctx, configMap(ns, "front"))
+			inFront := owned(kind.object(ns, "in-front"), blocking(front))
+			inFront.SetFinalizers([]string{hold})
+			create(ctx, inFront)
+			other := newNamespace(ctx)
+			remains := kind.object(other.Name, "remains")
+			remains.SetFinalizers([]string{hold})
+			create(ctx, remains)
+			Expect(api.Delete(ctx, other)).To(Succeed())
+			Eventually(ctx, going(ctx, remains)).Should(BeTrue())
+			letGo(ctx, remains)
+			Expect(api.Delete(ctx, front, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+			Expect(api.Delete(ctx, kind.crd.DeepCopy())).To(Succeed())
+			Eventually(ctx, going(ctx, inFront)).Should(BeTrue())
+			letGo(ctx, inFront)
+			for _, obj := range []client.Object{kind.crd, child, front, other} {
+				Eventually(ctx, gone(ctx, obj)).Should(Succeed())
+			}
+		}
+		cycle()
+		const cycles = 10
+		before := runtime.NumGoroutine()
+		for range cycles {
+			cycle()
+		}
+		Eventually(ctx, runtime.NumGoroutine).Should(BeNumerically("<", before+cycles))
+	}, SpecTimeout(patience))
+
 	It("keeps the dependents of an owner that is served in another version by now", func(ctx SpecContext) {
 		kind := newKind(ctx, apiextensionsv1.NamespaceScoped)
 		owner := create(ctx, kind.object(ns, "owner"))
@@ -116,7 +181,7 @@ var _ = Describe("Our garbage collector", func() {
 
 		running, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- controllers.Named("garbage-collector-controller")[0].Run(running, bare.Config()) }()
+		go func() { ended <- controllers.Named(collector)[0].Run(running, bare.Config()) }()
 		for _, obj := range []client.Object{inFront, front, orphans, dangling} {
 			Eventually(ctx, gone(ctx, obj)).Should(Succeed())
 		}

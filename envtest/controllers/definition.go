@@ -22,12 +22,12 @@ type definition struct {
 	versions []string // that are served, the preferred one first
 }
 
-// definedBy returns what a CRD defines, or nil if it is not established.
+// definedBy returns what a CRD defines, or nil if it is not established. If there is none, the error says so.
 func definedBy(ctx context.Context, live client.Reader, name string) (*definition, error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(crdKind)
 	if err := live.Get(ctx, client.ObjectKey{Name: name}, obj); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, err
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, crd); err != nil {

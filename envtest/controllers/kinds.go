@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,11 +13,13 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -25,8 +28,10 @@ import (
 )
 
 const (
-	// byOwner is the name of the index of objects by the UIDs of their owners.
-	byOwner = "metadata.ownerReferences.uid"
+	// byRelation is the name of the index of objects by what they have to do with others: see relations.
+	byRelation = "relations"
+	// waits is in the index for objects that wait for their dependents to go before them.
+	waits = "waits"
 	// discoveryPeriod is how often discovery is asked, as by kube-controller-manager. CRDs and APIServices tell of changes before.
 	discoveryPeriod = 30 * time.Second
 )
@@ -38,8 +43,6 @@ var (
 
 // kinds follows the metadata of all kinds that can be deleted, listed and watched, except events, and tells the collector of
 // what it should look at. It is a runnable of a manager, and safe for concurrent use.
-//
-// An informer that has begun stays: it is parked while its kind is not served.
 type kinds struct {
 	cache     cache.Cache
 	live      client.Reader
@@ -49,6 +52,7 @@ type kinds struct {
 	newest atomic.Int64 // resource version that was seen
 	queue  atomic.Pointer[workqueue.TypedRateLimitingInterface[identity]]
 	news   chan struct{} // has one element if changed is not empty
+	crds   *lru.Cache    // the names of CRDs that are gone, by the GroupKind that they defined
 
 	mu       sync.Mutex // guards what follows
 	followed map[schema.GroupKind]*followedKind
@@ -59,7 +63,8 @@ type kinds struct {
 type followedKind struct {
 	schema.GroupVersionKind
 	namespaced bool
-	crd        string // its name; "" if there is none
+	crd        string       // its name; "" if there is none
+	told       *atomic.Bool // the collector is told of its objects; shared by the values of a kind in one version
 }
 
 func newKinds(m ctrl.Manager) (*kinds, error) {
@@ -68,7 +73,7 @@ func newKinds(m ctrl.Manager) (*kinds, error) {
 		return nil, fmt.Errorf("make the client of discovery: %w", err)
 	}
 	return &kinds{
-		cache: m.GetCache(), live: m.GetAPIReader(), discovery: asks, news: make(chan struct{}, 1),
+		cache: m.GetCache(), live: m.GetAPIReader(), discovery: asks, news: make(chan struct{}, 1), crds: lru.New(remembered),
 		followed: map[schema.GroupKind]*followedKind{}, changed: map[string]bool{},
 	}, nil
 }
@@ -101,7 +106,7 @@ func (k *kinds) tell(crd string) {
 	}
 }
 
-// learn follows the kinds of CRDs that have changed. Discovery may not show them yet.
+// learn follows the kinds of CRDs that have changed, which discovery may not show yet, and ends those of CRDs that are gone.
 func (k *kinds) learn(ctx context.Context) {
 	k.mu.Lock()
 	changed := k.changed
@@ -113,7 +118,10 @@ func (k *kinds) learn(ctx context.Context) {
 			continue
 		}
 		found, err := definedBy(ctx, k.live, crd)
-		if err == nil && found != nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			err = k.endThose(ctx, func(kind *followedKind) bool { return kind.crd == crd })
+		case err == nil && found != nil:
 			err = k.follow(ctx, found.versions, *found.kind)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -122,12 +130,14 @@ func (k *kinds) learn(ctx context.Context) {
 	}
 }
 
-// discover follows the kinds that discovery shows. Of groups that cannot be asked for now, nothing changes.
+// discover follows the kinds that discovery shows. Of groups that cannot be asked for now, nothing changes. Kinds without a CRD
+// that a complete answer does not show are ended.
 func (k *kinds) discover(ctx context.Context) {
-	lists, err := k.discovery.ServerPreferredResourcesWithContext(ctx)
-	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).V(1).Info("Discovery does not show all groups: it is asked again", "reason", err.Error(), "after", discoveryPeriod)
+	lists, incomplete := k.discovery.ServerPreferredResourcesWithContext(ctx)
+	if incomplete != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).V(1).Info("Discovery does not show all groups: it is asked again", "reason", incomplete.Error(), "after", discoveryPeriod)
 	}
+	shown := map[schema.GroupKind]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -135,12 +145,19 @@ func (k *kinds) discover(ctx context.Context) {
 		}
 		for _, res := range list.APIResources {
 			if isCollected(gv, res) {
+				shown[gv.WithKind(res.Kind).GroupKind()] = true
 				found := followedKind{GroupVersionKind: gv.WithKind(res.Kind), namespaced: res.Namespaced}
 				if err := k.follow(ctx, nil, found); err != nil && ctx.Err() == nil {
 					klog.FromContext(ctx).Error(err, "A kind is not followed", "kind", found.String())
 				}
 			}
 		}
+	}
+	if incomplete != nil {
+		return
+	}
+	if err := k.endThose(ctx, func(kind *followedKind) bool { return kind.crd == "" && !shown[kind.GroupKind()] }); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "A kind that is not served any more is still followed")
 	}
 }
 
@@ -167,24 +184,39 @@ func (k *kinds) follow(ctx context.Context, versions []string, found followedKin
 		if err := k.cache.RemoveInformer(ctx, metadataOf(known.GroupVersionKind)); err != nil {
 			return err
 		}
+		defer k.lookAgain(found.GroupKind())
 	}
-	return k.begin(ctx, found.GroupVersionKind)
+	return k.begin(ctx, &found)
 }
 
 // begin caches the metadata of a kind, and has the collector told of it.
-func (k *kinds) begin(ctx context.Context, kind schema.GroupVersionKind) error {
-	obj := metadataOf(kind)
-	if err := k.cache.IndexField(ctx, obj, byOwner, ownerUIDs); err != nil {
+func (k *kinds) begin(ctx context.Context, found *followedKind) error {
+	obj := metadataOf(found.GroupVersionKind)
+	if err := k.cache.IndexField(ctx, obj, byRelation, relations); err != nil {
 		return err
 	}
 	return k.watch(source.TypedFunc[identity](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[identity]) error {
 		k.queue.Store(&queue)
 		informer, err := k.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err == nil {
-			_, err = informer.AddEventHandler(k.handler(kind))
+			_, err = informer.AddEventHandler(k.handler(found.GroupVersionKind))
 		}
+		found.told.Store(err == nil)
 		return err
 	}))
+}
+
+// endThose ends to follow kinds. Nobody tells of what their informers had not told yet.
+func (k *kinds) endThose(ctx context.Context, which func(*followedKind) bool) error {
+	var failed []error
+	for _, kind := range k.all() {
+		if which(kind) {
+			k.forget(kind)
+			failed = append(failed, k.cache.RemoveInformer(ctx, metadataOf(kind.GroupVersionKind)))
+			k.lookAgain(kind.GroupKind())
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // claim notes that a kind is followed, and returns how it was before, nil if it was not. It gives found the version in which the
@@ -195,32 +227,43 @@ func (k *kinds) claim(versions []string, found *followedKind) (known *followedKi
 	known = k.followed[found.GroupKind()]
 	if known != nil && (versions == nil || slices.Contains(versions, known.Version)) {
 		found.GroupVersionKind = known.GroupVersionKind
+		found.told = known.told
 		if found.crd == "" {
 			found.crd = known.crd
 		}
+	} else {
+		found.told = new(atomic.Bool)
 	}
 	k.followed[found.GroupKind()] = found
 	return known
 }
 
-// forget undoes a claim.
+// forget undoes a claim. The name of the CRD is remembered.
 func (k *kinds) forget(found *followedKind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.followed[found.GroupKind()] == found {
 		delete(k.followed, found.GroupKind())
 	}
+	if found.crd != "" {
+		k.crds.Add(found.GroupKind(), found.crd)
+	}
 }
 
-// ownerUIDs is the index function of byOwner.
-func ownerUIDs(obj client.Object) []string {
-	refs := obj.GetOwnerReferences()
-	uids := make([]string, len(refs))
-	for i := range refs {
-		uids[i] = string(refs[i].UID)
+// relations is the index function of byRelation: the UIDs and the kinds of the owners of an object, and whether it waits.
+func relations(obj client.Object) []string {
+	var all []string
+	for _, ref := range obj.GetOwnerReferences() {
+		all = append(all, string(ref.UID), ofKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()))
 	}
-	return uids
+	if isGoing(obj) && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		all = append(all, waits)
+	}
+	return all
 }
+
+// ofKind is in the index for objects with an owner of a kind. No UID that a server gives looks like it.
+func ofKind(kind schema.GroupKind) string { return "kind:" + kind.String() }
 
 // of returns a kind that is followed, or nil.
 func (k *kinds) of(kind schema.GroupKind) *followedKind {
@@ -229,10 +272,13 @@ func (k *kinds) of(kind schema.GroupKind) *followedKind {
 	return k.followed[kind]
 }
 
-// crdOf returns the name of the CRD that has defined a kind, or "".
+// crdOf returns the name of the CRD that defines a kind, or has defined it, or "".
 func (k *kinds) crdOf(kind schema.GroupKind) string {
 	if found := k.of(kind); found != nil {
 		return found.crd
+	}
+	if crd, ok := k.crds.Get(kind); ok {
+		return crd.(string)
 	}
 	return ""
 }

@@ -87,6 +87,19 @@ func (k *kinds) updated(kind schema.GroupVersionKind, old, obj *metav1.PartialOb
 	}
 }
 
+// lookAgain has all objects looked at whose owners are of a kind, and those that may wait for objects of the kind.
+func (k *kinds) lookAgain(kind schema.GroupKind) {
+	k.look(identity{kind: kind.WithVersion(""), task: judgeAgain})
+}
+
+// lookForOwner has an owner looked for that the API server knows, and the cache does not show yet. Nobody might tell that it has gone.
+func (k *kinds) lookForOwner(id identity) {
+	if queue := k.queue.Load(); queue != nil {
+		id.task = findOwner
+		(*queue).AddAfter(id, settle)
+	}
+}
+
 // look has an object looked at.
 func (k *kinds) look(id identity) {
 	if queue := k.queue.Load(); queue != nil {
@@ -104,5 +117,5 @@ func (k *kinds) lookAtOwner(obj *metav1.PartialObjectMetadata, ref metav1.OwnerR
 	if !found.namespaced {
 		key.Namespace = ""
 	}
-	(*queue).AddAfter(identity{found.GroupVersionKind, key, ref.UID}, settle)
+	(*queue).AddAfter(identity{kind: found.GroupVersionKind, NamespacedName: key, uid: ref.UID}, settle)
 }

@@ -16,11 +16,16 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
-// eachDependent calls f for each object that refers to an owner, until it fails. Kinds that are not cached are left out: their
-// objects are looked at when they come.
+// eachDependent calls f for each object that refers to an owner, until it fails.
 func (k *kinds) eachDependent(ctx context.Context, owner types.UID, f func(*metav1.PartialObjectMetadata) error) error {
+	return k.each(ctx, string(owner), f)
+}
+
+// each calls f for each object with a relation, until it fails. Kinds that are not cached are left out: their objects are looked
+// at when they come.
+func (k *kinds) each(ctx context.Context, relation string, f func(*metav1.PartialObjectMetadata) error) error {
 	for _, kind := range k.all() {
-		for obj, err := range cache.Iterate(ctx, k.cache, metadataOf(kind.GroupVersionKind), client.MatchingFields{byOwner: string(owner)}) {
+		for obj, err := range cache.Iterate(ctx, k.cache, metadataOf(kind.GroupVersionKind), client.MatchingFields{byRelation: relation}) {
 			if isNotCached(err) && ctx.Err() == nil {
 				break
 			}
@@ -35,16 +40,22 @@ func (k *kinds) eachDependent(ctx context.Context, owner types.UID, f func(*meta
 	return nil
 }
 
-// isNotCached says that a kind cannot be read, for now or because it is not served.
+// isNotCached says that a kind cannot be read, for now, or because it is not served or not followed.
 func isNotCached(err error) bool {
 	why := (*cache.NotSyncedError)(nil)
-	return meta.IsNoMatchError(err) || errors.As(err, &why)
+	return meta.IsNoMatchError(err) || errors.As(err, &why) || isNotFollowed(err)
 }
 
-// cached returns an object of a kind, or nil if the cache does not have it.
+// isNotFollowed says that nobody has begun to cache a kind, or that it was ended.
+func isNotFollowed(err error) bool {
+	why := (*cache.ErrResourceNotCached)(nil)
+	return errors.As(err, &why)
+}
+
+// cached returns an object of a kind, or nil if the cache does not have it. The collector will be told when it goes.
 func (k *kinds) cached(ctx context.Context, kind schema.GroupKind, key types.NamespacedName) *metav1.PartialObjectMetadata {
 	found := k.of(kind)
-	if found == nil {
+	if found == nil || !found.told.Load() {
 		return nil
 	}
 	obj := metadataOf(found.GroupVersionKind)

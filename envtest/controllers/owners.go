@@ -129,6 +129,7 @@ func (o *owners) ask(
 	err := o.live.Get(ctx, key, owner)
 	switch {
 	case err == nil && owner.UID == ref.UID:
+		o.kinds.lookForOwner(identity{kind: asked.GroupVersionKind, NamespacedName: key, uid: ref.UID})
 		return owner, nil
 	case meta.IsNoMatchError(err), apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return nil, o.unlessGone(ctx, asked.GroupVersionKind, err) // the kind is not there
