@@ -73,7 +73,7 @@ func (c *content) delete(ctx context.Context, ns *corev1.Namespace) *report {
 // resources asks discovery. Of groups that cannot be asked for now, the report tells; the others are returned.
 func (c *content) resources(ctx context.Context, r *report) []resource {
 	lists, err := c.discovery.ServerPreferredNamespacedResourcesWithContext(ctx)
-	r.discovery = err
+	r.discovery, r.served = err, map[schema.GroupVersionKind]bool{}
 	var resources []resource
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -82,6 +82,7 @@ func (c *content) resources(ctx context.Context, r *report) []resource {
 			continue
 		}
 		for _, res := range list.APIResources {
+			r.served[gv.WithKind(res.Kind)] = true
 			if slices.Contains(res.Verbs, "delete") {
 				resources = append(resources, resource{
 					GroupVersionResource: gv.WithResource(res.Name), kind: res.Kind,

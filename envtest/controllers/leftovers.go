@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -65,6 +66,20 @@ func (l *leftovers) watch(ctx context.Context, kinds []schema.GroupVersionKind, 
 		missed = missed || l.watched[kind] > look
 	}
 	return missed
+}
+
+// end ends the watches of kinds that are not served any more, as far as a look has asked.
+func (l *leftovers) end(ctx context.Context, look *report) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var failed []error
+	for kind := range l.watched {
+		if look.discovery == nil && look.parsing == nil && !look.served[kind] {
+			delete(l.watched, kind)
+			failed = append(failed, l.cache.RemoveInformer(ctx, metadataOf(kind)))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // begin returns when the metadata of a kind is cached, and the controller is told of its changes.

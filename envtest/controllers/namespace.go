@@ -99,6 +99,9 @@ func (r *namespaceController) Reconcile(ctx context.Context, request reconcile.R
 	}
 	look := r.leftovers.now()
 	report := r.content.delete(ctx, ns)
+	if err := r.leftovers.end(ctx, report); err != nil {
+		return reconcile.Result{}, err
+	}
 	if err := r.writeStatus(ctx, ns, report); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -58,7 +58,10 @@ func (r *serviceAccountController) Reconcile(ctx context.Context, request reconc
 		return reconcile.Result{}, err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: request.Name, Name: defaultAccount}}
-	return reconcile.Result{}, unlessLeaving(client.IgnoreAlreadyExists(r.client.Create(ctx, account)))
+	if err := r.client.Create(ctx, account); !apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{}, unlessLeaving(err)
+	}
+	return reconcile.Result{RequeueAfter: settle}, nil // the cache is about to show it, unless it goes before
 }
 
 // isActive reports whether there is a namespace, and it is not being deleted.
