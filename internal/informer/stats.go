@@ -5,6 +5,7 @@ package informer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -129,14 +130,13 @@ func (i *Informer) Stats() Stats {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	s.Called, s.Calls, s.Lagged = c.retired.called, c.retired.calls, c.retired.lagged
-	for r := range i.handlers {
+	for _, r := range slices.SortedFunc(maps.Keys(i.handlers), func(a, b *registration) int { return strings.Compare(a.name(), b.name()) }) {
 		h := r.stats()
 		s.Handlers = append(s.Handlers, h)
 		s.Called += h.Called
 		s.Calls.Add(h.Calls)
 		s.Lagged += h.Lagged
 	}
-	slices.SortFunc(s.Handlers, func(a, b HandlerStats) int { return strings.Compare(a.Handler, b.Handler) })
 	return s
 }
 
@@ -154,9 +154,12 @@ func at(nanoseconds int64) time.Time {
 	return time.Unix(0, nanoseconds)
 }
 
+// name returns the Go type of the handler.
+func (r *registration) name() string { return fmt.Sprintf("%T", r.handler) }
+
 func (r *registration) stats() HandlerStats {
 	h := HandlerStats{
-		Handler: fmt.Sprintf("%T", r.handler), Synced: r.HasSynced(), Lagged: r.cursor.Lagged(),
+		Handler: r.name(), Synced: r.HasSynced(), Lagged: r.cursor.Lagged(),
 		Called: r.calls.begun.Load(), Calls: r.calls.durations.Read(),
 	}
 	h.Behind, h.Since = r.cursor.Lag()

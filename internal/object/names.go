@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -29,8 +30,11 @@ func setNames(m metav1.Object, namespace, name, uid string) {
 	if name != "" {
 		m.SetName(name)
 	}
-	if uid != "" {
-		m.SetUID(types.UID(uid))
+	// A call of SetUID through the interface would link that method of every kind.
+	if own, typed := m.(*metav1.ObjectMeta); uid != "" && typed {
+		own.SetUID(types.UID(uid))
+	} else if uid != "" {
+		m.(*unstructured.Unstructured).SetUID(types.UID(uid))
 	}
 }
 

@@ -84,9 +84,16 @@ func NotRegistered(scheme *runtime.Scheme, goType, otherwise string) error {
 // advised is a reflect.Type whose name contains advice. Package runtime builds the text of its
 // error from the names of the type and the scheme, and quotes the name of the scheme, so the advice
 // stands in the name of the type.
+//
+// Method and MethodByName hide those of reflect.Type. If they could be called, the linker would keep
+// every exported method of every type in the program.
 type advised struct {
 	reflect.Type // nil
 	text         string
 }
 
 func (a advised) String() string { return a.text }
+
+func (advised) Method(int) reflect.Method { return reflect.Method{} }
+
+func (advised) MethodByName(string) (reflect.Method, bool) { return reflect.Method{}, false }

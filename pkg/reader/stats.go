@@ -4,8 +4,8 @@
 package reader
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tarn-dev/tarn/internal/stats"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -105,7 +105,9 @@ func (s *EngineStore) stats(counted *reads) *StoreStats {
 	made.OwnWrites, m.OwnWrites = s.OwnWrites()
 	made.Pinned, m.Pinned = s.kept.size()
 	hits := counted.used(snapshot)
-	for name, postings := range snapshot.Indexes() {
+	indexes := maps.Collect(snapshot.Indexes())
+	for _, name := range slices.Sorted(maps.Keys(indexes)) {
+		postings := indexes[name]
 		one := IndexStats{Name: index.FieldOf(name), Pairs: postings.Len(), Bytes: postings.Bytes(), Hits: hits[name]}
 		if key, ok := index.LabelOf(name); ok {
 			one.Name, one.Label = key, true
@@ -115,6 +117,5 @@ func (s *EngineStore) stats(counted *reads) *StoreStats {
 		}
 		made.Indexes = append(made.Indexes, one)
 	}
-	slices.SortFunc(made.Indexes, func(a, b IndexStats) int { return strings.Compare(a.Name, b.Name) })
 	return made
 }
