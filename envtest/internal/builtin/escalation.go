@@ -99,14 +99,14 @@ func checkRole(ctx context.Context, access *Access, who user.Info, obj, old runt
 		was, _ := old.(*rbacv1.ClusterRole)
 		aggregates = role.AggregationRule != nil || was != nil && was.AggregationRule != nil
 	}
-	if access.allows(ctx, who, "escalate", resource, request.NamespaceValue(ctx), requestedName(ctx)) {
+	if allows(ctx, access, who, "escalate", resource, request.NamespaceValue(ctx), requestedName(ctx)) {
 		return nil
 	}
-	if err := access.covers(ctx, who, rules); err != nil {
+	if err := lacking(ctx, access, who, rules); err != nil {
 		return apierrors.NewForbidden(rbacv1.Resource(resource), nameOf(obj), err)
 	}
 	// An aggregation gathers anything.
-	if aggregates && access.covers(ctx, who, fullAuthority) != nil {
+	if aggregates && lacking(ctx, access, who, fullAuthority) != nil {
 		return apierrors.NewForbidden(rbacv1.Resource(resource), nameOf(obj), errors.New("must have cluster-admin privileges to use the aggregationRule"))
 	}
 	return nil
@@ -128,14 +128,14 @@ func checkBinding(ctx context.Context, access *Access, who user.Info, obj, _ run
 		ref, resource, namespace = binding.RoleRef, "clusterrolebindings", ""
 	}
 	bound := map[string]string{"Role": "roles", "ClusterRole": "clusterroles"}[ref.Kind]
-	if bound != "" && ref.APIGroup == rbacv1.GroupName && access.allows(ctx, who, "bind", bound, namespace, ref.Name) {
+	if bound != "" && ref.APIGroup == rbacv1.GroupName && allows(ctx, access, who, "bind", bound, namespace, ref.Name) {
 		return nil
 	}
 	rules, err := access.Rules.RulesOf(ref, namespace)
 	if err != nil {
 		return err
 	}
-	if err := access.covers(ctx, who, rules); err != nil {
+	if err := lacking(ctx, access, who, rules); err != nil {
 		return apierrors.NewForbidden(rbacv1.Resource(resource), nameOf(obj), err)
 	}
 	return nil
@@ -150,15 +150,15 @@ func requestedName(ctx context.Context) string {
 }
 
 // allows asks the authorizer about a verb on roles.
-func (a *Access) allows(ctx context.Context, who user.Info, verb, resource, namespace, name string) bool {
+func allows(ctx context.Context, a *Access, who user.Info, verb, resource, namespace, name string) bool {
 	decision, _, _ := a.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User: who, Verb: verb, Namespace: namespace, APIGroup: rbacv1.GroupName, APIVersion: "*", Resource: resource, Name: name, ResourceRequest: true,
 	})
 	return decision == authorizer.DecisionAllow
 }
 
-// covers says which of the rules the user does not have.
-func (a *Access) covers(ctx context.Context, who user.Info, rules []rbacv1.PolicyRule) error {
+// lacking says which of the rules the user does not have.
+func lacking(ctx context.Context, a *Access, who user.Info, rules []rbacv1.PolicyRule) error {
 	own, resolving := a.Rules.RulesFor(who, request.NamespaceValue(ctx))
 	var missing []rbacv1.PolicyRule
 	for _, rule := range rules {

@@ -38,7 +38,7 @@ func TestFieldLabels(t *testing.T) {
 func TestAcceptedFieldsHaveValues(t *testing.T) {
 	noValue := map[string]bool{"status.podIPs": true} // accepted by kube-apiserver, which gives it no value either
 	for _, k := range kinds() {
-		_, set, err := k.attributes(newFunc(k.gvk)())
+		_, set, err := k.attributes(newFunc(Scheme(), k.gvk)())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,7 +51,7 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 	quotas := newQuotaReads(stores[corev1.Resource("resourcequotas")])
 	var set groupSet
 	for _, k := range kinds() {
-		storages, err := newStorages(k, stores[k.groupResource()], peer, access)
+		storages, err := newStorages(k, Scheme(), stores[k.groupResource()], peer, access)
 		if err != nil {
 			stores.destroy()
 			return nil, err
@@ -60,7 +62,10 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 		}
 	}
 	set.add(corev1.SchemeGroupVersion, virtualStorages(stores[corev1.Resource("pods")]))
-	access.add(&set)
+	reviews := reviewStorages(access)
+	for _, gv := range []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion} {
+		set.add(gv, reviews[gv])
+	}
 	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: accounts{access, peer}, stores: stores, quotas: quotas}, nil
 }
 
@@ -71,7 +76,7 @@ func (k *Kinds) Destroy() { k.stores.destroy() }
 func newStores(getter generic.RESTOptionsGetter) (stores, error) {
 	made := stores{}
 	for _, k := range kinds() {
-		store, err := newStore(k, getter)
+		store, err := newStore(k, Scheme(), getter)
 		if err != nil {
 			made.destroy()
 			return nil, fmt.Errorf("store of %s: %w", k.gvk, err)

@@ -60,14 +60,14 @@ func TestEveryKindIsServed(t *testing.T) {
 
 func TestEveryKindHasItsParts(t *testing.T) {
 	for _, k := range kinds() {
-		obj := newFunc(k.gvk)()
+		obj := newFunc(Scheme(), k.gvk)()
 		if _, err := meta.Accessor(obj); err != nil {
 			t.Errorf("%s: %v", k.gvk, err)
 		}
 		if k.rules.status && !statusOf(obj).IsValid() {
 			t.Errorf("%s has a status subresource but no field Status", k.gvk)
 		}
-		if err := meta.SetList(newFunc(k.listGVK())(), []runtime.Object{obj}); err != nil {
+		if err := meta.SetList(newFunc(Scheme(), k.listGVK())(), []runtime.Object{obj}); err != nil {
 			t.Errorf("%s: %v", k.listGVK(), err)
 		}
 		plural, singular := meta.UnsafeGuessKindToResource(k.gvk)
@@ -82,7 +82,7 @@ func TestEveryKindHasOpenAPI(t *testing.T) {
 	defs := OpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/definitions/" + path) })
 	for _, k := range kinds() {
 		for _, gvk := range []schema.GroupVersionKind{k.gvk, k.listGVK()} {
-			obj := newFunc(gvk)()
+			obj := newFunc(Scheme(), gvk)()
 			named, ok := obj.(interface{ OpenAPIModelName() string })
 			if !ok {
 				named = reflect.ValueOf(obj).Elem().Interface().(interface{ OpenAPIModelName() string })

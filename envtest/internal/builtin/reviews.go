@@ -72,35 +72,41 @@ func question[T runtime.Object](answer func(context.Context, T, func() error) (r
 	}
 }
 
-// add puts the reviews into their groups.
-func (a *Access) add(set *groupSet) {
-	set.add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{
-		"tokenreviews": reviewREST{
-			singular: "tokenreview", make: func() runtime.Object { return &authenticationv1.TokenReview{} }, answer: question(a.whoseToken),
+// reviewer answers the questions of one server.
+type reviewer struct{ *Access }
+
+// reviewStorages returns the storages of the reviews by group and resource.
+func reviewStorages(access *Access) map[schema.GroupVersion]map[string]rest.Storage {
+	a := reviewer{access}
+	return map[schema.GroupVersion]map[string]rest.Storage{
+		authenticationv1.SchemeGroupVersion: {
+			"tokenreviews": reviewREST{
+				singular: "tokenreview", make: func() runtime.Object { return &authenticationv1.TokenReview{} }, answer: question(a.whoseToken),
+			},
+			"selfsubjectreviews": reviewREST{
+				singular: "selfsubjectreview", make: func() runtime.Object { return &authenticationv1.SelfSubjectReview{} }, answer: question(a.whoAmI),
+			},
 		},
-		"selfsubjectreviews": reviewREST{
-			singular: "selfsubjectreview", make: func() runtime.Object { return &authenticationv1.SelfSubjectReview{} }, answer: question(a.whoAmI),
+		authorizationv1.SchemeGroupVersion: {
+			"subjectaccessreviews": reviewREST{
+				singular: "subjectaccessreview", make: func() runtime.Object { return &authorizationv1.SubjectAccessReview{} }, answer: question(a.mayThey),
+			},
+			"selfsubjectaccessreviews": reviewREST{
+				singular: "selfsubjectaccessreview", make: func() runtime.Object { return &authorizationv1.SelfSubjectAccessReview{} }, answer: question(a.mayI),
+			},
+			"localsubjectaccessreviews": reviewREST{
+				singular: "localsubjectaccessreview", namespaced: true,
+				make: func() runtime.Object { return &authorizationv1.LocalSubjectAccessReview{} }, answer: question(a.mayTheyHere),
+			},
+			"selfsubjectrulesreviews": reviewREST{
+				singular: "selfsubjectrulesreview", make: func() runtime.Object { return &authorizationv1.SelfSubjectRulesReview{} }, answer: question(a.whatMayI),
+			},
 		},
-	})
-	set.add(authorizationv1.SchemeGroupVersion, map[string]rest.Storage{
-		"subjectaccessreviews": reviewREST{
-			singular: "subjectaccessreview", make: func() runtime.Object { return &authorizationv1.SubjectAccessReview{} }, answer: question(a.mayThey),
-		},
-		"selfsubjectaccessreviews": reviewREST{
-			singular: "selfsubjectaccessreview", make: func() runtime.Object { return &authorizationv1.SelfSubjectAccessReview{} }, answer: question(a.mayI),
-		},
-		"localsubjectaccessreviews": reviewREST{
-			singular: "localsubjectaccessreview", namespaced: true,
-			make: func() runtime.Object { return &authorizationv1.LocalSubjectAccessReview{} }, answer: question(a.mayTheyHere),
-		},
-		"selfsubjectrulesreviews": reviewREST{
-			singular: "selfsubjectrulesreview", make: func() runtime.Object { return &authorizationv1.SelfSubjectRulesReview{} }, answer: question(a.whatMayI),
-		},
-	})
+	}
 }
 
 // whoseToken answers a TokenReview.
-func (a *Access) whoseToken(_ context.Context, review *authenticationv1.TokenReview, admit func() error) (runtime.Object, error) {
+func (a reviewer) whoseToken(_ context.Context, review *authenticationv1.TokenReview, admit func() error) (runtime.Object, error) {
 	if review.Spec.Token == "" {
 		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
@@ -130,7 +136,7 @@ func (a *Access) whoseToken(_ context.Context, review *authenticationv1.TokenRev
 }
 
 // whoAmI answers a SelfSubjectReview.
-func (a *Access) whoAmI(ctx context.Context, _ *authenticationv1.SelfSubjectReview, admit func() error) (runtime.Object, error) {
+func (a reviewer) whoAmI(ctx context.Context, _ *authenticationv1.SelfSubjectReview, admit func() error) (runtime.Object, error) {
 	if err := admit(); err != nil {
 		return nil, err
 	}
@@ -162,7 +168,7 @@ func userInfo(who user.Info) authenticationv1.UserInfo {
 }
 
 // mayThey answers a SubjectAccessReview.
-func (a *Access) mayThey(ctx context.Context, review *authorizationv1.SubjectAccessReview, admit func() error) (runtime.Object, error) {
+func (a reviewer) mayThey(ctx context.Context, review *authorizationv1.SubjectAccessReview, admit func() error) (runtime.Object, error) {
 	errs := append(checkAsked(&review.Spec), noMeta(review.ObjectMeta, "must be empty")...)
 	if err := refused("SubjectAccessReview", errs, admit); err != nil {
 		return nil, err
@@ -172,7 +178,7 @@ func (a *Access) mayThey(ctx context.Context, review *authorizationv1.SubjectAcc
 }
 
 // mayTheyHere answers a LocalSubjectAccessReview.
-func (a *Access) mayTheyHere(ctx context.Context, review *authorizationv1.LocalSubjectAccessReview, admit func() error) (runtime.Object, error) {
+func (a reviewer) mayTheyHere(ctx context.Context, review *authorizationv1.LocalSubjectAccessReview, admit func() error) (runtime.Object, error) {
 	meta, spec := review.ObjectMeta, &review.Spec
 	meta.Namespace = ""
 	errs := append(checkAsked(spec), noMeta(meta, "must be empty except for namespace")...)
@@ -190,7 +196,7 @@ func (a *Access) mayTheyHere(ctx context.Context, review *authorizationv1.LocalS
 }
 
 // mayI answers a SelfSubjectAccessReview.
-func (a *Access) mayI(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, admit func() error) (runtime.Object, error) {
+func (a reviewer) mayI(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, admit func() error) (runtime.Object, error) {
 	errs := append(checkAttributes(review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes), noMeta(review.ObjectMeta, "must be empty")...)
 	if err := refused("SelfSubjectAccessReview", errs, admit); err != nil {
 		return nil, err
@@ -204,7 +210,7 @@ func (a *Access) mayI(ctx context.Context, review *authorizationv1.SelfSubjectAc
 }
 
 // whatMayI answers a SelfSubjectRulesReview.
-func (a *Access) whatMayI(ctx context.Context, review *authorizationv1.SelfSubjectRulesReview, admit func() error) (runtime.Object, error) {
+func (a reviewer) whatMayI(ctx context.Context, review *authorizationv1.SelfSubjectRulesReview, admit func() error) (runtime.Object, error) {
 	who, err := requester(ctx)
 	if err != nil {
 		return nil, err
@@ -285,7 +291,7 @@ func asked(spec *authorizationv1.SubjectAccessReviewSpec) user.Info {
 }
 
 // decide asks the authorizer.
-func (a *Access) decide(
+func (a reviewer) decide(
 	ctx context.Context, who user.Info, resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes,
 ) authorizationv1.SubjectAccessReviewStatus {
 	record := authorizer.AttributesRecord{User: who}

@@ -49,7 +49,7 @@ func TestEveryKindRoundTrips(t *testing.T) {
 	for _, gvk := range served() {
 		for _, mediaType := range mediaTypes {
 			codec := codecFor(t, mediaType, gvk.GroupVersion())
-			obj := newFunc(gvk)()
+			obj := newFunc(Scheme(), gvk)()
 			m, err := meta.Accessor(obj)
 			if err != nil {
 				t.Fatal(err)
@@ -109,7 +109,7 @@ func TestDefaultsSurviveAnyContent(t *testing.T) {
 		Funcs(append(metafuzzer.Funcs(Codecs())[1:], func(s *intstr.IntOrString, c randfill.Continue) { *s = intstr.FromInt32(c.Int31n(100)) })...)
 	for _, k := range kinds() {
 		for range 20 {
-			obj := newFunc(k.gvk)()
+			obj := newFunc(Scheme(), k.gvk)()
 			filler.Fill(obj)
 			Scheme().Default(obj)
 			once := obj.DeepCopyObject()

@@ -74,7 +74,7 @@ func (s statusStrategy) WarningsOnUpdate(_ context.Context, obj, old runtime.Obj
 
 // GetResetFields names the whole desired state, and the metadata that is kept.
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	obj, err := Scheme().New(s.kind.gvk)
+	obj, err := s.scheme.New(s.kind.gvk)
 	if err != nil {
 		return nil
 	}

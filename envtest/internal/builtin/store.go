@@ -60,11 +60,12 @@ func (r resourceREST) warn(ctx context.Context, options *metav1.DeleteOptions) {
 // newStorages builds one kind's storages by their path in the group: the resource and its subresources. peer finds the
 // other kinds' stores; see attachment.
 func newStorages(
-	k *kind, store *genericregistry.Store, peer func(schema.GroupResource) *genericregistry.Store, access *Access,
+	k *kind, scheme *runtime.Scheme, store *genericregistry.Store, peer func(schema.GroupResource) *genericregistry.Store, access *Access,
 ) (map[string]rest.Storage, error) {
 	storages := map[string]rest.Storage{k.resource: resourceREST{Store: store, kind: k}}
+	strategy := newStrategy(k, scheme)
 	if k.attach != nil {
-		parts, err := k.attach(&attachment{kind: k, store: store, strategy: newStrategy(k), peer: peer, access: access})
+		parts, err := k.attach(&attachment{kind: k, store: store, strategy: strategy, peer: peer, access: access})
 		if err != nil {
 			return nil, fmt.Errorf("attach to the store of %s: %w", k.gvk, err)
 		}
@@ -73,7 +74,7 @@ func newStorages(
 		}
 	}
 	if _, own := storages[k.resource+"/status"]; k.rules.status && !own {
-		storages[k.resource+"/status"] = newPartREST(store, statusStrategy{newStrategy(k)})
+		storages[k.resource+"/status"] = newPartREST(store, statusStrategy{strategy})
 	}
 	if k.scale != nil {
 		storages[k.resource+"/scale"] = scaleREST{store: store, kind: k}
@@ -82,11 +83,11 @@ func newStorages(
 }
 
 // newStore builds and completes the generic store of one kind. The caller destroys it.
-func newStore(k *kind, getter generic.RESTOptionsGetter) (*genericregistry.Store, error) {
-	s := newStrategy(k)
+func newStore(k *kind, scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*genericregistry.Store, error) {
+	s := newStrategy(k, scheme)
 	store := &genericregistry.Store{
-		NewFunc:                   newFunc(k.gvk),
-		NewListFunc:               newFunc(k.listGVK()),
+		NewFunc:                   newFunc(scheme, k.gvk),
+		NewListFunc:               newFunc(scheme, k.listGVK()),
 		DefaultQualifiedResource:  k.groupResource(),
 		SingularQualifiedResource: schema.GroupResource{Group: k.gvk.Group, Resource: k.singularName()},
 		CreateStrategy:            s,
@@ -138,9 +139,9 @@ func (k *kind) indexers() *cache.Indexers {
 }
 
 // newFunc returns a constructor for a registered type.
-func newFunc(gvk schema.GroupVersionKind) func() runtime.Object {
+func newFunc(scheme *runtime.Scheme, gvk schema.GroupVersionKind) func() runtime.Object {
 	return func() runtime.Object {
-		obj, err := Scheme().New(gvk)
+		obj, err := scheme.New(gvk)
 		if err != nil {
 			panic(fmt.Sprintf("builtin: %s is in the table but not in the scheme: %v", gvk, err))
 		}

@@ -22,7 +22,8 @@ import (
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	kind *kind
+	kind   *kind
+	scheme *runtime.Scheme
 }
 
 var (
@@ -33,9 +34,9 @@ var (
 	_ rest.ResetFieldsStrategy             = strategy{}
 )
 
-// newStrategy returns the strategy for the main resource of k.
-func newStrategy(k *kind) strategy {
-	return strategy{ObjectTyper: Scheme(), NameGenerator: names.SimpleNameGenerator, kind: k}
+// newStrategy returns the strategy for the main resource of k, whose types the scheme knows.
+func newStrategy(k *kind, scheme *runtime.Scheme) strategy {
+	return strategy{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k, scheme: scheme}
 }
 
 func (s strategy) NamespaceScoped() bool { return !s.kind.cluster }

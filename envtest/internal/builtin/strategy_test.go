@@ -45,7 +45,7 @@ func deployment(replicas, ready int32) *appsv1.Deployment {
 
 func TestStrategyGuardsStatusAndGeneration(t *testing.T) {
 	ctx := context.Background()
-	s := newStrategy(kindOf(t, deployment(0, 0)))
+	s := newStrategy(kindOf(t, deployment(0, 0)), Scheme())
 
 	created := deployment(1, 9)
 	created.Generation = 7
@@ -86,14 +86,14 @@ func TestStrategyGuardsStatusAndGeneration(t *testing.T) {
 }
 
 func TestStrategyResetFields(t *testing.T) {
-	s := newStrategy(kindOf(t, deployment(0, 0)))
+	s := newStrategy(kindOf(t, deployment(0, 0)), Scheme())
 	if set := s.GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("status")) {
 		t.Errorf("a write to the object may own %s", set)
 	}
 	if set := (statusStrategy{s}).GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("spec")) {
 		t.Errorf("a write to the status may own %s", set)
 	}
-	class := newStrategy(kindOf(t, &storagev1.StorageClass{}))
+	class := newStrategy(kindOf(t, &storagev1.StorageClass{}), Scheme())
 	if set := class.GetResetFields(); set != nil {
 		t.Errorf("a kind without status resets %v", set)
 	}
@@ -119,7 +119,7 @@ func TestStrategyChecksNames(t *testing.T) {
 			c.obj.SetNamespace("ns")
 		}
 		Scheme().Default(obj)
-		if errs := newStrategy(k).validateMeta(obj); (len(errs) == 0) != c.ok {
+		if errs := newStrategy(k, Scheme()).validateMeta(obj); (len(errs) == 0) != c.ok {
 			t.Errorf("%s named %q: %v", k.gvk.Kind, c.name, errs)
 		}
 	}
@@ -127,7 +127,7 @@ func TestStrategyChecksNames(t *testing.T) {
 
 func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
 	for _, k := range kinds() {
-		obj := newFunc(k.gvk)()
+		obj := newFunc(Scheme(), k.gvk)()
 		m, err := meta.Accessor(obj)
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
 		ctx := genericapirequest.WithNamespace(genericapirequest.NewContext(), m.GetNamespace())
 		Scheme().Default(obj)
 		rest.FillObjectMetaSystemFields(m)
-		s := newStrategy(k)
+		s := newStrategy(k, Scheme())
 		// An empty object is invalid for many kinds; it must be refused, never panic.
 		_ = rest.BeforeCreate(s, ctx, obj)
 		m.SetResourceVersion("1")
@@ -192,7 +192,7 @@ func TestOrphans(t *testing.T) {
 		&appsv1.Deployment{}: rest.DeleteDependents,
 		&corev1.Event{}:      rest.Unsupported,
 	} {
-		if got := newStrategy(kindOf(t, obj)).DefaultGarbageCollectionPolicy(context.Background()); got != want {
+		if got := newStrategy(kindOf(t, obj), Scheme()).DefaultGarbageCollectionPolicy(context.Background()); got != want {
 			t.Errorf("%T: %s, want %s", obj, got, want)
 		}
 	}

@@ -16,12 +16,12 @@ import (
 
 func TestEveryTableFitsItsColumns(t *testing.T) {
 	for _, k := range kinds() {
-		obj := newFunc(k.gvk)()
+		obj := newFunc(Scheme(), k.gvk)()
 		if rc, ok := obj.(*corev1.ReplicationController); ok {
 			rc.Spec.Template = &corev1.PodTemplateSpec{} // validation asks for one
 		}
 		Scheme().Default(obj)
-		list := newFunc(k.listGVK())()
+		list := newFunc(Scheme(), k.listGVK())()
 		if err := meta.SetList(list, []runtime.Object{obj, obj}); err != nil {
 			t.Fatal(err)
 		}

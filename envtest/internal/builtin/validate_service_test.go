@@ -156,7 +156,7 @@ func TestServiceAddressInRange(t *testing.T) {
 // TestServiceWithoutTraffic checks that a Service that is a name has no policy for traffic in the cluster, whoever set it, and that
 // the policy is checked before it is dropped.
 func TestServiceWithoutTraffic(t *testing.T) {
-	s := newStrategy(kindOf(t, &corev1.Service{}))
+	s := newStrategy(kindOf(t, &corev1.Service{}), Scheme())
 	for _, c := range []struct {
 		kind   corev1.ServiceType
 		policy corev1.ServiceInternalTrafficPolicy
