@@ -58,7 +58,7 @@ func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, 
 	}
 	syncClusterIPs(svc, old)
 	if errs := giveFamilies(svc, old); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(core("Service").GroupKind(), svc.Name, errs)
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name, errs)
 	}
 	if old != nil && settled(svc, old) {
 		return func(context.Context, bool) {}, nil
@@ -78,7 +78,7 @@ func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, 
 	}
 	errs = append(errs, givePorts(svc, old, used.ports)...)
 	if len(errs) > 0 {
-		return nil, apierrors.NewInvalid(core("Service").GroupKind(), svc.Name, errs)
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name, errs)
 	}
 	// The store tells of success before it writes, when the write is a PUT: what was given is kept until it shows up.
 	a.given[keyOf(svc)] = takenBy(svc)
