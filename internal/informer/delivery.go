@@ -73,7 +73,8 @@ func (d *delivery) before(e *event) (any, error) {
 	})
 }
 
-// viewed has the objects of an event as a view shows them, which its handlers share.
+// viewed has the objects of an event as a view shows them, which its handlers share. They are decoded of what is
+// kept, unless the writer has the object.
 type viewed struct {
 	*delivery
 	view          *object.View
@@ -107,17 +108,17 @@ type objects interface {
 }
 
 func (v *viewed) after(e *event) (any, error) {
-	obj, err := v.delivery.after(e)
-	if err != nil || obj == nil {
-		return nil, err
+	if v.given == nil && e.Type == watchcache.Deleted {
+		return nil, nil
 	}
-	return v.current.get(func() (any, error) { return v.view.Of(obj) })
+	return v.current.get(func() (any, error) {
+		if v.given != nil {
+			return v.view.Of(v.given)
+		}
+		return v.view.Materialize(e.Item.Value)
+	})
 }
 
 func (v *viewed) before(e *event) (any, error) {
-	obj, err := v.delivery.before(e)
-	if err != nil {
-		return nil, err
-	}
-	return v.past.get(func() (any, error) { return v.view.Of(obj) })
+	return v.past.get(func() (any, error) { return v.view.Materialize(e.Previous.Value) })
 }

@@ -6,7 +6,6 @@ package informer
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ type engineIndexer struct {
 	indexers *indexers
 	write    func(...change) // nil if the store cannot be written to
 	as       *object.View    // nil if the objects are returned as they are kept
+	unfit    string          // the index of the objects that as cannot show, if there are indexes
 }
 
 // made returns an object of the store.
@@ -38,18 +38,17 @@ func (v *engineIndexer) made(o object.Object) (any, error) {
 
 var _ toolscache.Indexer = (*engineIndexer)(nil)
 
-func (v *engineIndexer) objects(items iter.Seq[watchcache.Item[object.Object]]) []any {
+// List implements Store. It cannot return an error, so it leaves out an object that does not fit the type of the
+// view: all other methods return one.
+func (v *engineIndexer) List() []any {
 	objects := []any{}
-	for item := range items {
+	for item := range v.engine.Snapshot().Items("", "") {
 		if obj, err := v.made(item.Value); err == nil {
 			objects = append(objects, obj)
 		}
 	}
 	return objects
 }
-
-// List implements Store.
-func (v *engineIndexer) List() []any { return v.objects(v.engine.Snapshot().Items("", "")) }
 
 // ListKeys implements Store.
 func (v *engineIndexer) ListKeys() []string {
@@ -194,7 +193,23 @@ func (v *engineIndexer) keys(snapshot *snapshot, name, value string) ([]string, 
 	if postings == nil {
 		return nil, errNoIndex(name)
 	}
+	if err := v.anyUnfit(snapshot); err != nil {
+		return nil, err
+	}
 	return slices.Collect(postings.Keys(value, "")), nil
+}
+
+// anyUnfit returns the error of an object that the view cannot show: it is not known which values it has.
+func (v *engineIndexer) anyUnfit(snapshot *snapshot) error {
+	if postings := snapshot.Index(v.unfit); v.as != nil && postings != nil {
+		for key := range postings.Keys("", "") {
+			item, _ := snapshot.Get(key)
+			if _, err := v.made(item.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ByIndex implements Indexer.
@@ -204,13 +219,19 @@ func (v *engineIndexer) ByIndex(name, value string) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.objects(func(yield func(watchcache.Item[object.Object]) bool) {
-		for _, key := range keys {
-			if item, ok := snapshot.Get(key); ok && !yield(item) {
-				return
-			}
+	objects := []any{}
+	for _, key := range keys {
+		item, ok := snapshot.Get(key)
+		if !ok {
+			continue
 		}
-	}), nil
+		obj, err := v.made(item.Value)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, obj)
+	}
+	return objects, nil
 }
 
 // IndexKeys implements Indexer.

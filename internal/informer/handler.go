@@ -26,8 +26,9 @@ type registration struct {
 	handler  toolscache.ResourceEventHandler
 	logger   klog.Logger
 	cursor   *watchcache.Cursor[object.Object, *delivery]
-	walker   *walker       // of informer.walks
-	view     *object.View  // nil if the handler gets the objects as they are kept
+	walker   *walker      // of informer.walks
+	view     *object.View // nil if the handler gets the objects as they are kept
+	unfit    unfit
 	resync   time.Duration // zero is never
 	removed  atomic.Bool
 	calls    *calls
@@ -276,49 +277,34 @@ func (r *registration) tell(ctx context.Context, key string, f func() error) (mo
 }
 
 func (r *registration) tryDeliver(event *event) error {
-	made := event.Attached
-	if made == nil { // the event is of a Diff
-		made = r.informer.walks.deliver(r.walker, event)
+	var shared objects
+	if event.Attached != nil {
+		shared = event.Attached.as(r.view)
+	} else { // the event is of a Diff
+		shared = r.informer.walks.deliver(r.walker, event, r.view)
 	}
-	shared := made.as(r.view)
 	switch event.Type {
 	case watchcache.Added:
 		current, err := shared.after(event)
 		if err != nil {
 			return err
 		}
-		initial, begin := !r.HasSynced(), r.calls.begin()
-		r.handler.OnAdd(current, initial)
-		r.calls.end(begin)
+		r.add(current)
 	case watchcache.Updated:
 		if event.Attached != nil && event.Item.Revision == event.Previous.Revision && event.Item.Revision != 0 {
 			return nil
 		}
-		previous, err := shared.before(event)
-		if err != nil {
-			return err
-		}
-		current, err := shared.after(event)
-		if err != nil {
-			return err
-		}
-		begin := r.calls.begin()
-		r.handler.OnUpdate(previous, current)
-		r.calls.end(begin)
+		return r.update(event, shared)
 	case watchcache.Deleted:
-		last, _ := shared.after(event)
-		if last == nil {
-			previous, err := shared.before(event)
-			if err != nil {
-				return err
-			}
-			last = toolscache.DeletedFinalStateUnknown{Key: object.StoreKey(event.Item.Key), Obj: previous}
-		}
-		begin := r.calls.begin()
-		r.handler.OnDelete(last)
-		r.calls.end(begin)
+		r.delete(event, shared)
 	}
 	return nil
+}
+
+func (r *registration) add(current any) {
+	initial, begin := !r.HasSynced(), r.calls.begin()
+	r.handler.OnAdd(current, initial)
+	r.calls.end(begin)
 }
 
 // resyncTo tells the handler of every object again.
@@ -328,7 +314,7 @@ func (r *registration) resyncTo(ctx context.Context, state *snapshot) {
 	for item := range state.Items("", "") {
 		again := event{Type: watchcache.Added, Item: item}
 		tell := func() error {
-			obj, err := r.informer.walks.deliver(r.walker, &again).as(r.view).after(&again)
+			obj, err := r.informer.walks.deliver(r.walker, &again, r.view).after(&again)
 			if err == nil {
 				begin := r.calls.begin()
 				r.handler.OnUpdate(obj, obj)

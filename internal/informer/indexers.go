@@ -6,6 +6,7 @@ package informer
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -113,11 +114,12 @@ func (x *indexers) conflictLocked(name string) error {
 	return nil
 }
 
-// close refuses indexes from now on: the informer has stopped.
-func (x *indexers) close() {
+// close refuses indexes from now on: the informer has stopped. It returns the names of those in the engine.
+func (x *indexers) close() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.closed = true
+	return slices.Collect(maps.Values(x.names))
 }
 
 // mustIndex returns the values of f. It panics on an error, as client-go's store does: the index

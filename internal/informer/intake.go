@@ -243,11 +243,28 @@ func (in *intake) renewLocked(writes int) {
 
 // declare adds a field and its index; all objects have its values when it returns.
 func (in *intake) declare(name string, extract func(client.Object) []string) {
+	in.declareAll(func() { in.form.Declare(name, extract) }, name)
+}
+
+// declareAll adds the fields that declare adds to the form, and their indexes.
+func (in *intake) declareAll(declare func(), names ...string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.form.Declare(name, extract)
+	declare()
 	in.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return in.form.Retell(i.Value) })
-	in.engine.AddIndex(name)
+	for _, name := range names {
+		in.engine.AddIndex(name)
+	}
+}
+
+// undeclare removes fields and their indexes. Snapshots that have them keep them.
+func (in *intake) undeclare(names ...string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.form.Undeclare(names...)
+	for _, name := range names {
+		in.engine.RemoveIndex(name)
+	}
 }
 
 // Replace implements ReflectorStore.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // View is a SharedIndexInformer that shows the objects of an [Informer] in a Go type. It neither
@@ -33,7 +34,7 @@ type View struct {
 	base     *Informer
 	as       *object.View // nil if the objects are shown as they are kept
 	indexers *indexers
-	indexed  lastMade
+	unfit    string // the index of the objects that the view cannot show; made with the first index
 
 	mu       sync.Mutex // guards what follows; it comes before the locks of base
 	phase    phase
@@ -51,17 +52,31 @@ func NewView(base *Informer, example client.Object, space string) (*View, error)
 		return nil, err
 	}
 	v := &View{base: base, as: as, handlers: map[*registration]struct{}{}}
-	v.indexers = newIndexers(base.indexers.byNamespace, base.description, func(name string, extract func(client.Object) []string) {
-		base.intake.declare(name, v.extractor(extract))
-	})
+	declare := base.intake.declare
+	if as != nil {
+		v.unfit = index.Unfit(space)
+		declare = v.declare
+	}
+	v.indexers = newIndexers(base.indexers.byNamespace, base.description, declare)
 	v.indexers.space = space
 	return v, nil
 }
 
-// Again returns a view like v, which has not been run, with the same indexes: the engine keeps them
-// as long as it is there.
-func (v *View) Again() *View {
-	return &View{base: v.base, as: v.as, indexers: v.indexers, handlers: map[*registration]struct{}{}}
+// declare adds an index of the objects as the view shows them to the engine, before the first one that of those
+// that it cannot show.
+func (v *View) declare(name string, extract func(client.Object) []string) {
+	v.base.intake.declareAll(func() {
+		v.as.DeclareUnfit(v.unfit)
+		v.as.Declare(name, extract)
+	}, v.unfit, name)
+}
+
+// Close takes the indexes of the view away, and those that are added later are refused. It does not wait for
+// the handlers of the view to end, as RunWithContext does.
+func (v *View) Close() {
+	if names := v.indexers.close(); len(names) > 0 {
+		v.base.intake.undeclare(append(names, v.unfit)...)
+	}
 }
 
 // Base returns the informer whose objects the view shows.
@@ -69,37 +84,6 @@ func (v *View) Base() *Informer { return v.base }
 
 // As returns how the view shows the objects of the Informer; nil is as they are kept.
 func (v *View) As() *object.View { return v.as }
-
-// extractor returns extract for the objects as the Informer keeps them. What does not fit the Go type
-// has no values; a read of it is an error.
-func (v *View) extractor(extract func(client.Object) []string) func(client.Object) []string {
-	return func(kept client.Object) []string {
-		if obj, ok := v.indexed.of(v.as, kept).(client.Object); ok {
-			return extract(obj)
-		}
-		return nil
-	}
-}
-
-// lastMade is the object that was made last, for the other indexes of the same object. It holds one
-// object at most.
-type lastMade struct {
-	mu         sync.Mutex
-	kept, made any
-}
-
-// of returns an object as a view shows it, or nil if it does not fit.
-func (l *lastMade) of(view *object.View, kept any) any {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.kept != kept {
-		l.kept, l.made = kept, nil
-		if made, err := view.Of(kept); err == nil {
-			l.made = made
-		}
-	}
-	return l.made
-}
 
 // AddEventHandler implements SharedInformer.
 func (v *View) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
@@ -229,7 +213,7 @@ func (v *View) GetStore() toolscache.Store { return v.GetIndexer() }
 
 // GetIndexer implements SharedIndexInformer. The Indexer cannot be written to.
 func (v *View) GetIndexer() toolscache.Indexer {
-	return &engineIndexer{engine: v.base.engine, form: v.base.form, indexers: v.indexers, as: v.as}
+	return &engineIndexer{engine: v.base.engine, form: v.base.form, indexers: v.indexers, as: v.as, unfit: v.unfit}
 }
 
 // GetController implements SharedInformer.

@@ -63,8 +63,11 @@ type walker struct {
 	due      time.Time // of its next resync; zero if there is none, or as long as it is under way
 }
 
-// stage identifies an event of a walk by the objects that it leads from and to.
-type stage struct{ from, to object.Identity }
+// stage identifies an event of a walk by the objects that it leads from and to, and by the view that shows them.
+type stage struct {
+	from, to object.Identity
+	view     *object.View
+}
 
 // station is an event of a walk, with the objects that are made for it.
 type station struct {
@@ -176,16 +179,16 @@ func (s *walks) arriveLocked(w *walker) {
 	}
 }
 
-// deliver returns the objects of an event of the walk of w.
-func (s *walks) deliver(w *walker, e *event) *delivery {
+// deliver returns the objects of an event of the walk of w, as a view shows them.
+func (s *walks) deliver(w *walker, e *event, view *object.View) objects {
 	if isDecoded(e.Previous.Value) || isDecoded(e.Item.Value) { // it has no identity, and need not be made
-		return newDelivery(s.form, nil)
+		return newDelivery(s.form, nil).as(view)
 	}
-	there, mine := s.find(w, stage{e.Previous.Value.Identity(), e.Item.Value.Identity()})
+	there, mine := s.find(w, stage{e.Previous.Value.Identity(), e.Item.Value.Identity(), view})
 	if mine {
 		s.settle(there, there.make(e))
 	}
-	return &there.delivery
+	return there.as(view)
 }
 
 func isDecoded(o object.Object) bool { return !o.IsZero() && !o.IsFlat() }
@@ -193,9 +196,10 @@ func isDecoded(o object.Object) bool { return !o.IsZero() && !o.IsFlat() }
 // make makes the objects of an event that handlers will ask for, and returns about how many bytes
 // of memory they take.
 func (s *station) make(e *event) int {
-	made := s.after
+	objects := s.as(s.view)
+	made := objects.after
 	if e.Type == watchcache.Deleted {
-		made = s.before
+		made = objects.before
 	}
 	obj, err := made(e)
 	switch {

@@ -29,7 +29,7 @@ func TestHandlersThatGoToDifferentDecodedObjectsDoNotShareThem(t *testing.T) {
 	two, three := configMap("ns/a", "2"), configMap("ns/a", "3")
 	to := func(w *walker, kind watchcache.EventType, before, after object.Object) (past, current any) {
 		e := &event{Type: kind, Previous: item(before), Item: item(after)}
-		d := s.deliver(w, e)
+		d := s.deliver(w, e, nil)
 		current, err := d.after(e)
 		g.Expect(err).NotTo(HaveOccurred())
 		past, err = d.before(e)
@@ -62,7 +62,7 @@ func TestHandlersThatAreToldOfManyDeletionsHoldFewOfTheObjects(t *testing.T) {
 		e := &event{Type: watchcache.Deleted, Previous: item(form.Keep(configMap(fmt.Sprintf("ns/%03d", i), text)))}
 		var told []any
 		for _, w := range walkers {
-			gone, err := s.deliver(w, e).before(e)
+			gone, err := s.deliver(w, e, nil).before(e)
 			g.Expect(err).NotTo(HaveOccurred())
 			told = append(told, gone)
 		}

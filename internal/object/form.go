@@ -41,22 +41,22 @@ var verifyAll atomic.Bool
 func VerifyAll() { verifyAll.Store(true) }
 
 // Form makes the Objects of one store, and turns them back into Kubernetes objects. It is safe for
-// concurrent use, with the exceptions that Declare and Renew name.
+// concurrent use, with the exceptions that Declare, Undeclare and Renew name.
 type Form struct {
 	typ    reflect.Type
 	codec  *flat.Codec // nil if the objects are kept decoded
 	reason error       // why a type that could have been flat is not
 	verify bool
 	dict   atomic.Pointer[dictionary.Dictionary]
-	fields atomic.Pointer[[]declared] // in the order in which they were declared
-	failed func(client.Object, any)   // Options.FieldFailed
+	fields atomic.Pointer[[]*declared] // in the order in which they were declared
+	failed func(client.Object, any)    // Options.FieldFailed
 	shared shared
 }
 
 // NewForm returns the form for one store.
 func NewForm(o Options) *Form {
 	f := &Form{typ: o.Type, verify: o.Verify || verifyAll.Load(), failed: o.FieldFailed}
-	f.fields.Store(&[]declared{})
+	f.fields.Store(&[]*declared{})
 	f.shared.report(Sharing{})
 	if o.Decoded {
 		return f
@@ -110,8 +110,8 @@ func (f *Form) KeepMessage(message []byte, wanted bool, previous func(namespace,
 		return Object{}, nil, false
 	}
 	f.checkMessage(message, encoded)
-	kept.flat, kept.terms = encoded, noTerms
-	if !wanted && len(*f.fields.Load()) == 0 {
+	kept.flat, kept.terms, kept.fields = encoded, noTerms, f.fields.Load()
+	if !wanted && len(*kept.fields) == 0 {
 		return kept, nil, true // Retell knows that no field was declared, even if one is by now
 	}
 	if made, err = f.Materialize(kept); err != nil {
@@ -347,11 +347,4 @@ func asObject(obj any) (runtime.Object, error) {
 // cache.
 func typeError(have reflect.Type, into any) error {
 	return fmt.Errorf("cache had type %s, but %T was asked for", have, into)
-}
-
-// declared is a field whose values are written down for each object, so that an index can find the
-// object.
-type declared struct {
-	name    string
-	extract func(client.Object) []string
 }

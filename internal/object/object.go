@@ -18,7 +18,7 @@ type Object struct {
 	flat    flat.Object
 	decoded any                   // if flat is zero; a runtime.Object unless a transform made it something else
 	terms   unique.Handle[string] // the values of the declared fields, see terms.go
-	fields  int                   // how many fields were declared when the values were written down
+	fields  *[]*declared          // of terms; nil if none were written down
 }
 
 // IsZero reports that o holds no object.

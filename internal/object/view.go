@@ -4,17 +4,20 @@
 package object
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
 )
 
 // View makes the objects of a store in another Go type: those of a store of unstructured objects as
 // the Go type of their kind, or as metadata. Unstructured objects have all that the server sent, so
-// no view loses what another one shows. It is safe for concurrent use.
+// no view loses what another one shows. A view shows what the JSON decoder of clients makes of the object,
+// see DecodeInto. It is safe for concurrent use.
 type View struct {
 	form *Form
 	typ  reflect.Type // a pointer to a struct
@@ -37,9 +40,8 @@ func (f *Form) As(t reflect.Type) (*View, error) {
 	return &View{form: f, typ: t}, nil
 }
 
-// Of returns an object of the store as the view shows it: obj itself if the view is nil. The result
-// may share memory with obj, so neither may be changed. The error says that the object does not fit
-// the Go type.
+// Of returns an object of the store as the view shows it: obj itself if the view is nil. Neither may be changed.
+// The error says that the object does not fit the Go type.
 func (v *View) Of(obj any) (any, error) {
 	if v == nil || reflect.TypeOf(obj) == v.typ {
 		return obj, nil
@@ -48,7 +50,10 @@ func (v *View) Of(obj any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is no runtime.Object", v.typ)
 	}
-	return into, convert(obj, into)
+	if err := DecodeInto(obj, into); err != nil {
+		return nil, err
+	}
+	return into, nil
 }
 
 // Materialize returns o as the view shows it; the result must not be changed.
@@ -79,15 +84,14 @@ func (v *View) CopyInto(o Object, into runtime.Object) error {
 	if reflect.TypeOf(into) != v.typ {
 		return typeError(v.typ, into)
 	}
-	obj, err := v.form.Copy(o) // what is made of it may refer to its maps and slices
+	obj, err := v.form.Materialize(o)
 	if err != nil {
 		return err
 	}
 	if reflect.TypeOf(obj) == v.typ { // a transform has made it so
-		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj).Elem())
-		return nil
+		return copyDecoded(obj, into)
 	}
-	return convert(obj, into)
+	return DecodeInto(obj, into)
 }
 
 // Shared is Copy: nothing is kept in the type of a view, so reads cannot share it.
@@ -96,8 +100,10 @@ func (v *View) Shared(o Object) (any, error) { return v.Copy(o) }
 // ShareInto is CopyInto.
 func (v *View) ShareInto(o Object, into runtime.Object) error { return v.CopyInto(o, into) }
 
-// convert overwrites into, which has another type, with obj.
-func convert(obj any, into runtime.Object) error {
+// DecodeInto overwrites into, of another Go type, with what the JSON decoder of clients makes of an unstructured
+// object: its JSON is what an API server writes, with the keys in order, and numbers as Go writes them. The two
+// share no memory. If the object does not fit, the error names it, and into is empty.
+func DecodeInto(obj any, into runtime.Object) error {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		have, err := asObject(obj)
@@ -106,8 +112,17 @@ func convert(obj any, into runtime.Object) error {
 		}
 		return typeError(reflect.TypeOf(have), into)
 	}
+	content := u.Object
+	if _, ok := into.(*metav1.PartialObjectMetadata); ok { // the rest need not be encoded
+		content = map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": content["metadata"]}
+	}
 	reflect.ValueOf(into).Elem().SetZero()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+	encoded, err := json.Marshal(content)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(encoded, into)
+	}
+	if err != nil {
+		reflect.ValueOf(into).Elem().SetZero()
 		return fmt.Errorf("%s %s/%s does not fit %T: %w", u.GetKind(), u.GetNamespace(), u.GetName(), into, err)
 	}
 	return nil

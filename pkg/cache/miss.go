@@ -85,14 +85,23 @@ func (s misses) answer(ctx context.Context, in *informers.Map, id informers.Key,
 	if !through || key.Name == "" {
 		return err
 	}
-	what := live.Request{GVK: id.GroupVersionKind, Key: key}
-	if in != nil {
-		what.Transform = in.Transform
-	}
 	begin := time.Now()
-	err = s.live.Get(ctx, what, obj)
+	err = s.read(ctx, in, live.Request{GVK: id.GroupVersionKind, Key: key}, obj)
 	s.metrics.Live(id, time.Since(begin))
 	return err
+}
+
+// read reads an object from the API server, as the map would store and show it.
+func (s misses) read(ctx context.Context, in *informers.Map, what live.Request, obj client.Object) error {
+	if in == nil {
+		return s.live.Get(ctx, what, obj)
+	}
+	what.Transform = in.Transform
+	stored := in.Stored(what.GVK, obj)
+	if err := s.live.Get(ctx, what, stored); err != nil {
+		return err
+	}
+	return in.Show(stored, obj)
 }
 
 // missOf returns why a Get has failed with err, and the error that says so. The reason is empty if

@@ -23,6 +23,7 @@ type Fields struct {
 	gvk    schema.GroupVersionKind
 	logger logr.Logger
 	space  string // begins the names of the fields in the names of indexes
+	unfit  string // the index of the objects whose values are not known; empty if they are of all objects
 
 	declaring sync.Mutex // held by Declare; it comes before mu, and before the informer's locks
 
@@ -37,10 +38,11 @@ func NewFields(gvk schema.GroupVersionKind, logger logr.Logger) *Fields {
 }
 
 // In returns an empty registry like f for a view of the informer: space begins the names of its
-// fields in the names of indexes, so that the fields of several views do not meet.
+// fields in the names of indexes, so that the fields of several views do not meet. An object that the view
+// cannot show may have any value: see [Selection.MayMatch].
 func (f *Fields) In(space string) *Fields {
 	in := NewFields(f.gvk, f.logger)
-	in.space = space
+	in.space, in.unfit = space, Unfit(space)
 	return in
 }
 

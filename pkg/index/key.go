@@ -24,6 +24,10 @@ const fieldPrefix = "field:"
 // functions keeps its name.
 func FieldOf(name string) string { return strings.TrimPrefix(name, fieldPrefix) }
 
+// Unfit returns the name of the index of the objects that a view of an informer cannot show, because they do not
+// fit its Go type. It has a zero byte, which the names of users' indexes in the same store do not have.
+func Unfit(space string) string { return "unfit\x00" + space }
+
 // Key returns the key under which an index of client-go has the objects of a namespace with a
 // value. If namespace is empty, the key is that of cluster-scoped objects, and of queries across
 // all namespaces.

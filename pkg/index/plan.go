@@ -135,8 +135,13 @@ func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) 
 			plan.Count = count
 		}
 	}
+	complete := true // each object is in the indexes of fields
+	if byField.unfit != "" {
+		unfit := open(byField.unfit)
+		complete = unfit == nil || unfit.Len() == 0
+	}
 	for i := range byField.requirements {
-		if r := &byField.requirements[i]; r.exact() {
+		if r := &byField.requirements[i]; r.exact() && complete {
 			consider(r.index, []string{r.value})
 		}
 	}

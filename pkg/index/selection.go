@@ -16,6 +16,7 @@ import (
 type Selection struct {
 	requirements []requirement
 	nothing      bool
+	unfit        string
 }
 
 type requirement struct {
@@ -39,7 +40,7 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	if len(required) == 0 {
 		return Selection{nothing: true}, nil // fields.Nothing: not empty, and yet without requirements
 	}
-	s := Selection{requirements: make([]requirement, 0, len(required))}
+	s := Selection{requirements: make([]requirement, 0, len(required)), unfit: f.unfit}
 	for _, r := range required {
 		name, err := f.indexOf(r.Field)
 		if err != nil {
@@ -102,6 +103,10 @@ func (s Selection) IndexOf(field string) string {
 	return ""
 }
 
+// Unfit returns the name of the index of the objects whose values of declared fields are not known, because they do
+// not fit the Go type of the view. It is empty if there can be none.
+func (s Selection) Unfit() string { return s.unfit }
+
 // Object is what Matches asks about an object.
 type Object interface {
 	GetName() string
@@ -114,6 +119,17 @@ type Object interface {
 func (s Selection) Matches(obj Object) bool {
 	for _, r := range s.requirements {
 		if r.met(obj) == r.negated {
+			return false
+		}
+	}
+	return !s.nothing
+}
+
+// MayMatch is Matches for an object whose values of declared fields are not known. A list must select such an
+// object: then what reads it reports the error.
+func (s Selection) MayMatch(obj Object) bool {
+	for _, r := range s.requirements {
+		if !r.indexed && r.met(obj) == r.negated {
 			return false
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
@@ -315,15 +316,27 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 // Remove stops the informer for key, if there is one, and removes it from the map. It does not wait
 // until its goroutines have ended; Start does.
 func (m *Map) Remove(key Key) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	entry, ok := m.entries[key]
+	entry, ok := m.take(key)
 	if !ok {
 		return
 	}
-	delete(m.entries, key)
-	entry.end()
-	m.forgetEndedLocked(key.GroupVersionKind)
+	// Without the lock, since it waits for a function of the user's that indexes all objects.
+	if view, ok := entry.Informer.(*informer.View); ok {
+		view.Close()
+	}
+}
+
+// take removes an entry, and stops its informer.
+func (m *Map) take(key Key) (*MapEntry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry, ok := m.entries[key]
+	if ok {
+		delete(m.entries, key)
+		entry.end()
+		m.forgetEndedLocked(key.GroupVersionKind)
+	}
+	return entry, ok
 }
 
 // WaitForCacheSync waits until the map is started, and then until every informer that it holds has

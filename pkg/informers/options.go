@@ -92,9 +92,10 @@ type KindTuning struct {
 	SeparateViews *bool
 	// OneWatch says whether all representations of the kind share one watch and one copy of the objects
 	// (true). The copy is unstructured, so that no representation lacks what another one shows: reads
-	// and handlers of the Go type, and of the metadata, get objects that are made of it, which takes
-	// about twice the CPU time. A transform of the kind gets *unstructured.Unstructured alone. An object
-	// that does not fit the Go type is an error for reads of the type alone. By default the structured
+	// and handlers of the Go type get what the JSON decoder makes of it, which takes several times the
+	// CPU time. A transform of the kind gets *unstructured.Unstructured alone. An object that does not fit
+	// the Go type is an error for reads of the type alone, and for lists of the type by a declared field;
+	// handlers of the type hear of it when it fits again, or is gone. By default the structured
 	// and the unstructured representation have a watch and a copy each. It cannot be set with
 	// controller-runtime's Options.NewInformer.
 	OneWatch *bool

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // sharedWatch is the informer of a kind whose representations share one watch. It holds unstructured
@@ -25,16 +25,10 @@ import (
 type sharedWatch struct {
 	entry *MapEntry // of the informer; it is not among the entries of the map
 
-	mu    sync.Mutex // guards what follows; it comes after Map.mu
-	users int        // entries that are views
+	mu    sync.Mutex             // guards what follows; it comes after Map.mu
+	users int                    // entries that are views
+	made  map[Representation]int // how many views there ever were
 	ended bool
-	shown map[Representation]shown // what there was once: the engine keeps its indexes
-}
-
-// shown is what a view of an informer leaves to the next one of the same representation.
-type shown struct {
-	view   *informer.View
-	fields *index.Fields
 }
 
 // sharesWatch reports whether the representations of a kind share one watch.
@@ -50,6 +44,24 @@ func (m *Map) watched(key Key) Key {
 	return key
 }
 
+// Stored returns an empty object in the representation in which the map stores what is shown as obj: obj itself,
+// or an unstructured object if the representations of the kind share one watch.
+func (m *Map) Stored(gvk schema.GroupVersionKind, obj client.Object) client.Object {
+	if _, whole := obj.(*unstructured.Unstructured); whole || !m.sharesWatch(gvk) {
+		return obj
+	}
+	return &unstructured.Unstructured{}
+}
+
+// Show overwrites obj with what is stored of it, if that is another object. The error says that it does not fit
+// the Go type.
+func (m *Map) Show(stored, obj client.Object) error {
+	if stored == obj {
+		return nil
+	}
+	return object.DecodeInto(stored, obj)
+}
+
 // newViewLocked makes the entry for key: a view of the informer of its kind, which is made first if
 // there is none.
 func (m *Map) newViewLocked(key Key, make func() (*MapEntry, error)) (*MapEntry, error) {
@@ -60,7 +72,7 @@ func (m *Map) newViewLocked(key Key, make func() (*MapEntry, error)) (*MapEntry,
 			return nil, err
 		}
 		entry.waiting.policy = WaitOnFailure // those who wait, wait for a view
-		w = &sharedWatch{entry: entry, shown: map[Representation]shown{}}
+		w = &sharedWatch{entry: entry, made: map[Representation]int{}}
 	}
 	view, err := w.view(&m.options, key)
 	if err != nil {
@@ -82,28 +94,26 @@ func (m *Map) newViewLocked(key Key, make func() (*MapEntry, error)) (*MapEntry,
 func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, ok := w.shown[key.Representation]
-	if ok {
-		s.view = s.view.Again()
-	} else {
-		example, err := exampleOf(o, key)
-		if err != nil {
-			return nil, err
-		}
-		space := key.Representation.String() + "/"
-		if s.view, err = informer.NewView(w.entry.ours(), example, space); err != nil {
-			return nil, fmt.Errorf("cannot show %s in one watch with other representations: %w", key, err)
-		}
-		s.fields = w.entry.fields.In(space)
-		w.shown[key.Representation] = s
+	example, err := exampleOf(o, key)
+	if err != nil {
+		return nil, err
 	}
+	space := key.Representation.String() + "/"
+	if w.made[key.Representation]++; w.made[key.Representation] > 1 { // the indexes of the one before may be going
+		space = fmt.Sprintf("%s-%d/", key.Representation, w.made[key.Representation])
+	}
+	view, err := informer.NewView(w.entry.ours(), example, space)
+	if err != nil {
+		return nil, fmt.Errorf("cannot show %s in one watch with other representations: %w", key, err)
+	}
+	fields := w.entry.fields.In(space)
 	w.users++
 	e := &MapEntry{
-		Informer: s.view,
-		Reader:   w.entry.Reader.As(s.view.As(), s.fields),
+		Informer: view,
+		Reader:   w.entry.Reader.As(view.As(), fields),
 		key:      key,
 		scope:    w.entry.scope,
-		fields:   s.fields,
+		fields:   fields,
 		release:  sync.OnceFunc(w.leave),
 		failures: w.entry.failures,
 		waiting: waiting{

@@ -199,6 +199,9 @@ func (q *engineQuery) selects(it item) bool {
 	if q.fields.item = it; q.Own != nil { // it may have been noted before a field was declared
 		q.fields.item.Value = q.fields.form.Retell(it.Value)
 	}
+	if unfit := q.request.fields.Unfit(); unfit != "" && q.fields.form.HasValue(q.fields.item.Value, unfit, "") {
+		return q.request.fields.MayMatch(&q.fields)
+	}
 	return q.request.fields.Matches(&q.fields)
 }
 
