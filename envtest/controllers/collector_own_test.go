@@ -29,6 +29,18 @@ func follows(ctx context.Context, kind kind, namespace string) {
 	Eventually(ctx, gone(ctx, create(ctx, probe))).Should(Succeed())
 }
 
+// own starts an environment for one spec, which then is the one that the helpers work on.
+func own(options envtest.Options) *envtest.Environment {
+	GinkgoHelper()
+	sharedEnv, sharedAPI := env, api
+	DeferCleanup(func() { env, api = sharedEnv, sharedAPI })
+	env = envtest.StartWith(GinkgoTB(), options)
+	var err error
+	api, err = client.New(env.Config(), client.Options{Scheme: sharedAPI.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return env
+}
+
 // These specs are about what kube-controller-manager leaves to chance, and about the environment.
 var _ = Describe("Our garbage collector", func() {
 	var ns string
@@ -92,20 +104,24 @@ var _ = Describe("Our garbage collector", func() {
 	}, SpecTimeout(patience))
 
 	It("deletes the dependents of an owner that it has asked for, and that goes before it follows the kind", func(ctx SpecContext) {
+		injector := faults.New() // of a collector that has just asked for the kinds, and will not do so in the next seconds
+		own(envtest.Options{Controllers: controllers.Named(collector), Faults: injector})
+		ns = "default"
 		known(ctx, ns)
-		news, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "customresourcedefinitions", UserAgent: collector})
+		crds, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "customresourcedefinitions", UserAgent: collector})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(news.End)
+		apiServices, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "apiservices", UserAgent: collector})
+		Expect(err).NotTo(HaveOccurred())
 		kind := newKind(ctx, apiextensionsv1.NamespaceScoped)
 		answers, err := injector.HoldAnswers(faults.Rule{Verb: "get", Resource: "widgets", UserAgent: collector})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(answers.End)
 		owner := create(ctx, kind.object(ns, "owner"))
 		child := create(ctx, owned(secret(ns, "child"), refTo(owner)))
 		Expect(answers.Wait(ctx, 1)).To(Succeed(), "it asks for the owner, and is told that it is there")
 		Expect(api.Delete(ctx, owner)).To(Succeed())
 		Eventually(ctx, gone(ctx, owner)).Should(Succeed())
-		news.End()
+		crds.End()
+		apiServices.End()
 		follows(ctx, kind, ns)
 		answers.End()
 		Eventually(ctx, gone(ctx, child)).Should(Succeed())
@@ -165,12 +181,7 @@ var _ = Describe("Our garbage collector", func() {
 	}, SpecTimeout(patience))
 
 	It("does what was left to do when it begins, and ends with its context", func(ctx SpecContext) {
-		bare := envtest.StartWith(GinkgoTB(), envtest.Options{})
-		before := api
-		var err error
-		api, err = client.New(bare.Config(), client.Options{Scheme: before.Scheme()})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { api = before })
+		bare := own(envtest.Options{})
 		front, orphans, other := create(ctx, configMap("default", "front")), create(ctx, configMap("default", "orphans")), create(ctx, configMap("default", "other"))
 		inFront := create(ctx, owned(secret("default", "in-front"), blocking(front)))
 		orphan := create(ctx, owned(secret("default", "orphan"), refTo(orphans)))
@@ -191,12 +202,7 @@ var _ = Describe("Our garbage collector", func() {
 	}, SpecTimeout(patience))
 
 	It("keeps what comes back with its owner", func(ctx SpecContext) {
-		own := envtest.StartWith(GinkgoTB(), envtest.Options{Controllers: controllers.Named("*")})
-		before := api
-		var err error
-		api, err = client.New(own.Config(), client.Options{Scheme: before.Scheme()})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { api = before })
+		own := own(envtest.Options{Controllers: controllers.Named("*")})
 		owner := create(ctx, configMap("default", "owner"))
 		child := create(ctx, owned(secret("default", "child"), refTo(owner)))
 		state, err := own.Snapshot(ctx)
