@@ -205,6 +205,17 @@ func (r *hostRoutes) handler(path string) http.Handler {
 	return nil
 }
 
+// ListedPaths implements routes.ListedPathProvider. What other servers serve is listed also while they are away.
+func (a *aggregation) ListedPaths() []string {
+	var paths []string
+	if to := a.routes.Load(); to != nil {
+		for gv := range to.versions {
+			paths = append(paths, "/apis/"+gv.Group, "/apis/"+gv.String())
+		}
+	}
+	return paths
+}
+
 // reroute makes the routes anew.
 func (a *aggregation) reroute() {
 	if len(a.remote.hosts) == 0 {

@@ -152,6 +152,10 @@ func (j *joined) groupVersion(w http.ResponseWriter, req *http.Request) {
 		service.HandleGroupVersion(w, req)
 		return
 	}
+	if all, err := listOf(j.custom); err == nil && all[strings.TrimPrefix(req.URL.Path, pathV3+"/")] == (located{}) {
+		w.WriteHeader(http.StatusNotFound) // the service would answer with nothing
+		return
+	}
 	j.custom.HandleGroupVersion(w, req)
 }
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -151,6 +152,7 @@ func (s *server) config(
 	ping := []healthz.HealthChecker{healthz.PingHealthz} // the other default starts a goroutine that never ends
 	config.HealthzChecks, config.LivezChecks, config.ReadyzChecks = ping, slices.Clone(ping), slices.Clone(ping)
 	config.EnableProfiling = false         // would let any user change the process's log level
+	config.EnableIndex = false             // would not list what other servers serve, and answers what nobody serves
 	config.StorageObjectCountTracker = nil // weighs requests for priority and fairness, which is not used
 	config.BuildHandlerChainFunc = s.chain
 	s.catalog = newCatalog(crdserver.Codecs)
@@ -230,6 +232,7 @@ func (s *server) build(
 	generic := crds.GenericAPIServer
 	generic.AggregatedLegacyDiscoveryGroupManager = catalogSource{newCatalog(crdserver.Codecs), aggregated.BuiltinSource}
 	installDiscovery(generic, s.catalog)
+	routes.Index{}.Install(routes.ListedPathProviders{generic, s.others}, generic.Handler.NonGoRestfulMux)
 	s.others.setGroups(kinds.Groups)
 	if err := installBuiltin(generic, kinds.Groups); err != nil {
 		s.cancel()

@@ -47,12 +47,16 @@ func (s storageClasses) setDefault(ctx context.Context, a admission.Attributes) 
 	return nil
 }
 
+// isDefault says that one of the annotations marks a class as the default.
+func isDefault(class *metav1.ObjectMeta, annotations ...string) bool {
+	return slices.ContainsFunc(annotations, func(key string) bool { return class.Annotations[key] == "true" })
+}
+
 // laterDefault returns class if one of the annotations makes it the default and it is newer than best, or as old and before it
 // by name; and best otherwise, which may be nil.
 func laterDefault(best, class *metav1.ObjectMeta, annotations ...string) *metav1.ObjectMeta {
-	marked := slices.ContainsFunc(annotations, func(key string) bool { return class.Annotations[key] == "true" })
 	switch {
-	case !marked:
+	case !isDefault(class, annotations...):
 		return best
 	case best == nil, best.CreationTimestamp.Before(&class.CreationTimestamp):
 		return class

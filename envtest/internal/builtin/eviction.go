@@ -185,11 +185,11 @@ func checkPreconditions(pod *corev1.Pod, wanted *metav1.Preconditions) error {
 		return nil
 	}
 	if uid := wanted.UID; uid != nil && *uid != "" && *uid != pod.UID {
-		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name,
+		return apierrors.NewConflict(corev1.Resource("Pod"), pod.Name,
 			fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *uid, pod.UID))
 	}
 	if version := wanted.ResourceVersion; version != nil && *version != "" && *version != pod.ResourceVersion {
-		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name,
+		return apierrors.NewConflict(corev1.Resource("Pod"), pod.Name,
 			fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *version, pod.ResourceVersion))
 	}
 	return nil
@@ -324,7 +324,6 @@ func stillProcessed(budget *policyv1.PodDisruptionBudget) error {
 // themselves unless they are 0.
 func tooManyDisruptions(budget *policyv1.PodDisruptionBudget, seconds int, message string) error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", seconds)
-	err.ErrStatus.Details.Name = budget.Name
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
 		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: message})
 	return err

@@ -69,7 +69,7 @@ func networkingKinds() []*kind {
 			gvk: networking("IPAddress"), resource: "ipaddresses", short: []string{"ip"}, cluster: true,
 			rules: rules{names: ipAddressName},
 			hooks: hooks{validate: typedCheck(validateIPAddress)},
-			table: show("ParentRef,Age", ipAddressCells),
+			table: show("ParentRef", ipAddressCells),
 		},
 	}
 }
@@ -148,7 +148,7 @@ func storageKinds() []*kind {
 			rules: rules{returnDeleted: true},
 			hooks: hooks{defaults: typed1(defaultStorageClass), validate: typedCheck(validateStorageClass)},
 			warn:  warnHooks{object: typedWarn(warnStorageClass)},
-			table: show("Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age", storageClassCells),
+			table: show("Name,Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age", storageClassCells),
 		},
 		{
 			gvk: storage("CSIDriver"), resource: "csidrivers", cluster: true,
@@ -167,7 +167,7 @@ func storageKinds() []*kind {
 			gvk: storage("VolumeAttachment"), resource: "volumeattachments", cluster: true,
 			rules: rules{status: true, returnDeleted: true, needVersion: true, statusKeeps: []string{"metadata"}},
 			hooks: hooks{validate: typedCheck(validateVolumeAttachment), validateStatus: typedCheck(validateVolumeAttachmentStatus)},
-			table: show("Attacher,PV,Node,Attached?,Age", volumeAttachmentCells),
+			table: show("Attacher@,PV,Node,Attached?,Age", volumeAttachmentCells),
 		},
 		{
 			gvk: storage("VolumeAttributesClass"), resource: "volumeattributesclasses", short: []string{"vac"}, cluster: true,
@@ -180,7 +180,6 @@ func storageKinds() []*kind {
 			rules: rules{needVersion: true},
 			hooks: hooks{validate: typedCheck(validateCSIStorageCapacity)},
 			warn:  warnHooks{object: typedWarn(warnCSIStorageCapacity)},
-			table: show("StorageClassName,Capacity", csiStorageCapacityCells),
 		},
 	}
 }

@@ -170,7 +170,7 @@ func userInfo(who user.Info) authenticationv1.UserInfo {
 // mayThey answers a SubjectAccessReview.
 func (a reviewer) mayThey(ctx context.Context, review *authorizationv1.SubjectAccessReview, admit func() error) (runtime.Object, error) {
 	errs := append(checkAsked(&review.Spec), noMeta(review.ObjectMeta, "must be empty")...)
-	if err := refused("SubjectAccessReview", errs, admit); err != nil {
+	if err := refused(errs, admit); err != nil {
 		return nil, err
 	}
 	review.Status = a.decide(ctx, asked(&review.Spec), review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
@@ -188,7 +188,7 @@ func (a reviewer) mayTheyHere(ctx context.Context, review *authorizationv1.Local
 	if spec.NonResourceAttributes != nil {
 		errs = append(errs, field.Invalid(field.NewPath("spec.nonResourceAttributes"), spec.NonResourceAttributes, "disallowed on this kind of request"))
 	}
-	if err := refused("LocalSubjectAccessReview", errs, admit); err != nil {
+	if err := refused(errs, admit); err != nil {
 		return nil, err
 	}
 	review.Status = a.decide(ctx, asked(spec), spec.ResourceAttributes, spec.NonResourceAttributes)
@@ -198,7 +198,7 @@ func (a reviewer) mayTheyHere(ctx context.Context, review *authorizationv1.Local
 // mayI answers a SelfSubjectAccessReview.
 func (a reviewer) mayI(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, admit func() error) (runtime.Object, error) {
 	errs := append(checkAttributes(review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes), noMeta(review.ObjectMeta, "must be empty")...)
-	if err := refused("SelfSubjectAccessReview", errs, admit); err != nil {
+	if err := refused(errs, admit); err != nil {
 		return nil, err
 	}
 	who, err := requester(ctx)
@@ -243,10 +243,10 @@ func (a reviewer) whatMayI(ctx context.Context, review *authorizationv1.SelfSubj
 	return answer, nil
 }
 
-// refused says what is wrong with a question, or what admission has against it.
-func refused(kind string, errs field.ErrorList, admit func() error) error {
+// refused says what is wrong with a question, or what admission has against it. As by a kube-apiserver, the kind is not named.
+func refused(errs field.ErrorList, admit func() error) error {
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName, Kind: kind}, "", errs)
+		return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 	}
 	return admit()
 }

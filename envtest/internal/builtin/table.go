@@ -27,7 +27,7 @@ type columns struct {
 
 // show returns the columns of a kind: their names, separated by commas, and the cells of an object in the same order. Name
 // comes first by itself, unless it is among the names. A name that begins with + is shown in wide output only; one that
-// ends with # is a whole number, with ? true or false.
+// ends with # is a whole number, with ? true or false, and with @ a name. The last cell may have no column.
 func show[T runtime.Object](names string, cells func(obj T) []any) columns {
 	var c columns
 	for _, name := range strings.Split(names, ",") {
@@ -63,11 +63,18 @@ func columnDefinition(name string) metav1.TableColumnDefinition {
 	if flag {
 		def.Type = "boolean"
 	}
-	if name == "Name" {
+	name, reference := strings.CutSuffix(name, "@")
+	if reference || name == "Name" {
 		def.Format = "name"
 	}
-	def.Name = name
+	def.Name, def.Description = name, described[name]
 	return def
+}
+
+// described are the descriptions of the columns that most kinds have.
+var described = map[string]string{
+	"Name": metav1.ObjectMeta{}.SwaggerDoc()["name"],
+	"Age":  metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 }
 
 // tableConvertor returns the row's convertor.

@@ -115,8 +115,12 @@ func priorityClassCells(class *schedulingv1.PriorityClass) []any {
 }
 
 func storageClassCells(class *storagev1.StorageClass) []any {
+	name := class.Name
+	if isDefault(&class.ObjectMeta, defaultStorage, defaultStorageBeta) {
+		name += " (default)"
+	}
 	return []any{
-		class.Provisioner, value(class.ReclaimPolicy, "Delete"), value(class.VolumeBindingMode, "<unset>"),
+		name, class.Provisioner, value(class.ReclaimPolicy, "Delete"), value(class.VolumeBindingMode, "<unset>"),
 		isTrue(class.AllowVolumeExpansion), ageOf(class),
 	}
 }
@@ -209,12 +213,4 @@ func runtimeClassCells(class *nodev1.RuntimeClass) []any {
 
 func volumeAttributesClassCells(class *storagev1.VolumeAttributesClass) []any {
 	return []any{class.DriverName, ageOf(class)}
-}
-
-func csiStorageCapacityCells(capacity *storagev1.CSIStorageCapacity) []any {
-	size := "<unset>"
-	if capacity.Capacity != nil {
-		size = capacity.Capacity.String()
-	}
-	return []any{capacity.StorageClassName, size}
 }

@@ -119,33 +119,3 @@ func horizontalPodAutoscalerCells(hpa *autoscalingv2.HorizontalPodAutoscaler) []
 		strconv.Itoa(int(*hpa.Spec.MinReplicas)), int64(hpa.Spec.MaxReplicas), int64(hpa.Status.CurrentReplicas), ageOf(hpa),
 	}
 }
-
-// hpaTargets shows the metrics of an autoscaler: what is wanted of each, and, for those of resources, what was measured.
-func hpaTargets(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
-	var targets []string
-	for i, metric := range hpa.Spec.Metrics {
-		if metric.Resource == nil {
-			targets = append(targets, "<unknown>/<"+string(metric.Type)+">")
-			continue
-		}
-		current, wanted := "<unknown>", "<auto>"
-		if target := metric.Resource.Target.AverageUtilization; target != nil {
-			wanted = fmt.Sprintf("%d%%", *target)
-		} else if target := metric.Resource.Target.AverageValue; target != nil {
-			wanted = target.String()
-		}
-		if i < len(hpa.Status.CurrentMetrics) && hpa.Status.CurrentMetrics[i].Resource != nil {
-			measured := hpa.Status.CurrentMetrics[i].Resource.Current
-			if measured.AverageUtilization != nil {
-				current = fmt.Sprintf("%d%%", *measured.AverageUtilization)
-			} else if measured.AverageValue != nil {
-				current = measured.AverageValue.String()
-			}
-		}
-		targets = append(targets, fmt.Sprintf("%s: %s/%s", metric.Resource.Name, current, wanted))
-	}
-	if len(targets) > 2 {
-		return strings.Join(targets[:2], ", ") + fmt.Sprintf(" + %d more...", len(targets)-2)
-	}
-	return orNone(strings.Join(targets, ", "))
-}

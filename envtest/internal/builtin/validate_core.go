@@ -175,6 +175,7 @@ func validatePersistentVolumeClaim(pvc, old *corev1.PersistentVolumeClaim) field
 		errs = append(errs, field.Forbidden(path, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+
 			diff.Diff(was, now)))
 	}
+	errs = append(errs, frozen(pvc.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
 	size, before := pvc.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	capacity := old.Status.Capacity[corev1.ResourceStorage]
 	if size.Cmp(before) < 0 && size.Cmp(capacity) <= 0 {

@@ -112,6 +112,9 @@ func (f *faults) endpointAddress(address string, kind discoveryv1.AddressType, a
 		return
 	}
 	wrong := validation.IsValidIPForLegacyField(at, address, true, nil)
+	if kind == discoveryv1.AddressTypeIPv6 {
+		wrong = validation.IsValidIP(at, address)
+	}
 	if f.add(wrong); len(wrong) > 0 {
 		return
 	}
