@@ -13,11 +13,13 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
@@ -166,8 +168,9 @@ func metadataOf(value []byte) metav1.ObjectMeta {
 
 // gate holds requests that write while the state is replaced. The zero value is open.
 type gate struct {
-	mu   sync.Mutex
-	shut chan struct{} // guarded by mu; closed when it opens; nil if it is open
+	mu     sync.Mutex
+	shut   chan struct{}              // guarded by mu; closed when it opens; nil if it is open
+	caches map[*awaitedCache]struct{} // guarded by mu; it opens when they follow, and what comes before is refused
 }
 
 // close shuts the gate, which must be open, and returns the function that opens it.
@@ -184,13 +187,16 @@ func (g *gate) close() (open func()) {
 	}
 }
 
-// pass returns when the gate is open, and whether it was shut before.
-func (g *gate) pass(ctx context.Context) (waited bool, err error) {
+// pass returns when the gate is open, and whether it was shut before. It does not wait, and returns refused, if there is such an error.
+func (g *gate) pass(ctx context.Context, refused error) (waited bool, err error) {
 	g.mu.Lock()
 	shut := g.shut
 	g.mu.Unlock()
-	if shut == nil {
+	switch {
+	case shut == nil:
 		return false, nil
+	case refused != nil:
+		return false, refused
 	}
 	select {
 	case <-shut:
@@ -201,12 +207,16 @@ func (g *gate) pass(ctx context.Context) (waited bool, err error) {
 }
 
 // admit returns the context of what writes to the state that is there now, when nobody replaces it, and the number of times that
-// it was replaced before.
-func (s *contents) admit(ctx context.Context) (context.Context, uint64, error) {
+// it was replaced before. What must not wait gets the error refused, if that is not nil.
+func (s *contents) admit(ctx context.Context, refused error) (context.Context, uint64, error) {
+	overtaken := refused
+	if overtaken == nil {
+		overtaken = errOvertaken()
+	}
 	for {
 		// The context comes before the look at the gate: the state may be replaced between them.
-		began, epoch := s.etcd.Request(ctx, errOvertaken())
-		waited, err := s.gate.pass(ctx)
+		began, epoch := s.etcd.Request(ctx, overtaken)
+		waited, err := s.gate.pass(ctx, refused)
 		if err != nil || !waited {
 			return began, epoch, err
 		}
@@ -232,8 +242,13 @@ func (s *contents) wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		began, _, err := s.admit(req.Context())
-		if err != nil {
+		began, _, err := s.admit(req.Context(), s.gate.hasty(info))
+		switch {
+		case apierrors.IsConflict(err):
+			gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+			responsewriters.ErrorNegotiated(err, crdserver.Codecs, gv, w, req)
+			return
+		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

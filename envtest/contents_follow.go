@@ -75,7 +75,10 @@ func (s *server) follow(ctx context.Context, p *plan, writes []etcd.Write) error
 	if err := s.followCRDs(ctx, p.crds); err != nil {
 		return err
 	}
-	return s.followPolicies(ctx, all)
+	if err := s.followPolicies(ctx, all); err != nil {
+		return err
+	}
+	return s.contents.gate.followCaches(ctx, all)
 }
 
 // followStores waits for the watch caches, but for those that are replaced because of their CRDs.

@@ -63,7 +63,7 @@ func (s *customStore) own(ctx context.Context, begins bool) (context.Context, er
 	if _, ok := request.RequestInfoFrom(ctx); ok || s.cleanup == nil {
 		return ctx, nil
 	}
-	current, epoch, err := s.cleanup.contents.admit(ctx)
+	current, epoch, err := s.cleanup.contents.admit(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -102,8 +102,9 @@ func (e *Environment) Snapshot(ctx context.Context) (*Snapshot, error) {
 //
 // Requests that write and arrive meanwhile wait until Restore is done. Those that were under way are either done before, and
 // undone, or refused with 429 and Retry-After, which client-go repeats. So nothing is stored in a namespace that is gone.
-// Managers may run on. What a controller writes for an owner that it has not yet seen removed is refused with a conflict; what
-// it writes without an owner reference, into a namespace that stays, is not: stop such a manager first. Users of AddUser keep their credentials. APIServices of the server itself follow its CRDs, and are not restored.
+// Managers may run on. What a controller writes for an owner that it has not yet seen removed is refused with a conflict; for what
+// it writes without an owner reference, see AwaitCache. Users of AddUser keep their credentials. APIServices of the server itself
+// follow its CRDs, and are not restored.
 //
 // If ctx ends early, either nothing has happened or the state is restored and parts of the server may not know yet; the error
 // says which.
