@@ -15,13 +15,7 @@ import (
 // TestASnapshotDoesNotKeepItsServer holds a snapshot of an environment that has stopped.
 func TestASnapshotDoesNotKeepItsServer(t *testing.T) {
 	snapshot, state := snapshotOfStopped(t)
-	for range 10 {
-		runtime.GC()
-		if state.Value() == nil {
-			break
-		}
-	}
-	if state.Value() != nil {
+	if !released(state) {
 		t.Error("what the stopped server had is still in memory")
 	}
 	runtime.KeepAlive(snapshot)
