@@ -94,14 +94,31 @@ var _ = Describe("a built-in kind", func() {
 func (s sample) object(ctx context.Context) (dynamic.ResourceInterface, *unstructured.Unstructured) {
 	GinkgoHelper()
 	namespace := newNamespace(ctx)
+	obj, err := s.in(namespace)
+	Expect(err).NotTo(HaveOccurred())
+	return s.client(target.dyn, namespace), obj
+}
+
+// client returns what reads and writes the sample in a namespace.
+func (s sample) client(all dynamic.Interface, namespace string) dynamic.ResourceInterface {
+	if s.cluster {
+		return all.Resource(s.resource)
+	}
+	return all.Resource(s.resource).Namespace(namespace)
+}
+
+// in returns the sample for a namespace. The name of a cluster-scoped one begins with that of the namespace, if it can.
+func (s sample) in(namespace string) (*unstructured.Unstructured, error) {
 	obj := &unstructured.Unstructured{}
-	Expect(json.Unmarshal([]byte(strings.ReplaceAll(s.content, "NAMESPACE", namespace)), &obj.Object)).To(Succeed())
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(s.content, "NAMESPACE", namespace)), &obj.Object); err != nil {
+		return nil, err
+	}
 	obj.SetAPIVersion(s.resource.GroupVersion().String())
 	obj.SetKind(s.kind)
 	obj.SetName("sample")
 	obj.SetLabels(map[string]string{sampleLabel: namespace})
 	if !s.cluster {
-		return target.dyn.Resource(s.resource).Namespace(namespace), obj
+		return obj, nil
 	}
 	obj.SetName(namespace + ".sample")
 	if s.kind == "Namespace" {
@@ -110,7 +127,7 @@ func (s sample) object(ctx context.Context) (dynamic.ResourceInterface, *unstruc
 	if s.name != "" {
 		obj.SetName(s.name)
 	}
-	return target.dyn.Resource(s.resource), obj
+	return obj, nil
 }
 
 // expectFound looks for the object with selectors.

@@ -82,7 +82,7 @@ func (s storageClasses) checkResize(ctx context.Context, a admission.Attributes)
 		name = *pvc.Spec.StorageClassName
 	}
 	if name != "" {
-		class, err := getOne[*storagev1.StorageClass](ctx, s.store, name)
+		class, err := cached[*storagev1.StorageClass](ctx, s.store, name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("look up the storage class %s: %w", name, err)
 		}

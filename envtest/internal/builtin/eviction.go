@@ -12,7 +12,6 @@ import (
 	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/labels"
@@ -239,11 +238,10 @@ func (r evictionREST) spend(ctx context.Context, pod *corev1.Pod, dryRun bool) (
 
 // covering returns the budgets whose selectors match the Pod.
 func (r evictionREST) covering(ctx context.Context, pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
-	list, err := r.budgets().List(ctx, &metainternalversion.ListOptions{})
+	budgets, err := listIn[*policyv1.PodDisruptionBudgetList](ctx, r.budgets(), pod.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	budgets := mustBe[*policyv1.PodDisruptionBudgetList](list)
 	var covering []*policyv1.PodDisruptionBudget
 	for i := range budgets.Items {
 		budget := &budgets.Items[i]
@@ -251,7 +249,7 @@ func (r evictionREST) covering(ctx context.Context, pod *corev1.Pod) ([]*policyv
 		if err != nil {
 			continue // validation lets none in
 		}
-		if budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+		if selector.Matches(labels.Set(pod.Labels)) {
 			covering = append(covering, budget)
 		}
 	}

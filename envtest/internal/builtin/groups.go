@@ -34,7 +34,6 @@ type Kinds struct {
 	Tokens authenticator.Token
 
 	stores stores
-	quotas *quotaReads
 }
 
 // stores finds the store of a kind by its resource.
@@ -48,7 +47,6 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 		return nil, err
 	}
 	peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
-	quotas := newQuotaReads(stores[corev1.Resource("resourcequotas")])
 	var set groupSet
 	for _, k := range kinds() {
 		storages, err := newStorages(k, Scheme(), stores[k.groupResource()], peer, access)
@@ -66,7 +64,7 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 	for _, gv := range []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion} {
 		set.add(gv, reviews[gv])
 	}
-	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: accounts{access, peer}, stores: stores, quotas: quotas}, nil
+	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: accounts{access, peer}, stores: stores}, nil
 }
 
 // Destroy closes the storages of kinds that no server has installed. To close them twice is harmless.

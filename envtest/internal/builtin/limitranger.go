@@ -20,8 +20,7 @@ import (
 // limitRangerAnnotation says what the plugin LimitRanger has set in a Pod.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// limitRanges is the plugin LimitRanger. It reads the store and not an informer as kube-apiserver's does: a Pod is under the
-// limits that were created just before it. The rules are those of kube-apiserver's plugin/pkg/admission/limitranger.
+// limitRanges is the plugin LimitRanger. A Pod is under the limits that were created just before it. The rules are those of kube-apiserver's plugin/pkg/admission/limitranger.
 type limitRanges struct{ store *genericregistry.Store }
 
 // items returns the limits of one type in the namespace of a request.

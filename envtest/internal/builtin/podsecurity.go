@@ -93,14 +93,14 @@ func (p podSecurity) Validate(ctx context.Context, a admission.Attributes, _ adm
 	return refused
 }
 
-// namespacesOf and podsOf read the stores and not informers, as the plugins here do.
+// namespacesOf and podsOf read what the watch cache has.
 type (
 	namespacesOf struct{ store *genericregistry.Store }
 	podsOf       struct{ store *genericregistry.Store }
 )
 
 func (n namespacesOf) GetNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	return getOne[*corev1.Namespace](ctx, n.store, name)
+	return cached[*corev1.Namespace](ctx, n.store, name)
 }
 
 func (p podsOf) ListPods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {

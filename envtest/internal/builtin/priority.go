@@ -114,8 +114,7 @@ func attachPriorityClass(a *attachment) (map[string]rest.Storage, error) {
 	return map[string]rest.Storage{"": priorityClassREST{resourceREST{Store: a.store, kind: a.kind}}}, nil
 }
 
-// priorityClasses is the plugin Priority. It reads the store and not an informer as kube-apiserver's does: a Pod is given
-// the class that was created just before it.
+// priorityClasses is the plugin Priority. A Pod is given the class that was created just before it.
 type priorityClasses struct{ store *genericregistry.Store }
 
 // prioritize resolves the priority class of a new Pod. A PUT of a manifest without the result gets it again.
@@ -163,7 +162,7 @@ func (p priorityClasses) classOf(ctx context.Context, a admission.Attributes, na
 		}
 		return class, err
 	}
-	found, err := getOne[*schedulingv1.PriorityClass](ctx, p.store, name)
+	found, err := cached[*schedulingv1.PriorityClass](ctx, p.store, name)
 	if apierrors.IsNotFound(err) {
 		return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", name))
 	}

@@ -7,23 +7,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"sync"
-	"sync/atomic"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	quotaplugin "k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	quotaapi "k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota"
 	quotavalidation "k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -50,51 +45,20 @@ var notCounted = map[schema.GroupResource]struct{}{
 	eventsv1.Resource("events"):                           {},
 }
 
-// quotaReads reads the quotas of one server. It reads the watch cache, in memory: most requests ask, and few namespaces have
-// quotas. But it never reads an older state than this server has written, so that a quota is in force when its status is
-// written and no more when it is deleted, and a request sees what the one before it counted. What other servers of the same etcd write is seen a little
-// later, as by a kube-apiserver's informer; a conflict then tells. It is safe for concurrent use.
-type quotaReads struct {
-	store   *genericregistry.Store
-	written atomic.Uint64 // the last resource version of a quota that this server wrote
-}
-
-// newQuotaReads notes what is written through the store and through subresources that are made of it afterwards.
-func newQuotaReads(store *genericregistry.Store) *quotaReads {
-	q := &quotaReads{store: store}
-	store.AfterCreate = func(obj runtime.Object, _ *metav1.CreateOptions) { q.note(obj) }
-	store.AfterUpdate = func(obj runtime.Object, _ *metav1.UpdateOptions) { q.note(obj) }
-	store.AfterDelete = func(obj runtime.Object, _ *metav1.DeleteOptions) { q.note(obj) } // with the version of its end
-	return q
-}
-
-func (q *quotaReads) note(obj runtime.Object) {
-	version, err := strconv.ParseUint(mustBe[*corev1.ResourceQuota](obj).ResourceVersion, 10, 64)
-	if err != nil {
-		return // a dry run
-	}
-	for before := q.written.Load(); before < version; before = q.written.Load() {
-		if q.written.CompareAndSwap(before, version) {
-			return
-		}
-	}
-}
-
-// in returns the quotas of a namespace. The caller may change the slice and not what the quotas refer to.
-func (q *quotaReads) in(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
-	list, err := q.store.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{
-		ResourceVersion: strconv.FormatUint(q.written.Load(), 10),
-	})
+// quotasIn returns the quotas of a namespace, of which the request before is counted already. The caller may change the slice and not
+// what the quotas refer to.
+func quotasIn(ctx context.Context, store *genericregistry.Store, namespace string) ([]corev1.ResourceQuota, error) {
+	list, err := listIn[*corev1.ResourceQuotaList](ctx, store, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("error resolving quota: %w", err)
 	}
-	return mustBe[*corev1.ResourceQuotaList](list).Items, nil
+	return list.Items, nil
 }
 
 // quotaAccess is how the library reads and writes quotas. The library passes no context: ctx is the server's.
 type quotaAccess struct {
 	ctx    context.Context
-	reads  *quotaReads
+	store  *genericregistry.Store
 	client kubernetes.Interface
 }
 
@@ -102,7 +66,7 @@ var _ quotaplugin.QuotaAccessor = quotaAccess{}
 
 // GetQuotas implements quotaplugin.QuotaAccessor.
 func (q quotaAccess) GetQuotas(namespace string) ([]corev1.ResourceQuota, error) {
-	return q.reads.in(q.ctx, namespace)
+	return quotasIn(q.ctx, q.store, namespace)
 }
 
 // UpdateQuotaStatus implements quotaplugin.QuotaAccessor. It is a request like those of others: webhooks see it.
@@ -116,7 +80,7 @@ func (q quotaAccess) UpdateQuotaStatus(changed *corev1.ResourceQuota) error {
 type resourceQuotas struct {
 	*admission.Handler
 	config   *quotaapi.Configuration
-	reads    *quotaReads
+	store    *genericregistry.Store
 	measures map[schema.GroupResource]quota.Evaluator
 	library  func() quotaplugin.Evaluator
 }
@@ -135,15 +99,15 @@ func (k *Kinds) ResourceQuota(
 	if errs := quotavalidation.ValidateConfiguration(configuration); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	evaluators := k.evaluators()
+	store, evaluators := k.stores[corev1.Resource("resourcequotas")], k.evaluators()
 	measures := make(map[schema.GroupResource]quota.Evaluator, len(evaluators))
 	for _, evaluator := range evaluators {
 		measures[evaluator.GroupResource()] = evaluator
 	}
 	return &resourceQuotas{
-		Handler: admission.NewHandler(admission.Create, admission.Update), config: configuration, reads: k.quotas, measures: measures,
+		Handler: admission.NewHandler(admission.Create, admission.Update), config: configuration, store: store, measures: measures,
 		library: sync.OnceValue(func() quotaplugin.Evaluator {
-			return quotaplugin.NewQuotaEvaluator(quotaAccess{ctx, k.quotas, client}, notCounted,
+			return quotaplugin.NewQuotaEvaluator(quotaAccess{ctx, store, client}, notCounted,
 				generic.NewRegistry(evaluators), nil, configuration, quotaWorkers, drained)
 		}),
 	}, nil
@@ -164,7 +128,7 @@ func (q *resourceQuotas) Validate(ctx context.Context, a admission.Attributes, _
 		return nil
 	}
 	if len(q.config.LimitedResources) == 0 {
-		if quotas, err := q.reads.in(ctx, a.GetNamespace()); err != nil || len(quotas) == 0 {
+		if quotas, err := quotasIn(ctx, q.store, a.GetNamespace()); err != nil || len(quotas) == 0 {
 			return err
 		}
 	}

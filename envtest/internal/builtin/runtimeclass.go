@@ -27,7 +27,7 @@ func (r runtimeClasses) of(ctx context.Context, a admission.Attributes, pod *cor
 	if name == nil {
 		return nil, nil
 	}
-	class, err := getOne[*nodev1.RuntimeClass](ctx, r.store, *name)
+	class, err := cached[*nodev1.RuntimeClass](ctx, r.store, *name)
 	if apierrors.IsNotFound(err) {
 		return nil, admission.NewForbidden(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", *name))
 	}
@@ -45,7 +45,7 @@ func (r runtimeClasses) apply(ctx context.Context, a admission.Attributes) error
 		if len(pod.Spec.Overhead) > 0 && !apiequality.Semantic.DeepEqual(class.Overhead.PodFixed, pod.Spec.Overhead) {
 			return admission.NewForbidden(a, errOverhead)
 		}
-		pod.Spec.Overhead = class.Overhead.PodFixed
+		pod.Spec.Overhead = maps.Clone(class.Overhead.PodFixed)
 	}
 	if class.Scheduling == nil {
 		return nil

@@ -109,6 +109,7 @@ func newStore(k *kind, scheme *runtime.Scheme, getter generic.RESTOptionsGetter)
 	if err := store.CompleteWithOptions(options); err != nil {
 		return nil, err
 	}
+	store.Storage.Storage = &noted{Interface: store.Storage.Storage}
 	return store, nil
 }
 

@@ -91,13 +91,13 @@ type accounts struct {
 	peer   func(schema.GroupResource) *genericregistry.Store
 }
 
-// get reads an object of the core group. The context of a request names the resource that the request is for; the store would name
+// get reads an object of the core group, which the caller does not change. The context of a request names the resource that the request is for; the store would name
 // that one in its errors.
 func (a accounts) get(ctx context.Context, resource, namespace, name string) (metav1.Object, error) {
 	ctx = request.WithRequestInfo(request.WithNamespace(ctx, namespace), &request.RequestInfo{
 		IsResourceRequest: true, Verb: "get", APIVersion: "v1", Namespace: namespace, Resource: resource, Name: name,
 	})
-	obj, err := a.peer(corev1.Resource(resource)).Get(ctx, name, &metav1.GetOptions{})
+	obj, err := cached[runtime.Object](ctx, a.peer(corev1.Resource(resource)), name)
 	if err != nil {
 		return nil, err
 	}
