@@ -36,7 +36,10 @@ type family struct {
 }
 
 // commonLabels are those that all metrics have, or all but a few that count reads.
-var commonLabels = []string{"cache", "group", "version", "kind", "representation", "namespace"}
+var commonLabels = []string{"cache", "group", "version", "kind", "representation", "cached_namespace"}
+
+// targetLabels are labels that Prometheus gives to a program in a cluster, and that tell one program from another.
+var targetLabels = []string{"cluster", "namespace", "job", "pod"}
 
 // TestMetricsPage compares the page with what a running cache exports, in both directions.
 func TestMetricsPage(t *testing.T) {
@@ -176,7 +179,8 @@ func run(t *testing.T, c cache.Cache) {
 var (
 	metricName  = regexp.MustCompile(`\btarn_\w+`)
 	labelsOfIt  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"`)
-	labelsAfter = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)
+	labelsAfter = regexp.MustCompile(`\b(?:without|ignoring)\s*\(([^)]*)\)`)
+	dropping    = regexp.MustCompile(`\b(by|on)\s*\(|\b(sum|max|min|avg|count)\s*\(`)
 	suffix      = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
@@ -185,7 +189,10 @@ var (
 func TestExpressions(t *testing.T) {
 	page := documented(t)
 	for _, expression := range append(dashboard(t), alerts(t)...) {
-		labels := append([]string{"le"}, commonLabels...)
+		if drops := dropping.FindString(expression); drops != "" {
+			t.Errorf("%q drops the labels of the target, which say what program it is: group without labels of ours, in %s", drops, expression)
+		}
+		labels := slices.Concat([]string{"le"}, targetLabels, commonLabels)
 		names := metricName.FindAllString(expression, -1)
 		if len(names) == 0 {
 			t.Errorf("no metric of ours is in %s", expression)
@@ -225,19 +232,34 @@ func dashboard(t *testing.T) (expressions []string) {
 	var board struct {
 		Panels []struct {
 			Title, Description string
-			Targets            []struct{ Expr string }
+			Targets            []struct{ Expr, LegendFormat string }
 		}
 		Templating struct {
 			List []struct{ Name, Definition string }
 		}
 	}
 	must(t, json.Unmarshal(text, &board))
+	variables := []string{}
+	for _, v := range board.Templating.List {
+		variables = append(variables, v.Name)
+	}
+	if want := slices.Concat([]string{"datasource"}, targetLabels, []string{"cache", "kind"}); !slices.Equal(variables, want) {
+		t.Errorf("the variables of the dashboard are %q, want %q", variables, want)
+	}
 	for _, p := range board.Panels {
 		if p.Title == "" || p.Description == "" && len(p.Targets) > 0 {
 			t.Errorf("a panel has no title or no description: %q", p.Title)
 		}
 		for _, target := range p.Targets {
 			expressions = append(expressions, target.Expr)
+			for _, variable := range variables[1:] {
+				if selects := variable + `=~"$` + variable + `"`; !strings.Contains(target.Expr, selects) {
+					t.Errorf("%q lacks %s in %s", p.Title, selects, target.Expr)
+				}
+			}
+			if !strings.Contains(target.LegendFormat, "{{pod}}") {
+				t.Errorf("%q does not say of which Pod a line is: %s", p.Title, target.LegendFormat)
+			}
 		}
 	}
 	return expressions
@@ -251,18 +273,16 @@ func alerts(t *testing.T) (expressions []string) {
 	trouble, err := os.ReadFile(troublePage)
 	must(t, err)
 	var rules struct {
-		Spec struct {
-			Groups []struct {
-				Rules []struct {
-					Alert, Expr, For    string
-					Labels, Annotations map[string]string
-				}
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
 			}
 		}
 	}
-	must(t, yaml.UnmarshalStrict(text, &struct{ APIVersion, Kind, Metadata, Spec any }{}))
-	must(t, yaml.Unmarshal(text, &rules))
-	for _, group := range rules.Spec.Groups {
+	must(t, yaml.UnmarshalStrict(text, &rules))
+	for _, group := range rules.Groups {
 		for _, r := range group.Rules {
 			_, anchor, found := strings.Cut(r.Annotations["runbook_url"], "docs/when-something-is-wrong.md#")
 			if !found || !strings.Contains(headings(string(trouble)), "\n"+anchor+"\n") {

@@ -3,7 +3,8 @@
 
 // Package promql_test reads the expressions in docs/grafana-dashboard.json and
 // docs/prometheus-alerts.yaml with Prometheus' own parser. It is a module of its own, because that parser
-// would bring the requirements of Prometheus into the go.mod of who uses Tarn.
+// would bring the requirements of Prometheus into the go.mod of every program that uses Tarn.
+// Prometheus' engine evaluates the alerts too.
 package promql_test
 
 import (
@@ -43,14 +44,18 @@ func TestExpressionsAreThoseOfExportedMetrics(t *testing.T) {
 
 // parse parses an expression of a dashboard, whose variables Grafana replaces.
 func parse(text string) (parser.Expr, error) {
-	text = strings.NewReplacer("$__rate_interval", "5m", "$cache", ".*", "$kind", ".*").Replace(text)
+	text = regexp.MustCompile(`"\$\w+"`).ReplaceAllString(strings.ReplaceAll(text, "$__rate_interval", "5m"), `".*"`)
 	return parser.NewParser(parser.Options{}).ParseExpr(text)
 }
 
 // catalog is the metrics of docs/metrics.md with their labels.
 type catalog map[string][]string
 
-var common = []string{"cache", "group", "version", "kind", "representation", "namespace"}
+var common = []string{"cache", "group", "version", "kind", "representation", "cached_namespace"}
+
+// target are labels that Prometheus gives to a program. Others may be there, so expressions name those of ours that they
+// group without.
+var target = []string{"cluster", "namespace", "job", "pod"}
 
 func documented(t *testing.T) catalog {
 	text := read(t, "metrics.md")
@@ -84,11 +89,18 @@ func (c catalog) check(t *testing.T, text string, expression parser.Expr) (selec
 				t.Errorf("%s: there is no metric %s", text, n.Name)
 			}
 			for _, m := range n.LabelMatchers {
-				if m.Name != labels.MetricName && !slices.Contains(c[n.Name], m.Name) {
+				if m.Name != labels.MetricName && !slices.Contains(target, m.Name) && !slices.Contains(c[n.Name], m.Name) {
 					t.Errorf("%s: %s has no label %s", text, n.Name, m.Name)
 				}
 			}
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil && n.VectorMatching.On {
+				t.Errorf("%s: on() drops the labels of the target: match by ignoring()", text)
+			}
 		case *parser.AggregateExpr:
+			if !n.Without {
+				t.Errorf("%s: by() drops the labels of the target: group by without()", text)
+			}
 			parser.Inspect(n.Expr, func(inner parser.Node, _ []parser.Node) error {
 				if s, ok := inner.(*parser.VectorSelector); ok {
 					for _, label := range n.Grouping {
@@ -130,16 +142,14 @@ func dashboard(t *testing.T) (expressions []string) {
 
 func alerts(t *testing.T) (expressions []string) {
 	var rules struct {
-		Spec struct {
-			Groups []struct {
-				Rules []struct{ Expr string }
-			}
+		Groups []struct {
+			Rules []struct{ Expr string }
 		}
 	}
 	if err := yaml.Unmarshal([]byte(read(t, "prometheus-alerts.yaml")), &rules); err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range rules.Spec.Groups {
+	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			expressions = append(expressions, rule.Expr)
 		}

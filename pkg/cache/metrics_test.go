@@ -132,7 +132,7 @@ var _ = Describe("Metrics", func() {
 		of, sum := map[string]bool{}, 0.0
 		for _, s := range samples(registry) {
 			if s.name == "tarn_informer_objects" {
-				of[s.labels["namespace"]] = true
+				of[s.labels["cached_namespace"]] = true
 				sum += s.value
 			}
 		}

@@ -19,7 +19,7 @@ import (
 var caches atomic.Int64
 
 // numbered begins the names that Tarn gives to caches.
-const numbered = "tarn-"
+const numbered = "unnamed-"
 
 func nameOr(chosen string) string {
 	if chosen != "" {

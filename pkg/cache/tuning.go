@@ -26,7 +26,7 @@ type Tuning struct {
 	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process
 	// that live at the same time must have different names. A cache lives until its Start returns;
 	// one that was never started lives until it is garbage. Caches without a name are numbered:
-	// tarn-1, tarn-2 and so on, and these names cannot be chosen.
+	// unnamed-1, unnamed-2 and so on, and these names cannot be chosen.
 	Name string
 
 	// TuningByObject has the settings of kinds that ByObject does not name.

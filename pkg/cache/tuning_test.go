@@ -331,7 +331,7 @@ var _ = Describe("Tuning", func() {
 	},
 		Entry("a negative window", cache.Tuning{TuningByObject: cache.TuningByObject{Window: -1}}, "Window is -1"),
 		Entry("a negative window of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Window: -1}}}, "ByObject[*v1.ConfigMap]: the Window is -1"),
-		Entry("a name of a cache without one", cache.Tuning{Name: "tarn-1"}, `Name "tarn-1"`),
+		Entry("a name of a cache without one", cache.Tuning{Name: "unnamed-1"}, `Name "unnamed-1"`),
 		Entry("a nil object", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{nil: {}}}, "ByObject: the object is nil"),
 		Entry("an object without a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&metav1.PartialObjectMetadata{}: {}}}, "ByObject: Object 'Kind' is missing"),
 		Entry("two entries of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {}, views[1].object(): {}}}, "two entries for"),

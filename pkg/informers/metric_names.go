@@ -36,8 +36,9 @@ const (
 )
 
 // kindLabels are labels of all metrics of informers, beside "cache". There are as many values as kinds
-// that the program caches. The namespace is empty unless the program has asked for it.
-var kindLabels = []string{"group", "version", "kind", "representation", "namespace"}
+// that the program caches. The namespace is empty unless the program has asked for it; "namespace" itself is a
+// label of the target, whose value Prometheus keeps.
+var kindLabels = []string{"group", "version", "kind", "representation", "cached_namespace"}
 
 // definition is the name of a metric, its help, and the labels that it has beside kindLabels. Each of
 // these has a handful of values, which the code fixes.

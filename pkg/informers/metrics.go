@@ -18,7 +18,7 @@ type MetricsOptions struct {
 	// Registerer receives the metrics.
 	Registerer prometheus.Registerer
 	// ByNamespace has a series for each namespace to which an informer is restricted. Otherwise all
-	// informers of a kind and a representation share one, whose label "namespace" is empty.
+	// informers of a kind and a representation share one, whose label "cached_namespace" is empty.
 	ByNamespace bool
 }
 
