@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -215,7 +216,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 	}
 	m, err := s.serving(namespace)
 	if err != nil {
-		c.misses.metrics.Missed(key, informers.MissOutside)
+		c.misses.metrics.Missed(key.GroupVersionKind, metrics.MissOutside)
 		return nil, s.outside(key.GroupVersionKind, client.ObjectKey{Namespace: namespace},
 			fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err))
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/live"
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -63,13 +64,13 @@ func (c *informerCache) readsThrough(gvk schema.GroupVersionKind, opts []client.
 // misses answers reads of what the cache does not hold. Metrics may be nil.
 type misses struct {
 	live    *live.Reader
-	metrics *informers.ReadMetrics
+	metrics *metrics.Reads
 }
 
-func newMisses(ask func() (client.Reader, error), metrics *informers.ReadMetrics) misses {
+func newMisses(ask func() (client.Reader, error), count *metrics.Reads) misses {
 	return misses{
-		live:    live.New(live.Options{Client: ask, Requested: metrics.Requested, Answered: metrics.Answered}),
-		metrics: metrics,
+		live:    live.New(live.Options{Client: ask, Requested: count.Requested, Answered: count.Answered}),
+		metrics: count,
 	}
 }
 
@@ -81,13 +82,13 @@ func (s misses) answer(ctx context.Context, in *informers.Map, id informers.Key,
 	if reason == "" {
 		return err
 	}
-	s.metrics.Missed(id, reason)
+	s.metrics.Missed(id.GroupVersionKind, reason)
 	if !through || key.Name == "" {
 		return err
 	}
 	begin := time.Now()
 	err = s.read(ctx, in, live.Request{GVK: id.GroupVersionKind, Key: key}, obj)
-	s.metrics.Live(id, time.Since(begin))
+	s.metrics.Live(metrics.Series{GroupVersionKind: id.GroupVersionKind, Representation: id.Representation.String()}, time.Since(begin))
 	return err
 }
 
@@ -106,20 +107,20 @@ func (s misses) read(ctx context.Context, in *informers.Map, what live.Request, 
 
 // missOf returns why a Get has failed with err, and the error that says so. The reason is empty if
 // the cache could not say whether it holds the object.
-func missOf(in *informers.Map, id informers.Key, key client.ObjectKey, err error) (informers.Miss, error) {
+func missOf(in *informers.Map, id informers.Key, key client.ObjectKey, err error) (metrics.Miss, error) {
 	var (
 		outside  *OutsideScopeError
 		uncached *ErrResourceNotCached
 	)
 	switch {
 	case errors.As(err, &outside):
-		return informers.MissOutside, err
+		return metrics.MissOutside, err
 	case errors.As(err, &uncached):
-		return informers.MissNotCached, err
+		return metrics.MissNotCached, err
 	case !apierrors.IsNotFound(err):
 		return "", err
 	case in.Excludes(key):
-		return informers.MissOutside, &OutsideScopeError{GVK: id.GroupVersionKind, Key: key, Scope: in.Describe(), err: err}
+		return metrics.MissOutside, &OutsideScopeError{GVK: id.GroupVersionKind, Key: key, Scope: in.Describe(), err: err}
 	}
-	return informers.MissNotFound, err
+	return metrics.MissNotFound, err
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
@@ -151,8 +152,8 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 }
 
 // metrics returns the metrics of the cache with that name, nil for none.
-func (t *Tuning) metrics(cache string) (*informers.Metrics, error) {
-	o := informers.MetricsOptions{Cache: cache, Registerer: t.Registerer, ByNamespace: t.MetricsByNamespace}
+func (t *Tuning) metrics(cache string) (*metrics.Metrics, error) {
+	o := metrics.Options{Cache: cache, Registerer: t.Registerer, ByNamespace: t.MetricsByNamespace}
 	switch {
 	case t.NoMetrics && t.Registerer != nil:
 		return nil, errors.New("NoMetrics is set as well: remove one of the two")
@@ -161,7 +162,7 @@ func (t *Tuning) metrics(cache string) (*informers.Metrics, error) {
 	case t.Registerer == nil:
 		o.Registerer = crmetrics.Registry
 	}
-	return informers.NewMetrics(o)
+	return metrics.New(o)
 }
 
 // anyOptional reports whether a kind may be absent.

@@ -29,6 +29,5 @@
 //   - shared_watch.go has the one watch of a kind whose representations share it.
 //   - optional.go parks the entry of a kind that is not served, and served.go says when that is;
 //     served_watch.go hears of changes.
-//   - metrics.go counts for Prometheus, and retired.go keeps the counts of what has ended;
-//     errors.go has the other errors that users meet.
+//   - sample.go says what metrics are told of an entry; errors.go has the other errors that users meet.
 package informers

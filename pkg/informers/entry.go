@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -37,8 +38,8 @@ type MapEntry struct {
 	remove context.CancelFunc
 
 	failures *listwatch.Failures
-	own      *ownWrites // nil of an informer that the user made
-	metrics  *Metrics   // nil of a view, and if there are none
+	own      *ownWrites       // nil of an informer that the user made
+	metrics  *metrics.Metrics // nil of a view, and if there are none
 	waiting  waiting
 }
 
@@ -234,7 +235,7 @@ func (e *MapEntry) configure(o *Options) error {
 // run runs the informer until the entry is removed or ctx ends. An informer that the user made may
 // return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
-	defer e.metrics.ended(e)
+	defer e.metrics.Ended(measured{e})
 	defer e.release()
 	defer e.own.close()
 	stop := context.AfterFunc(ctx, e.remove)
@@ -248,7 +249,7 @@ func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 func (e *MapEntry) end() {
 	e.remove()
 	e.release()
-	e.metrics.leave(e)
+	e.metrics.Removed(measured{e})
 	if _, view := e.Informer.(*informer.View); !view { // those of a view are those of other views too
 		e.Reader.DropPages()
 		e.own.close()

@@ -117,7 +117,7 @@ func (m *Map) Abandon() {
 
 func (m *Map) runLocked(e *MapEntry) {
 	ctx, end := m.ctx, m.end
-	e.metrics.begun(e)
+	e.metrics.Runs(measured{e})
 	m.running.Go(func() { e.run(ctx, m.options.Logger) })
 	if e.waiting.policy == FailFast || e.waiting.policy == Isolate {
 		m.running.Go(func() { e.follow(ctx, func(err error) { end(failFastError{err}) }) })
@@ -309,7 +309,7 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		}
 		known.kinds.follow(entry, mapping.Scope.Name())
 	}
-	entry.metrics.follow(entry)
+	entry.metrics.Made(measured{entry})
 	return entry, nil
 }
 

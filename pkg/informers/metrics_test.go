@@ -82,18 +82,3 @@ func TestInformersHaveAnIdentifierForTheirMetrics(t *testing.T) {
 	m.Remove(podKey)
 	m.Remove(metadataKey)
 }
-
-// TestCountersOfRequestsBeginAtZero: increase() does not see the first of what has no series before.
-func TestCountersOfRequestsBeginAtZero(t *testing.T) {
-	g := NewWithT(t)
-	o := testOptions()
-	o.Name = t.Name()
-	m := NewMap(o)
-	defer m.Abandon()
-	entry, err := m.Get(t.Context(), podKey)
-	g.Expect(err).NotTo(HaveOccurred())
-	f := newFigures()
-	f.add(entry)
-	g.Expect(f.labelled[listsMetric]).To(And(HaveLen(10), HaveEach(BeZero()), HaveKey("first"), HaveKey("absent"), Not(HaveKey("stopped"))))
-	g.Expect(f.labelled[watchEndsMetric]).To(And(HaveLen(9), HaveEach(BeZero()), HaveKey("undecodable"), HaveKey("stopped"), Not(HaveKey("retry"))))
-}

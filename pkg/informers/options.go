@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -66,7 +67,7 @@ type Options struct {
 	// nil, no kind is optional.
 	Served *Served
 	// Metrics may be nil.
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.
 	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 

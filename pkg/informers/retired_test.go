@@ -17,6 +17,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/metrics"
 )
 
 // counted returns the counters of a registry, and how much the histograms have counted.
@@ -46,7 +48,7 @@ func TestCountersDoNotFallWhenNamespacesAreRemoved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				registry := prometheus.NewRegistry()
-				metrics, err := NewMetrics(MetricsOptions{Cache: t.Name(), Registerer: registry})
+				counts, err := metrics.New(metrics.Options{Cache: t.Name(), Registerer: registry})
 				g.Expect(err).NotTo(HaveOccurred())
 				proceed := make(chan struct{})
 				letGo := sync.OnceFunc(func() { close(proceed) })
@@ -54,7 +56,7 @@ func TestCountersDoNotFallWhenNamespacesAreRemoved(t *testing.T) {
 				var maps []*Map
 				for _, namespace := range []string{"a", "b", "c"} {
 					// Handlers return when the informer has been removed.
-					maps = append(maps, countedMap(t, g, metrics, namespace, shared, func(any, any) { <-proceed }))
+					maps = append(maps, countedMap(t, g, counts, namespace, shared, func(any, any) { <-proceed }))
 				}
 				before := counted(g, registry)
 				g.Expect(before).To(ContainElement(6.0), "events of all namespaces")
@@ -99,13 +101,13 @@ func TestCountersDoNotFallWhenAKindIsRemovedAndMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		registry := prometheus.NewRegistry()
-		metrics, err := NewMetrics(MetricsOptions{Cache: t.Name(), Registerer: registry})
+		counts, err := metrics.New(metrics.Options{Cache: t.Name(), Registerer: registry})
 		g.Expect(err).NotTo(HaveOccurred())
 		proceed := make(chan struct{})
 		letGo := sync.OnceFunc(func() { close(proceed) })
 		defer letGo()
-		quick := countedMap(t, g, metrics, "a", false, func(any, any) {})
-		slow := countedMap(t, g, metrics, "b", false, func(any, any) { <-proceed })
+		quick := countedMap(t, g, counts, "a", false, func(any, any) {})
+		slow := countedMap(t, g, counts, "b", false, func(any, any) { <-proceed })
 		before := counted(g, registry)
 		g.Expect(before).To(ContainElement(4.0), "events of both namespaces")
 		quick.Remove(podKey)
@@ -120,17 +122,17 @@ func TestCountersDoNotFallWhenAKindIsRemovedAndMadeAgain(t *testing.T) {
 		synctest.Wait()
 		quick.Remove(podKey)
 		synctest.Wait()
-		g.Expect(metrics.retired).To(BeEmpty())
+		g.Expect(heldBy(counts)).To(BeZero())
 	})
 }
 
 // countedMap runs a map of a namespace whose Pod has been changed twice, and read once. Its handler is told of both changes.
-func countedMap(t *testing.T, g *WithT, metrics *Metrics, namespace string, shared bool, update func(before, now any)) *Map {
+func countedMap(t *testing.T, g *WithT, counts *metrics.Metrics, namespace string, shared bool, update func(before, now any)) *Map {
 	t.Helper()
 	server := &restorable{}
 	server.setList(100, pod("first", 90, "n"))
 	o := testOptions()
-	o.Name, o.Namespace, o.HTTPClient, o.Metrics = t.Name(), namespace, &http.Client{Transport: server}, metrics
+	o.Name, o.Namespace, o.HTTPClient, o.Metrics = t.Name(), namespace, &http.Client{Transport: server}, counts
 	o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OneWatch: ptr.To(shared)} }
 	m := NewMap(o)
 	running(t, m)
@@ -146,21 +148,27 @@ func countedMap(t *testing.T, g *WithT, metrics *Metrics, namespace string, shar
 	return m
 }
 
+// heldBy returns how many informers the metrics hold, and how many series of ended ones.
+func heldBy(counts *metrics.Metrics) int {
+	informers, ended := counts.Held()
+	return informers + ended
+}
+
 // TestMetricsHoldNoInformerThatHasEnded: what has ended leaves its counts alone.
 func TestMetricsHoldNoInformerThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		metrics, err := NewMetrics(MetricsOptions{Cache: t.Name(), Registerer: prometheus.NewRegistry()})
+		counts, err := metrics.New(metrics.Options{Cache: t.Name(), Registerer: prometheus.NewRegistry()})
 		g.Expect(err).NotTo(HaveOccurred())
 		server := &restorable{}
 		server.setList(100, pod("first", 90, "n"))
 		o := testOptions()
-		o.Name, o.HTTPClient, o.Metrics = t.Name(), &http.Client{Transport: server}, metrics
+		o.Name, o.HTTPClient, o.Metrics = t.Name(), &http.Client{Transport: server}, counts
 		m := NewMap(o)
 		_, err = m.Get(t.Context(), nodeKey)
 		g.Expect(err).NotTo(HaveOccurred())
 		m.Remove(nodeKey) // before it has run
-		g.Expect(metrics.entries).To(BeEmpty())
+		g.Expect(heldBy(counts)).To(BeZero())
 		stop := running(t, m)
 		for range 3 {
 			entry, err := m.Get(t.Context(), podKey)
@@ -168,14 +176,13 @@ func TestMetricsHoldNoInformerThatHasEnded(t *testing.T) {
 			g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 			m.Remove(podKey)
 			synctest.Wait()
-			g.Expect(metrics.entries).To(BeEmpty())
-			g.Expect(metrics.retired).To(BeEmpty(), "no informer is left that shares its series")
+			g.Expect(heldBy(counts)).To(BeZero(), "no informer is left that shares its series")
 		}
 		_, err = m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
 		synctest.Wait()
 		stop()
 		m.Remove(podKey) // after it has ended
-		g.Expect(metrics.entries).To(BeEmpty())
+		g.Expect(heldBy(counts)).To(BeZero())
 	})
 }

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informers
+package metrics
 
 // metric is one of the metrics of informers.
 type metric int
@@ -32,7 +32,7 @@ const (
 	readsMetric
 	readDurationMetric
 	labelScansMetric
-	metrics
+	numberOfMetrics
 )
 
 // kindLabels are labels of all metrics of informers, beside "cache". There are as many values as kinds
@@ -48,7 +48,7 @@ type definition struct {
 }
 
 // definitions are in docs/metrics.md as well, with what to do when a figure is high.
-var definitions = [metrics]definition{
+var definitions = [numberOfMetrics]definition{
 	informersMetric:       {"tarn_informer_informers", "Informers by phase. There is one for each namespace to which the kind is restricted, or one.", []string{"phase"}},
 	notSyncedMetric:       {"tarn_informer_not_synced", "Informers that do not hold what the API server has, by cause.", []string{"cause"}},
 	syncMetric:            {"tarn_informer_sync_duration_seconds", "Time from the start of the informer to its first complete list; the longest of all namespaces.", nil},

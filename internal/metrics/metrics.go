@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informers
+package metrics
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MetricsOptions say what [NewMetrics] makes.
-type MetricsOptions struct {
+// Options say what [New] makes.
+type Options struct {
 	// Cache is the name of the cache, and the value of the label "cache". It must be unique among the
 	// living caches of the process.
 	Cache string
@@ -26,22 +26,22 @@ type MetricsOptions struct {
 // answer, and those of informers that have ended: the others are asked for theirs when Prometheus
 // collects. A nil *Metrics counts nothing. Safe for concurrent use.
 type Metrics struct {
-	options MetricsOptions
-	descs   [metrics]*prometheus.Desc
-	reads   *ReadMetrics
+	options Options
+	descs   [numberOfMetrics]*prometheus.Desc
+	reads   *Reads
 
 	mu      sync.Mutex // guards what follows; it comes after the locks of maps
-	entries map[*MapEntry]life
-	retired map[group]*figures // the counts of entries that have ended, as long as others share their series
+	sources map[Source]life
+	retired map[Series]*figures // the counts of informers that have ended, as long as others share their series
 }
 
-// NewMetrics returns metrics that are registered. If there is no Registerer, it returns nil. They keep
+// New returns metrics that are registered. If there is no Registerer, it returns nil. They keep
 // the informers of the cache in memory until these are removed, or until [Metrics.Unregister].
-func NewMetrics(o MetricsOptions) (*Metrics, error) {
+func New(o Options) (*Metrics, error) {
 	if o.Registerer == nil {
 		return nil, nil
 	}
-	m := &Metrics{options: o, reads: newReadMetrics(o.Cache), entries: map[*MapEntry]life{}, retired: map[group]*figures{}}
+	m := &Metrics{options: o, reads: newReads(o.Cache), sources: map[Source]life{}, retired: map[Series]*figures{}}
 	for n, d := range definitions {
 		m.descs[n] = prometheus.NewDesc(d.name, d.help, append(append([]string{}, kindLabels...), d.labels...), prometheus.Labels{"cache": o.Cache})
 	}
@@ -59,7 +59,7 @@ func (m *Metrics) Unregister() {
 }
 
 // Reads returns the metrics of reads that the cache cannot answer.
-func (m *Metrics) Reads() *ReadMetrics {
+func (m *Metrics) Reads() *Reads {
 	if m == nil {
 		return nil
 	}
@@ -76,34 +76,24 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	groups, entries := m.known()
-	for e, is := range entries {
-		if f := groups[m.groupOf(e)]; f != nil && is == removed {
-			f.merge(countsOf(e))
+	all, sources := m.known()
+	for source, is := range sources {
+		if f := all[m.seriesOf(source)]; f != nil && is == removed {
+			f.merge(countsOf(source))
 		} else if f != nil {
-			f.add(e)
+			f.add(source.Sample())
 		}
 	}
-	for g, f := range groups {
-		f.send(&sender{to: to, descs: &m.descs, labels: g.labels()})
+	for of, f := range all {
+		f.send(&sender{to: to, descs: &m.descs, labels: of.labels()})
 	}
 	m.reads.collect(to, &m.descs)
 }
 
-// group is what the informers have in common that share series.
-type group struct {
-	Key
-	namespace string
-}
-
-func (m *Metrics) groupOf(e *MapEntry) group {
-	g := group{Key: e.key}
-	if m.options.ByNamespace {
-		g.namespace = e.scope.namespace
+func (m *Metrics) seriesOf(source Source) Series {
+	of := source.Series()
+	if !m.options.ByNamespace {
+		of.Namespace = ""
 	}
-	return g
-}
-
-func (g group) labels() []string {
-	return []string{g.Group, g.Version, g.Kind, g.Representation.String(), g.namespace}
+	return of
 }

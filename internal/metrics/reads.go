@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informers
+package metrics
 
 import (
 	"sync"
@@ -24,76 +24,76 @@ const (
 	MissNotCached Miss = "not_cached"    // the kind has no informer, and reads may not start one
 )
 
-// ReadMetrics count the reads of one cache that it cannot answer from what it holds. A nil *ReadMetrics
+// Reads count the reads of one cache that it cannot answer from what it holds. A nil *Reads
 // counts nothing. Safe for concurrent use.
-type ReadMetrics struct {
+type Reads struct {
 	missed, answers, requests *prometheus.CounterVec
 
 	mu   sync.Mutex // guards live
-	live map[Key]*stats.Histogram
+	live map[Series]*stats.Histogram
 }
 
-func newReadMetrics(cache string) *ReadMetrics {
+func newReads(cache string) *Reads {
 	counter := func(name, help string, more ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"cache": cache}},
 			append([]string{"group", "version", "kind"}, more...))
 	}
-	return &ReadMetrics{
+	return &Reads{
 		missed:   counter("tarn_cache_read_misses_total", "Reads that asked for what the cache does not have, by reason: an object that is not found, one outside the scope of the cache, or one of a kind that is not cached.", "reason"),
 		answers:  counter("tarn_cache_read_through_total", "Reads that missed and were passed on to the API server, by their result.", "result"),
 		requests: counter("tarn_cache_read_through_requests_total", "Requests that these reads took: reads of the same object share one."),
-		live:     map[Key]*stats.Histogram{},
+		live:     map[Series]*stats.Histogram{},
 	}
 }
 
 // Missed counts a read that the cache could not answer from what it holds.
-func (m *ReadMetrics) Missed(key Key, reason Miss) {
+func (m *Reads) Missed(gvk schema.GroupVersionKind, reason Miss) {
 	if m != nil {
-		m.missed.WithLabelValues(key.Group, key.Version, key.Kind, string(reason)).Inc()
+		m.missed.WithLabelValues(gvk.Group, gvk.Version, gvk.Kind, string(reason)).Inc()
 	}
 }
 
 // Answered counts a read that was passed on to the API server.
-func (m *ReadMetrics) Answered(gvk schema.GroupVersionKind, answer live.Answer) {
+func (m *Reads) Answered(gvk schema.GroupVersionKind, answer live.Answer) {
 	if m != nil {
 		m.answers.WithLabelValues(gvk.Group, gvk.Version, gvk.Kind, string(answer)).Inc()
 	}
 }
 
 // Requested counts a request of such a read.
-func (m *ReadMetrics) Requested(gvk schema.GroupVersionKind) {
+func (m *Reads) Requested(gvk schema.GroupVersionKind) {
 	if m != nil {
 		m.requests.WithLabelValues(gvk.Group, gvk.Version, gvk.Kind).Inc()
 	}
 }
 
 // Live measures a read that was passed on to the API server.
-func (m *ReadMetrics) Live(key Key, took time.Duration) {
+func (m *Reads) Live(of Series, took time.Duration) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.live[key] == nil {
-		m.live[key] = &stats.Histogram{}
+	if m.live[of] == nil {
+		m.live[of] = &stats.Histogram{}
 	}
-	m.live[key].Observe(took)
+	m.live[of].Observe(took)
 }
 
-func (m *ReadMetrics) describe(to chan<- *prometheus.Desc) {
+func (m *Reads) describe(to chan<- *prometheus.Desc) {
 	m.missed.Describe(to)
 	m.answers.Describe(to)
 	m.requests.Describe(to)
 }
 
-func (m *ReadMetrics) collect(to chan<- prometheus.Metric, descs *[metrics]*prometheus.Desc) {
+func (m *Reads) collect(to chan<- prometheus.Metric, descs *[numberOfMetrics]*prometheus.Desc) {
 	m.missed.Collect(to)
 	m.answers.Collect(to)
 	m.requests.Collect(to)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, took := range m.live {
-		s, d := &sender{to: to, descs: descs, labels: group{Key: key}.labels()}, took.Read()
+	for of, took := range m.live {
+		s, d := &sender{to: to, descs: descs, labels: of.labels()}, took.Read()
 		s.value(readsMetric, float64(d.Count), "live")
 		s.histogram(readDurationMetric, d, "live")
 	}

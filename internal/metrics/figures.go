@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informers
+package metrics
 
 import (
 	"time"
@@ -53,9 +53,8 @@ func (f *figures) observeRead(by reader.ReadPlan, d stats.Durations) {
 }
 
 // add adds an informer.
-func (f *figures) add(e *MapEntry) {
-	s := e.Stats()
-	f.addPhase(e)
+func (f *figures) add(s Sample) {
+	f.addPhase(&s)
 	f.addReads(&s.Reads)
 	for reason := range listwatch.ReasonsOfLists() { // with those that have not occurred: increase() does not see a series begin
 		f.sumBy(listsMetric, reason.String(), float64(s.Requests.Lists[reason]))
@@ -68,22 +67,25 @@ func (f *figures) add(e *MapEntry) {
 	}
 	f.observe(decodeMetric, s.Requests.Decoded)
 	f.addInformer(s.Informer)
-	f.sumBy(unconfirmedMetric, "deadline", float64(s.Unconfirmed))
-	f.sumBy(unconfirmedMetric, "budget", float64(s.NoRoom))
-	for part, bytes := range s.Memory() {
+	for cause, n := range s.Incomplete {
+		f.sumBy(incompleteMetric, cause, float64(n))
+	}
+	for reason, n := range s.Unconfirmed {
+		f.sumBy(unconfirmedMetric, reason, float64(n))
+	}
+	for part, bytes := range s.Memory {
 		f.sumBy(memoryMetric, part, float64(bytes))
 	}
 }
 
 // addPhase adds where an informer is in its life.
-func (f *figures) addPhase(e *MapEntry) {
-	phase, _ := e.Phase()
-	f.sumBy(informersMetric, phase.Label(), 1)
-	if why := e.NotSynced(); why != nil {
-		f.sumBy(notSyncedMetric, why.Cause.Label(), 1)
+func (f *figures) addPhase(s *Sample) {
+	f.sumBy(informersMetric, s.Phase, 1)
+	if s.Cause != "" {
+		f.sumBy(notSyncedMetric, s.Cause, 1)
 	}
-	if age, known := e.Age(); known && !e.optional().is(parked) {
-		f.highest(ageMetric, age.Seconds())
+	if s.Age >= 0 {
+		f.highest(ageMetric, s.Age.Seconds())
 	}
 }
 
@@ -97,8 +99,6 @@ func (f *figures) addInformer(s *informer.Stats) {
 	if !s.Synced.IsZero() {
 		f.highest(syncMetric, s.Synced.Sub(s.Begun).Seconds())
 	}
-	f.sumBy(incompleteMetric, TransformFailed.Label(), float64(s.Lost))
-	f.sumBy(incompleteMetric, IndexFailed.Label(), float64(s.Unindexed))
 	f.sum(handlersMetric, float64(len(s.Handlers)))
 	f.sum(handlerLaggedMetric, float64(s.Lagged))
 	f.sum(handlerCallsMetric, float64(s.Called))
@@ -154,7 +154,7 @@ func (f *figures) send(to *sender) {
 // sender sends the series of one kind.
 type sender struct {
 	to     chan<- prometheus.Metric
-	descs  *[metrics]*prometheus.Desc
+	descs  *[numberOfMetrics]*prometheus.Desc
 	labels []string
 }
 
