@@ -90,14 +90,14 @@ func (s signingPart) PrepareForUpdate(_ context.Context, obj, was runtime.Object
 }
 
 // keepConditions restores the conditions of a type, if there are as many as there were.
-func keepConditions(csr, old *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) {
-	were := conditionsOf(old, kind)
-	if len(were) != len(conditionsOf(csr, kind)) {
+func keepConditions(csr, old *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) {
+	were := conditionsOf(old, condition)
+	if len(were) != len(conditionsOf(csr, condition)) {
 		return
 	}
 	i := 0
 	each(csr.Status.Conditions, func(c *certificatesv1.CertificateSigningRequestCondition) {
-		if c.Type == kind {
+		if c.Type == condition {
 			*c = were[i]
 			i++
 		}
@@ -105,10 +105,10 @@ func keepConditions(csr, old *certificatesv1.CertificateSigningRequest, kind cer
 }
 
 // conditionsOf returns the conditions of a type.
-func conditionsOf(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
+func conditionsOf(csr *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
 	var found []certificatesv1.CertificateSigningRequestCondition
 	for _, c := range csr.Status.Conditions {
-		if c.Type == kind {
+		if c.Type == condition {
 			found = append(found, c)
 		}
 	}

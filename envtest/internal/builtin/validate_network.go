@@ -33,10 +33,10 @@ const (
 
 func validateEndpointSlice(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
 	var f faults
-	kind := field.NewPath("addressType")
-	choice(&f, slice.AddressType, kind, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)
+	family := field.NewPath("addressType")
+	choice(&f, slice.AddressType, family, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)
 	if old != nil {
-		f.add(frozen(slice.AddressType, old.AddressType, kind))
+		f.add(frozen(slice.AddressType, old.AddressType, family))
 	}
 	same := old != nil && apiequality.Semantic.DeepEqual(slice.Endpoints, old.Endpoints)
 	f.add(tooMany(len(slice.Endpoints), mostEndpoints, field.NewPath("endpoints")))
@@ -184,8 +184,8 @@ func validateNetworkPolicy(policy, _ *networkingv1.NetworkPolicy) field.ErrorLis
 		f.policyRule(spec.Egress[i].Ports, spec.Egress[i].To, "to", at.Child("egress").Index(i))
 	}
 	f.invalid(len(spec.PolicyTypes) > 2, at.Child("policyTypes"), spec.PolicyTypes, "may not specify more than two policyTypes")
-	for i, kind := range spec.PolicyTypes {
-		known(&f, kind, at.Child("policyTypes").Index(i), networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress)
+	for i, policyType := range spec.PolicyTypes {
+		known(&f, policyType, at.Child("policyTypes").Index(i), networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress)
 	}
 	return f.list
 }
