@@ -68,12 +68,12 @@ func validateEndpointSlice(slice, old *discoveryv1.EndpointSlice) field.ErrorLis
 	return f.list
 }
 
-func (f *faults) endpoint(e *discoveryv1.Endpoint, kind discoveryv1.AddressType, at *field.Path) {
+func (f *faults) endpoint(e *discoveryv1.Endpoint, family discoveryv1.AddressType, at *field.Path) {
 	addresses := at.Child("addresses")
 	f.need(len(e.Addresses) > 0, addresses)
 	f.add(tooMany(len(e.Addresses), mostAddresses, addresses))
 	for i, address := range e.Addresses {
-		f.endpointAddress(address, kind, addresses, addresses.Index(i))
+		f.endpointAddress(address, family, addresses, addresses.Index(i))
 	}
 	if e.NodeName != nil {
 		f.messages(apivalidation.NameIsDNSSubdomain(*e.NodeName, false), *e.NodeName, at.Child("nodeName"))
@@ -103,12 +103,12 @@ func (f *faults) endpoint(e *discoveryv1.Endpoint, kind discoveryv1.AddressType,
 }
 
 // endpointAddress reports an address of the wrong family at all addresses, as a kube-apiserver does.
-func (f *faults) endpointAddress(address string, kind discoveryv1.AddressType, all, at *field.Path) {
-	if kind == discoveryv1.AddressTypeFQDN {
+func (f *faults) endpointAddress(address string, family discoveryv1.AddressType, all, at *field.Path) {
+	if family == discoveryv1.AddressTypeFQDN {
 		f.add(validation.IsFullyQualifiedDomainName(at, address))
 		return
 	}
-	if kind != discoveryv1.AddressTypeIPv4 && kind != discoveryv1.AddressTypeIPv6 {
+	if family != discoveryv1.AddressTypeIPv4 && family != discoveryv1.AddressTypeIPv6 {
 		return
 	}
 	wrong := validation.IsValidIPForLegacyField(at, address, true, nil)
@@ -119,7 +119,7 @@ func (f *faults) endpointAddress(address string, kind discoveryv1.AddressType, a
 		return
 	}
 	ip, err := netip.ParseAddr(address)
-	f.invalid(err == nil && ip.Is4() != (kind == discoveryv1.AddressTypeIPv4), all, address, "must be an "+string(kind)+" address")
+	f.invalid(err == nil && ip.Is4() != (family == discoveryv1.AddressTypeIPv4), all, address, "must be an "+string(family)+" address")
 	f.reachable(address, at)
 }
 

@@ -64,8 +64,8 @@ func (w *warnings) label(name, usedIn string) {
 	}
 }
 
-// annotations warns of outdated ones, each with what it has to say.
-func (w *warnings) annotations(annotations map[string]string, at *field.Path, outdated ...[2]string) {
+// outdatedAnnotations warns of outdated ones, each with what it has to say.
+func (w *warnings) outdatedAnnotations(annotations map[string]string, at *field.Path, outdated ...[2]string) {
 	for _, o := range outdated {
 		if _, ok := annotations[o[0]]; ok {
 			w.add(at.Child("metadata", "annotations").Key(o[0]), "%s", o[1])

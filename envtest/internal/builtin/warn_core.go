@@ -82,7 +82,7 @@ func warnServiceAccount(w *warnings, account, old *corev1.ServiceAccount) {
 			return
 		}
 	}
-	w.annotations(account.Annotations, nil, [2]string{outdated, "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"})
+	w.outdatedAnnotations(account.Annotations, nil, [2]string{outdated, "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"})
 }
 
 // warnResourceQuota warns of requests that may be more than the limits.
@@ -106,7 +106,7 @@ func warnResourceQuota(w *warnings, quota, _ *corev1.ResourceQuota) {
 const outdatedStorageClass = `deprecated since v1.8; use "storageClassName" attribute instead`
 
 func warnPersistentVolume(w *warnings, pv, _ *corev1.PersistentVolume) {
-	w.annotations(pv.Annotations, nil, [][2]string{
+	w.outdatedAnnotations(pv.Annotations, nil, [][2]string{
 		{corev1.BetaStorageClassAnnotation, outdatedStorageClass},
 		{corev1.MountOptionAnnotation, `deprecated since v1.31; use "mountOptions" attribute instead`},
 	}...)
@@ -123,7 +123,7 @@ func warnPersistentVolume(w *warnings, pv, _ *corev1.PersistentVolume) {
 }
 
 func warnPersistentVolumeClaim(w *warnings, claim, _ *corev1.PersistentVolumeClaim) {
-	w.annotations(claim.Annotations, nil, [2]string{corev1.BetaStorageClassAnnotation, outdatedStorageClass})
+	w.outdatedAnnotations(claim.Annotations, nil, [2]string{corev1.BetaStorageClassAnnotation, outdatedStorageClass})
 	w.claim(&claim.Spec, specPath())
 }
 

@@ -46,7 +46,7 @@ func (w *warnings) template(template *corev1.PodTemplateSpec, at *field.Path) {
 	}
 	p := podWarnings{warnings: w, PodTemplateSpec: template, at: at, inSpec: at.Child("spec")}
 	p.nodes()
-	p.annotations(p.Annotations, at, [][2]string{
+	p.outdatedAnnotations(p.Annotations, at, [][2]string{
 		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
 		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
@@ -175,7 +175,7 @@ const (
 
 // profile warns of an annotation that has become a field.
 func (p *podWarnings) profile(key, text string) {
-	p.annotations(p.Annotations, p.at, [2]string{key, text})
+	p.outdatedAnnotations(p.Annotations, p.at, [2]string{key, text})
 }
 
 func (p *podWarnings) container(c *corev1.Container, at *field.Path) {

@@ -58,12 +58,12 @@ func warnStatefulSet(w *warnings, o, _ *appsv1.StatefulSet) {
 
 func warnJob(w *warnings, o, _ *batchv1.Job) {
 	w.label(o.Name, inPodNames)
-	w.job(&o.Spec, specPath())
+	w.jobSpec(&o.Spec, specPath())
 }
 
 func warnCronJob(w *warnings, o, _ *batchv1.CronJob) {
 	w.label(o.Name, inPodNames)
-	w.job(&o.Spec.JobTemplate.Spec, specPath("jobTemplate", "spec"))
+	w.jobSpec(&o.Spec.JobTemplate.Spec, specPath("jobTemplate", "spec"))
 	w.sayIf(!w.created && strings.Contains(o.Spec.Schedule, "TZ"), "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, "+
 		"see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
 }
@@ -78,8 +78,8 @@ const (
 	manyAtATime     = 10_000
 )
 
-// job warns of a Job, or of the template of Jobs.
-func (w *warnings) job(spec *batchv1.JobSpec, at *field.Path) {
+// jobSpec warns of a Job, or of the template of Jobs.
+func (w *warnings) jobSpec(spec *batchv1.JobSpec, at *field.Path) {
 	indexed := spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
 	if w.changed && indexed && spec.Completions != nil && *spec.Completions > manyCompletions && spec.Parallelism != nil && *spec.Parallelism > manyAtATime {
 		w.add(at, "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "+
