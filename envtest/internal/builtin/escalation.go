@@ -36,7 +36,7 @@ type grantREST struct {
 // attachGrant guards a resource by a check.
 func attachGrant(check func(context.Context, *Access, user.Info, runtime.Object, runtime.Object) error) func(*attachment) (map[string]rest.Storage, error) {
 	return func(a *attachment) (map[string]rest.Storage, error) {
-		return map[string]rest.Storage{"": grantREST{resourceREST{a.store, a.kind}, a.access, check}}, nil
+		return map[string]rest.Storage{"": grantREST{resourceREST{Store: a.store, kind: a.kind}, a.access, check}}, nil
 	}
 }
 

@@ -64,7 +64,7 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 	for _, gv := range []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion} {
 		set.add(gv, reviews[gv])
 	}
-	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: accounts{access, peer}, stores: stores}, nil
+	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: newAccounts(access, peer), stores: stores}, nil
 }
 
 // Destroy closes the storages of kinds that no server has installed. To close them twice is harmless.

@@ -37,7 +37,7 @@ func TestTokensAreOfTheirKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		token, err := keys.sign(claims{Issuer: "https://issuer", Audience: audience{"a"}})
+		token, err := keys.sign(map[string]any{"iss": "https://issuer", "aud": "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,8 +45,8 @@ func TestTokensAreOfTheirKey(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		var said claims
-		if err := json.Unmarshal(payload, &said); err != nil || said.Issuer != "https://issuer" {
+		var said map[string]any
+		if err := json.Unmarshal(payload, &said); err != nil || said["iss"] != "https://issuer" {
 			t.Errorf("%s: the token says %s: %v", name, payload, err)
 		}
 		for _, wrong := range []string{token[:len(token)-4] + "AAAA", token + ".", "a.b.c", "..", "", token[1:]} {

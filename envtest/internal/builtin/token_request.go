@@ -91,6 +91,10 @@ type accounts struct {
 	peer   func(schema.GroupResource) *genericregistry.Store
 }
 
+func newAccounts(access *Access, peer func(schema.GroupResource) *genericregistry.Store) accounts {
+	return accounts{access, peer}
+}
+
 // get reads an object of the core group, which the caller does not change. The context of a request names the resource that the request is for; the store would name
 // that one in its errors.
 func (a accounts) get(ctx context.Context, resource, namespace, name string) (metav1.Object, error) {

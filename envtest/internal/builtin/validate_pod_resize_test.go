@@ -119,7 +119,7 @@ func TestPodResize(t *testing.T) {
 				c.change(pod)
 			}
 			defaultPod(pod)
-			s := resizeStrategy(newStrategy(kindOf(t, pod), Scheme()))
+			s := resizeStrategy(strategyOf(t, coreKinds(), pod))
 			s.PrepareForUpdate(context.Background(), pod, old)
 			expectFaults(t, s.ValidateUpdate(context.Background(), pod, old), c.want)
 		})

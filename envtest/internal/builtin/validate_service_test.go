@@ -5,25 +5,12 @@ package builtin
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
-
-// expectFaults compares what is wrong with what should be, each as a client reads it.
-func expectFaults(t *testing.T, errs field.ErrorList, want []string) {
-	t.Helper()
-	var got []string
-	for _, err := range errs {
-		got = append(got, err.Error())
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%q, want\n%q", got, want)
-	}
-}
 
 // changedService returns a Service as it is validated: with its defaults and an address.
 func changedService(kind corev1.ServiceType, change func(*corev1.Service)) *corev1.Service {
@@ -156,7 +143,7 @@ func TestServiceAddressInRange(t *testing.T) {
 // TestServiceWithoutTraffic checks that a Service that is a name has no policy for traffic in the cluster, whoever set it, and that
 // the policy is checked before it is dropped.
 func TestServiceWithoutTraffic(t *testing.T) {
-	s := newStrategy(kindOf(t, &corev1.Service{}), Scheme())
+	s := strategyOf(t, coreKinds(), &corev1.Service{})
 	for _, c := range []struct {
 		kind   corev1.ServiceType
 		policy corev1.ServiceInternalTrafficPolicy
@@ -167,8 +154,11 @@ func TestServiceWithoutTraffic(t *testing.T) {
 		{corev1.ServiceTypeExternalName, corev1.ServiceInternalTrafficPolicyLocal, nil, nil},
 		{corev1.ServiceTypeExternalName, "x", nil, []string{`spec.internalTrafficPolicy: Unsupported value: "x": supported values: "Cluster", "Local"`}},
 	} {
-		old := changedService(corev1.ServiceTypeClusterIP, nil)
-		svc := changedService(corev1.ServiceTypeClusterIP, nil)
+		old := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "one"}, Spec: corev1.ServiceSpec{
+			ClusterIP: "10.0.0.9", ClusterIPs: []string{"10.0.0.9"}, Ports: []corev1.ServicePort{{Port: 80}},
+		}}
+		defaultService(old)
+		svc := old.DeepCopy()
 		svc.Spec.Type, svc.Spec.InternalTrafficPolicy = c.kind, &c.policy
 		if c.kind == corev1.ServiceTypeExternalName {
 			svc.Spec.ExternalName = "example.com"

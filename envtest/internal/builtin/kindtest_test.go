@@ -1,0 +1,41 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+)
+
+// strategyOf returns the strategy of the row for an object's type.
+func strategyOf(t *testing.T, rows []*kind, obj runtime.Object) strategy {
+	t.Helper()
+	gvks, _, err := clientscheme.Scheme.ObjectKinds(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range rows {
+		if k.gvk == gvks[0] {
+			return newStrategy(k, clientscheme.Scheme)
+		}
+	}
+	t.Fatalf("no row for %T", obj)
+	return strategy{}
+}
+
+// expectFaults compares what is wrong with what should be, each as a client reads it.
+func expectFaults(t *testing.T, errs field.ErrorList, want []string) {
+	t.Helper()
+	var got []string
+	for _, err := range errs {
+		got = append(got, err.Error())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
