@@ -4,7 +4,9 @@
 package builtin
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -20,6 +22,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
 )
 
 // Kinds are the built-in kinds of one server.
@@ -33,11 +36,8 @@ type Kinds struct {
 	// Tokens knows the tokens of service accounts that the server made.
 	Tokens authenticator.Token
 
-	stores stores
+	stores Stores
 }
-
-// stores finds the store of a kind by its resource.
-type stores map[schema.GroupResource]*genericregistry.Store
 
 // New makes the storages of every row of the table through getter, and the reviews that answer from access. After an error
 // nothing is left open.
@@ -51,7 +51,7 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 	for _, k := range kinds() {
 		storages, err := newStorages(k, Scheme(), stores[k.groupResource()], peer, access)
 		if err != nil {
-			stores.destroy()
+			stores.Destroy()
 			return nil, err
 		}
 		set.add(k.gvk.GroupVersion(), storages)
@@ -68,26 +68,20 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 }
 
 // Destroy closes the storages of kinds that no server has installed. To close them twice is harmless.
-func (k *Kinds) Destroy() { k.stores.destroy() }
+func (k *Kinds) Destroy() { k.stores.Destroy() }
 
 // newStores makes the store of every row, by resource. After an error none is left open.
-func newStores(getter generic.RESTOptionsGetter) (stores, error) {
-	made := stores{}
+func newStores(getter generic.RESTOptionsGetter) (Stores, error) {
+	made := Stores{}
 	for _, k := range kinds() {
 		store, err := newStore(k, Scheme(), getter)
 		if err != nil {
-			made.destroy()
+			made.Destroy()
 			return nil, fmt.Errorf("store of %s: %w", k.gvk, err)
 		}
 		made[k.groupResource()] = store
 	}
 	return made, nil
-}
-
-func (s stores) destroy() {
-	for _, store := range s {
-		store.Destroy()
-	}
 }
 
 // groupSet collects storages by group and version. The zero value is empty.
@@ -130,4 +124,17 @@ func (k *Kinds) Overwritten(resource schema.GroupResource, name types.Namespaced
 		object.SetName(name.Name)
 		store.AfterDelete(obj, &metav1.DeleteOptions{})
 	}
+}
+
+// PodSecurity makes the plugin PodSecurity with its configuration, which may be nil. It stands before the plugin Priority.
+func (k *Kinds) PodSecurity(config io.Reader) (admission.Interface, error) {
+	return newPodSecurity(k.stores, config)
+}
+
+// ResourceQuota makes the plugin ResourceQuota with its configuration, which may be nil, and a client by which the server asks
+// itself until ctx ends. The goroutines of the plugin end when drained is closed, which must be after the last request.
+func (k *Kinds) ResourceQuota(
+	ctx context.Context, config io.Reader, client kubernetes.Interface, drained <-chan struct{},
+) (admission.Interface, error) {
+	return newResourceQuota(ctx, k.stores, config, client, drained)
 }

@@ -35,8 +35,8 @@ type podSecurity struct {
 
 var _ admission.ValidationInterface = podSecurity{}
 
-// PodSecurity makes the plugin PodSecurity with its configuration, which may be nil. It stands before the plugin Priority.
-func (k *Kinds) PodSecurity(config io.Reader) (admission.Interface, error) {
+// newPodSecurity makes the plugin with its configuration, which may be nil.
+func newPodSecurity(stores Stores, config io.Reader) (admission.Interface, error) {
 	configuration, err := podsecurityload.LoadFromReader(config)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (k *Kinds) PodSecurity(config io.Reader) (admission.Interface, error) {
 	}
 	library := &podsecurity.Admission{
 		Configuration: configuration, Evaluator: evaluator, Metrics: unmetered{}, PodSpecExtractor: podsecurity.DefaultPodSpecExtractor{},
-		NamespaceGetter: namespacesOf{k.stores[corev1.Resource("namespaces")]}, PodLister: podsOf{k.stores[corev1.Resource("pods")]},
+		NamespaceGetter: namespacesOf{stores[corev1.Resource("namespaces")]}, PodLister: podsOf{stores[corev1.Resource("pods")]},
 	}
 	if err := library.CompleteConfiguration(); err != nil {
 		return nil, fmt.Errorf("%s configuration error: %w", PodSecurityName, err)

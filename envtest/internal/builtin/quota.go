@@ -87,10 +87,9 @@ type resourceQuotas struct {
 
 var _ admission.ValidationInterface = (*resourceQuotas)(nil)
 
-// ResourceQuota makes the plugin ResourceQuota with its configuration, which may be nil, and a client by which the server asks
-// itself until ctx ends. The goroutines of the plugin end when drained is closed, which must be after the last request.
-func (k *Kinds) ResourceQuota(
-	ctx context.Context, config io.Reader, client kubernetes.Interface, drained <-chan struct{},
+// newResourceQuota makes the plugin; see Kinds.ResourceQuota.
+func newResourceQuota(
+	ctx context.Context, stores Stores, config io.Reader, client kubernetes.Interface, drained <-chan struct{},
 ) (admission.Interface, error) {
 	configuration, err := quotaplugin.LoadConfiguration(config)
 	if err != nil {
@@ -99,7 +98,7 @@ func (k *Kinds) ResourceQuota(
 	if errs := quotavalidation.ValidateConfiguration(configuration); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	store, evaluators := k.stores[corev1.Resource("resourcequotas")], k.evaluators()
+	store, evaluators := stores[corev1.Resource("resourcequotas")], evaluators(stores)
 	measures := make(map[schema.GroupResource]quota.Evaluator, len(evaluators))
 	for _, evaluator := range evaluators {
 		measures[evaluator.GroupResource()] = evaluator

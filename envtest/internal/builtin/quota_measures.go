@@ -39,39 +39,39 @@ type measure struct {
 var _ quota.Evaluator = measure{}
 
 // evaluators are those of kube-apiserver. The objects of other kinds are counted by the number.
-func (k *Kinds) evaluators() []quota.Evaluator {
+func evaluators(stores Stores) []quota.Evaluator {
 	list := []quota.Evaluator{
 		measure{
 			resource: corev1.Resource("pods"), handles: podUseChanges, counts: countsOfPods, usage: podUse, scope: podInScope, demand: podDemands,
-		}.of(k),
+		}.of(stores),
 		measure{
 			resource: corev1.Resource("services"), handles: updatesMainResource, counts: oneOfNames("services", "services.nodeports",
 				"services.loadbalancers", "count/services"), usage: serviceUse,
-		}.of(k),
+		}.of(stores),
 		measure{
 			resource: corev1.Resource("persistentvolumeclaims"), handles: claimUseChanges, counts: countsOfClaims, usage: claimUse, scope: claimInScope,
-		}.of(k),
+		}.of(stores),
 		measure{
 			resource: resourcev1.Resource("resourceclaims"), handles: updatesMainResource, counts: countsOfDevices, usage: deviceUse,
-		}.of(k),
+		}.of(stores),
 	}
 	for _, plural := range []string{"configmaps", "resourcequotas", "replicationcontrollers", "secrets"} { // have a short name too
 		resource := corev1.Resource(plural)
-		list = append(list, generic.NewObjectCountEvaluator(resource, k.lists(resource), corev1.ResourceName(plural)))
+		list = append(list, generic.NewObjectCountEvaluator(resource, lists(stores, resource), corev1.ResourceName(plural)))
 	}
 	return list
 }
 
 // of lets the measure list objects of one server.
-func (m measure) of(k *Kinds) measure {
-	m.list = k.lists(m.resource)
+func (m measure) of(stores Stores) measure {
+	m.list = lists(stores, m.resource)
 	return m
 }
 
 // lists returns a function that lists the objects of a resource.
-func (k *Kinds) lists(resource schema.GroupResource) generic.ListFuncByNamespace {
+func lists(stores Stores, resource schema.GroupResource) generic.ListFuncByNamespace {
 	return func(namespace string) ([]runtime.Object, error) {
-		list, err := listIn[runtime.Object](context.Background(), k.stores[resource], namespace)
+		list, err := listIn[runtime.Object](context.Background(), stores[resource], namespace)
 		if err != nil {
 			return nil, err
 		}

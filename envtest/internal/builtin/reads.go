@@ -6,6 +6,7 @@ package builtin
 import (
 	"context"
 	"fmt"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"strconv"
 	"sync/atomic"
 
@@ -109,4 +110,14 @@ func getOne[T runtime.Object](ctx context.Context, from rest.Getter, name string
 		return *new(T), err
 	}
 	return mustBe[T](obj), nil
+}
+
+// Stores finds the store of a kind by its resource.
+type Stores map[schema.GroupResource]*genericregistry.Store
+
+// Destroy closes them. To close them twice is harmless.
+func (s Stores) Destroy() {
+	for _, store := range s {
+		store.Destroy()
+	}
 }

@@ -112,7 +112,7 @@ func (f *faults) endpointAddress(address string, family discoveryv1.AddressType,
 		return
 	}
 	wrong := validation.IsValidIPForLegacyField(at, address, true, nil)
-	if kind == discoveryv1.AddressTypeIPv6 {
+	if family == discoveryv1.AddressTypeIPv6 {
 		wrong = validation.IsValidIP(at, address)
 	}
 	if f.add(wrong); len(wrong) > 0 {
