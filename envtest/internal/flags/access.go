@@ -6,7 +6,9 @@ package flags
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	serveroptions "k8s.io/apiserver/pkg/server/options"
@@ -58,6 +60,17 @@ func (a *Access) validate() []error {
 	var errs []error
 	if len(a.Issuers) == 0 {
 		errs = append(errs, errors.New("service-account-issuer is a required flag"))
+	}
+	for i, issuer := range a.Issuers {
+		if _, err := url.Parse(issuer); err != nil && strings.Contains(issuer, ":") {
+			errs = append(errs, fmt.Errorf("service-account-issuer %q contained a ':' but was not a valid URL: %w", issuer, err))
+		}
+		if issuer == "" {
+			errs = append(errs, errors.New("service-account-issuer should not be an empty string"))
+		}
+		if slices.Contains(a.Issuers[:i], issuer) {
+			errs = append(errs, fmt.Errorf("service-account-issuer %q is already specified", issuer))
+		}
 	}
 	if len(a.KeyFiles) == 0 && a.SigningEndpoint == "" {
 		errs = append(errs, errors.New("either `--service-account-key-file` or `--service-account-signing-endpoint` must be set"))
