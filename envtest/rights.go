@@ -68,8 +68,8 @@ func serveKeys(generic *genericapiserver.GenericAPIServer, keys *builtin.TokenKe
 	if err != nil {
 		return err
 	}
-	for path, handler := range documents {
-		generic.Handler.NonGoRestfulMux.Handle(path, handler)
+	for _, document := range documents {
+		generic.Handler.GoRestfulContainer.Add(document)
 	}
 	return nil
 }

@@ -364,8 +364,15 @@ var _ = Describe("the token of a ServiceAccount", func() {
 		Expect(json.Unmarshal(fetch(ctx, "/.well-known/openid-configuration", "application/json"), &about)).To(Succeed())
 		Expect(about.KeySet).To(HaveSuffix("/openid/v1/jwks"))
 		Expect(about.Signing).NotTo(BeEmpty())
+		var got int
 		var set struct{ Keys []map[string]string }
 		Expect(json.Unmarshal(fetch(ctx, "/openid/v1/jwks", "application/jwk-set+json"), &set)).To(Succeed())
+		for path, form := range map[string]string{"/.well-known/openid-configuration": "application/json", "/openid/v1/jwks": "application/jwk-set+json"} {
+			for accept, code := range map[string]int{form: 200, "*/*": 200, "text/html, " + form + ";q=0.9": 200, "text/plain": 406, "application/*": 406} {
+				result := target.kube.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", accept).Do(ctx).StatusCode(&got)
+				Expect(got).To(Equal(code), "%s as %s: %v", path, accept, result.Error())
+			}
+		}
 		made, err := request(ctx, newAccount(ctx), authenticationv1.TokenRequestSpec{})
 		Expect(err).NotTo(HaveOccurred())
 		header, claims := tokenParts(made.Status.Token)

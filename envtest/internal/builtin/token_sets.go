@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
+
+	"github.com/emicklei/go-restful/v3"
 )
 
 // joinECDSA turns a signature in ASN.1 into the two numbers one after the other, as web tokens have it.
@@ -46,8 +48,9 @@ type webKey struct {
 	E   string `json:"e,omitempty"`
 }
 
-// Documents returns what is served at the two paths, for a server at the address (host and port).
-func (k *TokenKeys) Documents(address string) (map[string]http.Handler, error) {
+// Documents returns services of the two paths, for a server at the address (host and port). Each has one form, and refuses clients
+// that want another one.
+func (k *TokenKeys) Documents(address string) ([]*restful.WebService, error) {
 	set, names := []webKey{}, []string{}
 	for _, key := range k.known {
 		id, err := keyID(key)
@@ -86,16 +89,21 @@ func (k *TokenKeys) Documents(address string) (map[string]http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]http.Handler{
-		DiscoveryPath: document("application/json", about), KeySetPath: document("application/jwk-set+json", keys),
+	return []*restful.WebService{
+		document(DiscoveryPath, "application/json", about, "getServiceAccountIssuerOpenIDConfiguration",
+			"get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'"),
+		document(KeySetPath, "application/jwk-set+json", keys, "getServiceAccountIssuerOpenIDKeyset",
+			"get service account issuer OpenID JSON Web Key Set (contains public token verification keys)"),
 	}, nil
 }
 
-// document serves a text that may be cached for an hour.
-func document(kind string, body []byte) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind)
-		w.Header().Set("Cache-Control", "public, max-age=3600")
-		_, _ = w.Write(body) // who went away needs no answer
-	})
+// document serves a text that may be cached for an hour. The last two arguments are what OpenAPI says of it.
+func document(path, form string, body []byte, operation, doc string) *restful.WebService {
+	service := new(restful.WebService).Path(path).Produces(form)
+	return service.Route(service.GET("").Operation(operation).Doc(doc).Returns(http.StatusOK, "OK", "").To(
+		func(_ *restful.Request, response *restful.Response) {
+			response.Header().Set("Content-Type", form)
+			response.Header().Set("Cache-Control", "public, max-age=3600")
+			_, _ = response.Write(body) // a client that went away needs no answer
+		}))
 }
