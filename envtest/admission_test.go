@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -23,6 +24,8 @@ import (
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -110,14 +113,19 @@ func inNamespace(ns string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}}
 }
 
-// registerValidating registers a webhook for the creation of ConfigMaps in a namespace.
-func registerValidating(ctx context.Context, kube kubernetes.Interface, name, ns string, config admissionregistrationv1.WebhookClientConfig) {
+// registerValidating registers a webhook for the creation of ConfigMaps in a namespace, or of what others say.
+func registerValidating(ctx context.Context, kube kubernetes.Interface, name, ns string, config admissionregistrationv1.WebhookClientConfig,
+	others ...admissionregistrationv1.Rule) {
 	GinkgoHelper()
+	created := createdConfigMaps
+	for _, rule := range others {
+		created.Rule = rule
+	}
 	configurations := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	_, err := configurations.Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "validate.tarn.example.com", ClientConfig: config, Rules: []admissionregistrationv1.RuleWithOperations{createdConfigMaps},
+			Name: "validate.tarn.example.com", ClientConfig: config, Rules: []admissionregistrationv1.RuleWithOperations{created},
 			NamespaceSelector: inNamespace(ns), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
 			AdmissionReviewVersions: []string{"v1"},
 		}},
@@ -147,6 +155,46 @@ var _ = Describe("admission", func() {
 		_, err := dryCreate(ctx, target.kube, ns, "allow")
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(patience))
+
+	for _, form := range []struct{ hook, request, want string }{
+		{"", "events.k8s.io", `asked about /v1 of events.k8s.io/v1: the message is "a note"`},
+		{"events.k8s.io", "", `asked about events.k8s.io/v1 of /v1: the note is "a message"`},
+	} {
+		It(fmt.Sprintf("asks webhooks for events of %q about those of %q, in their form", form.hook, form.request), func(ctx SpecContext) {
+			ns, name := newNamespace(ctx), "tarn-events-of"+form.hook
+			server := serveReviews(func(_ string, request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) error {
+				var event struct{ Message, Note string }
+				if err := json.Unmarshal(request.Object.Raw, &event); err != nil {
+					return err
+				}
+				said := fmt.Sprintf("the message is %q", event.Message)
+				if event.Note != "" {
+					said = fmt.Sprintf("the note is %q", event.Note)
+				}
+				answer.Allowed = false
+				answer.Result = &metav1.Status{Message: fmt.Sprintf("asked about %s/%s of %s/%s: %s",
+					request.Kind.Group, request.Kind.Version, request.RequestKind.Group, request.RequestKind.Version, said)}
+				return nil
+			})
+			events := admissionregistrationv1.Rule{APIGroups: []string{form.hook}, APIVersions: []string{"v1"}, Resources: []string{"events"}}
+			registerValidating(ctx, target.kube, name, ns, admissionregistrationv1.WebhookClientConfig{URL: &server.URL, CABundle: authority(server)}, events)
+			Eventually(func() (err error) {
+				dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+				meta := metav1.ObjectMeta{Name: "one", Namespace: ns}
+				if form.request == "" {
+					_, err = target.kube.CoreV1().Events(ns).Create(ctx, &corev1.Event{
+						ObjectMeta: meta, InvolvedObject: corev1.ObjectReference{Namespace: ns}, Message: "a message",
+					}, dry)
+					return err
+				}
+				_, err = target.kube.EventsV1().Events(ns).Create(ctx, &eventsv1.Event{
+					ObjectMeta: meta, Regarding: corev1.ObjectReference{Namespace: ns}, Note: "a note", EventTime: metav1.NowMicro(), Type: "Normal",
+					Action: "Testing", Reason: "Tested", ReportingController: "tarn.example.com/test", ReportingInstance: "a",
+				}, dry)
+				return err
+			}).WithContext(ctx).WithPolling(fast).Should(MatchError(ContainSubstring(form.want)))
+		}, SpecTimeout(patience))
+	}
 
 	It("lets mutating webhooks change objects", func(ctx SpecContext) {
 		ns, server := newNamespace(ctx), serveWebhook()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -108,8 +109,11 @@ func (s *stores) options(resource schema.GroupResource, codec runtime.Codec, ver
 	}
 }
 
-// resourcePrefix keeps resources of different groups apart.
+// resourcePrefix keeps resources of different groups apart. Admission takes resources of one prefix as equivalent.
 func resourcePrefix(resource schema.GroupResource) string {
+	if resource == eventsv1.Resource("events") { // the other form of the core group's
+		resource.Group = ""
+	}
 	if resource.Group == "" {
 		return resource.Resource
 	}
