@@ -79,7 +79,7 @@ func (r bindingREST) assign(ctx context.Context, binding *corev1.Binding, dryRun
 			return nil, err
 		}
 		pod.Spec.NodeName = binding.Target.Name
-		pod.Generation++
+		pod.Status.NominatedNodeName = ""
 		pod.Annotations = merged(pod.Annotations, binding.Annotations)
 		pod.Labels = merged(pod.Labels, binding.Labels)
 		setPodCondition(&pod.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 func leaseCells(lease *coordinationv1.Lease) []any {
@@ -33,7 +34,7 @@ func endpointSliceCells(slice *discoveryv1.EndpointSlice) []any {
 		if port.Port != nil {
 			ports = append(ports, strconv.Itoa(int(*port.Port)))
 		} else {
-			ports = append(ports, "*")
+			ports = append(ports, value(port.Name, "*"))
 		}
 	}
 	for i := range slice.Endpoints {
@@ -43,21 +44,23 @@ func endpointSliceCells(slice *discoveryv1.EndpointSlice) []any {
 }
 
 func ingressCells(ingress *networkingv1.Ingress) []any {
-	var hosts, addresses []string
+	var hosts []string
+	addresses := sets.New[string]()
 	for _, rule := range ingress.Spec.Rules {
 		if rule.Host != "" {
 			hosts = append(hosts, rule.Host)
 		}
 	}
 	for _, entry := range ingress.Status.LoadBalancer.Ingress {
-		addresses = append(addresses, or(entry.IP, entry.Hostname))
+		addresses.Insert(or(entry.IP, entry.Hostname))
 	}
+	addresses.Delete("")
 	ports := "80"
 	if len(ingress.Spec.TLS) > 0 {
 		ports = "80, 443"
 	}
 	shown := or(someOf(hosts, func(n int) string { return fmt.Sprintf(" + %d more...", n) }), "*")
-	return []any{value(ingress.Spec.IngressClassName, "<none>"), shown, strings.Join(addresses, ","), ports, ageOf(ingress)}
+	return []any{value(ingress.Spec.IngressClassName, "<none>"), shown, strings.Join(sets.List(addresses), ","), ports, ageOf(ingress)}
 }
 
 func ingressClassCells(class *networkingv1.IngressClass) []any {
@@ -127,15 +130,17 @@ func storageClassCells(class *storagev1.StorageClass) []any {
 
 func csiDriverCells(driver *storagev1.CSIDriver) []any {
 	var modes, audiences []string
+	tokens := "<unset>"
 	for _, mode := range driver.Spec.VolumeLifecycleModes {
 		modes = append(modes, string(mode))
 	}
 	for _, request := range driver.Spec.TokenRequests {
 		audiences = append(audiences, request.Audience)
+		tokens = strings.Join(audiences, ",")
 	}
 	return []any{
 		isTrue(driver.Spec.AttachRequired), isTrue(driver.Spec.PodInfoOnMount), isTrue(driver.Spec.StorageCapacity),
-		or(strings.Join(audiences, ","), "<unset>"), isTrue(driver.Spec.RequiresRepublish), or(strings.Join(modes, ","), "<none>"), ageOf(driver),
+		tokens, isTrue(driver.Spec.RequiresRepublish), or(strings.Join(modes, ","), "<none>"), ageOf(driver),
 	}
 }
 

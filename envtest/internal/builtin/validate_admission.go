@@ -151,10 +151,11 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations, at *field.Pat
 	return f.list
 }
 
-// ruleResources checks resources and subresources: none may be in another one.
+// ruleResources checks resources and subresources: none may be in another one. As a kube-apiserver does, it takes "*" behind others.
 func (f *faults) ruleResources(resources []string, at *field.Path) {
 	f.need(len(resources) > 0, at)
 	seen, withAll, ofAll := sets.New[string](), sets.New[string](), sets.New[string]()
+	last := "" // that is no subresource
 	for i, name := range resources {
 		here := at.Index(i)
 		if name == "" {
@@ -162,6 +163,9 @@ func (f *faults) ruleResources(resources []string, at *field.Path) {
 			continue
 		}
 		resource, sub, isSub := strings.Cut(name, "/")
+		if !isSub {
+			last = name
+		}
 		f.invalid(withAll.Has(resource) && isSub, here, name, "if '"+resource+"/*' is present, must not specify "+name)
 		f.invalid(isSub && ofAll.Has(sub), here, name, "if '*/"+sub+"' is present, must not specify "+name)
 		if isSub && sub == "*" {
@@ -173,7 +177,5 @@ func (f *faults) ruleResources(resources []string, at *field.Path) {
 		seen.Insert(name)
 	}
 	f.invalid(len(resources) > 1 && seen.Has("*/*"), at, resources, "if '*/*' is present, must not specify other resources")
-	whole := func(name string) bool { return !strings.Contains(name, "/") }
-	f.invalid(seen.Has("*") && slices.ContainsFunc(resources, func(name string) bool { return name != "*" && whole(name) }), at, resources,
-		"if '*' is present, must not specify other resources without subresources")
+	f.invalid(seen.Has("*") && last != "*", at, resources, "if '*' is present, must not specify other resources without subresources")
 }

@@ -78,7 +78,7 @@ func validateCSINode(node, old *storagev1.CSINode) field.ErrorList {
 		now := node.Spec.Drivers[i]
 		for _, was := range old.Spec.Drivers {
 			now.Allocatable, was.Allocatable = nil, nil
-			f.invalid(now.Name == was.Name && !apiequality.Semantic.DeepEqual(now, was), field.NewPath("CSINodeDriver"), was, "field is immutable")
+			f.invalid(now.Name == was.Name && !apiequality.Semantic.DeepEqual(now, was), specPath("drivers"), was, "field is immutable")
 		}
 	}
 	return f.list

@@ -39,6 +39,9 @@ func preparePersistentVolumeClaim(_ context.Context, pvc, old *corev1.Persistent
 	if old == nil {
 		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 	}
+	if ref := pvc.Spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" && (old == nil || old.Spec.DataSourceRef == nil) {
+		pvc.Spec.DataSourceRef = nil // of a feature that is off
+	}
 	fresh := old == nil || old.Spec.DataSource == nil && old.Spec.DataSourceRef == nil
 	if fresh && pvc.Spec.DataSourceRef == nil && !isOldSource(pvc.Spec.DataSource) {
 		pvc.Spec.DataSource = nil
