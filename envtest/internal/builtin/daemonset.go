@@ -11,13 +11,17 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// prepareDaemonSet counts the changes of the template in an annotation, as old clients expect.
+// prepareDaemonSet counts the changes of the template in an annotation, as old clients expect. A new one says where the count begins.
 func prepareDaemonSet(_ context.Context, ds, old *appsv1.DaemonSet) {
-	count := int64(1)
+	counted := ds
 	if old != nil {
-		if kept, err := strconv.ParseInt(old.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64); err == nil {
-			count = kept
-		}
+		counted = old
+	}
+	count, err := strconv.ParseInt(counted.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	if err != nil || count < 1 {
+		count = 1
+	}
+	if old != nil {
 		if !apiequality.Semantic.DeepEqual(ds.Spec.Template, old.Spec.Template) {
 			count++
 		}

@@ -52,6 +52,14 @@ func isDefault(class *metav1.ObjectMeta, annotations ...string) bool {
 	return slices.ContainsFunc(annotations, func(key string) bool { return class.Annotations[key] == "true" })
 }
 
+// classOf is the storage class of a volume or a claim. An annotation, which is older than the field, counts more.
+func classOf(annotations map[string]string, field *string) string {
+	if class, ok := annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return class
+	}
+	return value(field, "")
+}
+
 // laterDefault returns class if one of the annotations makes it the default and it is newer than best, or as old and before it
 // by name; and best otherwise, which may be nil.
 func laterDefault(best, class *metav1.ObjectMeta, annotations ...string) *metav1.ObjectMeta {
@@ -77,11 +85,7 @@ func (s storageClasses) checkResize(ctx context.Context, a admission.Attributes)
 		//lint:ignore ST1005 the words are kube-apiserver's
 		return admission.NewForbidden(a, errors.New("Only bound persistent volume claims can be expanded"))
 	}
-	name := pvc.Annotations[corev1.BetaStorageClassAnnotation]
-	if pvc.Spec.StorageClassName != nil && name == "" {
-		name = *pvc.Spec.StorageClassName
-	}
-	if name != "" {
+	if name := classOf(pvc.Annotations, pvc.Spec.StorageClassName); name != "" {
 		class, err := cached[*storagev1.StorageClass](ctx, s.store, name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("look up the storage class %s: %w", name, err)

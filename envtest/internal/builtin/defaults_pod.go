@@ -13,6 +13,7 @@ import (
 
 // defaultPod fills a Pod: what every Pod template gets, and what only Pods get.
 func defaultPod(pod *corev1.Pod) {
+	dropOldAnnotations(pod.Annotations)
 	defaultPodSpec(&pod.Spec)
 	missing(&pod.Spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	if seconds := pod.Spec.TerminationGracePeriodSeconds; *seconds < 0 {
@@ -97,7 +98,16 @@ func requestLimits(r *corev1.ResourceRequirements) {
 
 // defaultTemplate fills a Pod template.
 func defaultTemplate(template *corev1.PodTemplateSpec) {
+	dropOldAnnotations(template.Annotations)
 	defaultPodSpec(&template.Spec)
+}
+
+// dropOldAnnotations drops those that said what init containers there are before there was a field.
+func dropOldAnnotations(annotations map[string]string) {
+	for _, stage := range []string{"alpha", "beta"} {
+		delete(annotations, "pod."+stage+".kubernetes.io/init-containers")
+		delete(annotations, "pod."+stage+".kubernetes.io/init-container-statuses")
+	}
 }
 
 // defaultPodSpec fills what Pods and Pod templates have in common.

@@ -54,6 +54,9 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 
 func defaultDaemonSet(ds *appsv1.DaemonSet) {
 	defaultTemplate(&ds.Spec.Template)
+	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok { // the writer owns the annotation in any case
+		ds.Annotations = merged(ds.Annotations, map[string]string{appsv1.DeprecatedTemplateGeneration: "0"})
+	}
 	missing(&ds.Spec.RevisionHistoryLimit, 10)
 	unset(&ds.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	if ds.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
@@ -107,6 +110,7 @@ func defaultCronJob(cj *batchv1.CronJob) {
 }
 
 func defaultHorizontalPodAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) {
+	hpa.Annotations = withoutForms(hpa.Annotations)
 	missing(&hpa.Spec.MinReplicas, 1)
 	if len(hpa.Spec.Metrics) == 0 {
 		utilization := int32(80)

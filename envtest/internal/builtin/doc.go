@@ -32,10 +32,9 @@
 //     Pods of Deployments or removes the finalizers of volumes.
 //   - Validation is written anew, and compared with that of a kube-apiserver by a corpus of requests (TestCorpus of envtest).
 //     What differs is in docs/fidelity.md: most of all, resource.k8s.io is checked less.
-//   - Nothing follows from the annotations that were the fields of AppArmor profiles, or from matchLabelKeys.
+//   - Nothing follows from matchLabelKeys.
 //   - The admission plugins ServiceAccount and PodTopologyLabels do nothing here.
 //   - Services are IPv4 only and get the lowest free address.
 //   - pods/log, exec, attach, portforward and proxy, nodes/proxy and services/proxy lead to the kubelets and Pods that a test
 //     runs, if any. A WebSocket is passed on to a kubelet, and not translated to SPDY.
-//   - Warnings about old or dubious fields are not sent.
 package builtin

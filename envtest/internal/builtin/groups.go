@@ -107,6 +107,7 @@ func (s *groupSet) group(name string) *genericapiserver.APIGroupInfo {
 		}
 	}
 	info := genericapiserver.NewDefaultAPIGroupInfo(name, Scheme(), ParameterCodec(), Codecs())
+	info.NegotiatedSerializer = requestCodecs{info.NegotiatedSerializer}
 	info.PrioritizedVersions = nil // the scheme knows more versions than are served
 	s.groups = append(s.groups, &info)
 	return &info

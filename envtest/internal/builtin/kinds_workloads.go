@@ -22,8 +22,11 @@ func appsKinds() []*kind {
 		{
 			gvk: apps("Deployment"), resource: "deployments", short: []string{"deploy"}, categories: inAll,
 			rules: rules{status: true, generation: true, countsAnnotations: true, statusKeeps: []string{"metadata.labels"}},
-			hooks: hooks{defaults: typed1(defaultDeployment), validate: typedCheck(validateDeployment), validateStatus: counted("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")},
-			warn:  warnHooks{object: typedWarn(warnDeployment)},
+			hooks: hooks{
+				defaults: typed1(defaultDeployment), validate: typedCheck(validateDeployment),
+				validateStatus: counted("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"),
+			},
+			warn: warnHooks{object: typedWarn(warnDeployment)},
 			scale: scalingOf(
 				func(o *appsv1.Deployment) **int32 { return &o.Spec.Replicas },
 				func(o *appsv1.Deployment) int32 { return o.Status.Replicas },

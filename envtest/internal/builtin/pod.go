@@ -10,15 +10,19 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 )
 
 // preparePod sets the status of a new Pod: pending, with its class of service.
-func preparePod(_ context.Context, pod, old *corev1.Pod) {
+func preparePod(ctx context.Context, pod, old *corev1.Pod) {
 	if old != nil {
 		return
 	}
+	copyAppArmor(ctx, pod)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(pod)}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		pod.Status.Conditions = []corev1.PodCondition{{
@@ -27,6 +31,36 @@ func preparePod(_ context.Context, pod, old *corev1.Pod) {
 			Message:            "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
+}
+
+// copyAppArmor makes the annotations that were the profiles of containers their fields, and warns of them.
+func copyAppArmor(ctx context.Context, pod *corev1.Pod) {
+	if onWindows(&pod.Spec) {
+		return
+	}
+	var whole *corev1.AppArmorProfile
+	if pod.Spec.SecurityContext != nil {
+		whole = pod.Spec.SecurityContext.AppArmorProfile
+	}
+	everyContainer(&pod.Spec, nil, func(c *corev1.Container, _ *field.Path) {
+		annotation, ok := pod.Annotations[appArmorPrefix+c.Name]
+		if !ok || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+			return
+		}
+		var wrong podCheck
+		profile := appArmorOf(annotation)
+		if wrong.appArmor(profile, nil); len(wrong.list) > 0 {
+			profile = nil
+		}
+		if profile != nil && apiequality.Semantic.DeepEqual(profile, whole) {
+			return
+		}
+		if profile != nil {
+			missing(&c.SecurityContext, corev1.SecurityContext{})
+			c.SecurityContext.AppArmorProfile = profile
+		}
+		warning.AddWarning(ctx, "", annotationsPath().Key(appArmorPrefix+c.Name).String()+": "+outdatedAppArmor)
+	})
 }
 
 // appArmorOf is the profile that an annotation means, nil if it means none.

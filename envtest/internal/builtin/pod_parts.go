@@ -28,7 +28,12 @@ type podPartStrategy struct {
 
 // ephemeralStrategy adds ephemeral containers.
 func ephemeralStrategy(s strategy) podPartStrategy {
-	return podPartStrategy{s, takeEphemeralContainers, func(pod, _ *corev1.Pod) field.ErrorList { return validatePodSpec(&pod.Spec, true, specPath()) }}
+	return podPartStrategy{s, takeEphemeralContainers, func(pod, old *corev1.Pod) field.ErrorList {
+		if _, ok := old.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+			return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
+		}
+		return validatePodSpec(&pod.Spec, true, specPath())
+	}}
 }
 
 // resizeStrategy changes the resources of containers.

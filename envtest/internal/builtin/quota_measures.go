@@ -216,11 +216,7 @@ func claimUse(obj runtime.Object) corev1.ResourceList {
 		size.RoundUp(0)
 		use[corev1.ResourceRequestsStorage] = size
 	}
-	class, annotated := claim.Annotations[corev1.BetaStorageClassAnnotation]
-	if !annotated && claim.Spec.StorageClassName != nil {
-		class = *claim.Spec.StorageClassName
-	}
-	if class != "" {
+	if class := classOf(claim.Annotations, claim.Spec.StorageClassName); class != "" {
 		for _, counted := range claimQuota {
 			if value, ok := use[counted]; ok {
 				use[corev1.ResourceName(class+ofStorageClass)+counted] = value

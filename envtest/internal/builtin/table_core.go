@@ -171,7 +171,7 @@ func persistentVolumeCells(pv *corev1.PersistentVolume) []any {
 	capacity := pv.Spec.Capacity[corev1.ResourceStorage]
 	return []any{
 		capacity.String(), shortModes(pv.Spec.AccessModes), string(pv.Spec.PersistentVolumeReclaimPolicy), phase, claim,
-		pv.Spec.StorageClassName, value(pv.Spec.VolumeAttributesClassName, "<unset>"), pv.Status.Reason, ageOf(pv),
+		classOf(pv.Annotations, &pv.Spec.StorageClassName), value(pv.Spec.VolumeAttributesClassName, "<unset>"), pv.Status.Reason, ageOf(pv),
 		value(pv.Spec.VolumeMode, "<unset>"),
 	}
 }
@@ -187,7 +187,7 @@ func persistentVolumeClaimCells(pvc *corev1.PersistentVolumeClaim) []any {
 		capacity, modes = storage.String(), shortModes(pvc.Status.AccessModes)
 	}
 	return []any{
-		phase, pvc.Spec.VolumeName, capacity, modes, value(pvc.Spec.StorageClassName, ""),
+		phase, pvc.Spec.VolumeName, capacity, modes, classOf(pvc.Annotations, pvc.Spec.StorageClassName),
 		value(pvc.Spec.VolumeAttributesClassName, "<unset>"), ageOf(pvc), value(pvc.Spec.VolumeMode, "<unset>"),
 	}
 }

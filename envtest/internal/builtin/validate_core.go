@@ -130,9 +130,14 @@ func frozenContent(stillImmutable bool, fields map[string][2]any) field.ErrorLis
 func isTrue(flag *bool) bool { return flag != nil && *flag }
 
 // validateReplicationController checks selector and template.
-func validateReplicationController(rc, _ *corev1.ReplicationController) field.ErrorList {
+func validateReplicationController(rc, old *corev1.ReplicationController) field.ErrorList {
 	path := specPath()
 	errs := notNegative(rc.Spec.Replicas, path.Child("replicas"))
+	if old != nil {
+		var f faults
+		f.nonConvertible(rc, old)
+		errs = append(errs, f.list...)
+	}
 	if len(rc.Spec.Selector) == 0 {
 		errs = append(errs, field.Required(path.Child("selector"), ""))
 	}
@@ -159,7 +164,7 @@ func validatePersistentVolumeClaim(pvc, old *corev1.PersistentVolumeClaim) field
 	if old == nil {
 		return errs
 	}
-	path := specPath()
+	path, f := specPath(), faults{list: errs}
 	now, was := pvc.Spec.DeepCopy(), old.Spec.DeepCopy()
 	if was.VolumeName == "" {
 		was.VolumeName = now.VolumeName
@@ -168,20 +173,17 @@ func validatePersistentVolumeClaim(pvc, old *corev1.PersistentVolumeClaim) field
 		now.Resources.Requests = was.Resources.Requests
 		now.VolumeAttributesClassName = was.VolumeAttributesClassName
 	}
-	if was.StorageClassName == nil {
+	if f.classAnnotation(pvc, old) {
 		now.StorageClassName = nil
 	}
 	if !apiequality.Semantic.DeepEqual(now, was) {
-		errs = append(errs, field.Forbidden(path, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+
-			diff.Diff(was, now)))
+		f.forbid(true, path, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+diff.Diff(was, now))
 	}
-	errs = append(errs, frozen(pvc.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	f.add(frozen(pvc.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode")))
 	size, before := pvc.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	capacity := old.Status.Capacity[corev1.ResourceStorage]
-	if size.Cmp(before) < 0 && size.Cmp(capacity) <= 0 {
-		errs = append(errs, field.Forbidden(path.Child("resources", "requests", "storage"), "field can not be less than status.capacity"))
-	}
-	return errs
+	f.forbid(size.Cmp(before) < 0 && size.Cmp(capacity) <= 0, path.Child("resources", "requests", "storage"), "field can not be less than status.capacity")
+	return f.list
 }
 
 func validateNamespace(ns, old *corev1.Namespace) field.ErrorList {

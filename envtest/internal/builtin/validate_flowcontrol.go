@@ -226,6 +226,10 @@ func conditionTypes(types []string) field.ErrorList {
 func validatePriorityLevel(level, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	spec, path := &level.Spec, specPath()
 	var errs field.ErrorList
+	const ofOldVersion = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
+	if _, ok := level.Annotations[ofOldVersion]; ok {
+		errs = append(errs, field.Forbidden(annotationsPath(), "annotation '"+ofOldVersion+"' is forbidden"))
+	}
 	exempt := spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 	if (level.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != exempt {
 		errs = append(errs, field.Invalid(path.Child("type"), spec.Type, "must be 'Exempt' if and only if `name` is 'exempt'"))

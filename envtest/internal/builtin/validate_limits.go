@@ -210,6 +210,7 @@ func (f *faults) scopeSelector(spec *corev1.ResourceQuotaSpec, at *field.Path) {
 // validateNode reports the taints of a node at its metadata, as a kube-apiserver does.
 func validateNode(node, old *corev1.Node) field.ErrorList {
 	var f faults
+	f.nodeAnnotations(node.Annotations)
 	f.taints(node.Spec.Taints, field.NewPath("metadata", "taints"))
 	f.nodeResources(node)
 	ranges := specPath("podCIDRs")
@@ -233,6 +234,7 @@ func validateNode(node, old *corev1.Node) field.ErrorList {
 
 func validateNodeStatus(node, _ *corev1.Node) field.ErrorList {
 	var f faults
+	f.nodeAnnotations(node.Annotations)
 	f.nodeResources(node)
 	for i, address := range node.Status.Addresses {
 		if slices.Contains(node.Status.Addresses[:i], address) {

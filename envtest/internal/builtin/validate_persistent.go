@@ -26,6 +26,7 @@ const inlineOnly = "may not be specified in the context of inline volumes"
 // validatePersistentVolume checks that there is one source and what it is good for. The source is kept.
 func validatePersistentVolume(pv, old *corev1.PersistentVolume) field.ErrorList {
 	f := faults{list: volumeSpec(&pv.Spec, pv.Name, false, specPath())}
+	f.mountOptions(pv)
 	if old == nil {
 		return f.list
 	}

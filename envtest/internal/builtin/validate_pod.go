@@ -18,11 +18,14 @@ import (
 // validatePod checks a Pod. Of a Pod that exists only few fields of the spec may change.
 func validatePod(pod, old *corev1.Pod) field.ErrorList {
 	path := specPath()
-	errs := validatePodSpec(&pod.Spec, true, path)
+	errs := append(validatePodSpec(&pod.Spec, true, path), onlyForPods(pod, path)...)
+	var f faults
 	if old != nil {
-		return append(errs, validatePodUpdate(&pod.Spec, &old.Spec, path)...)
+		f.keptAnnotations(pod.Annotations, old.Annotations)
+		return append(append(errs, f.list...), validatePodUpdate(&pod.Spec, &old.Spec, path)...)
 	}
-	errs = append(errs, onlyForPods(pod, path)...)
+	f.profiles(pod.Annotations, &pod.Spec, path)
+	errs = append(errs, f.list...)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("ephemeralContainers"), "cannot be set on create"))
 	}
@@ -37,6 +40,10 @@ func validateTemplate(template *corev1.PodTemplateSpec, path *field.Path, restar
 	errs := metavalidation.ValidateLabels(template.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
 	errs = append(errs, validatePodSpec(&template.Spec, false, path.Child("spec"))...)
+	var f faults
+	f.podAnnotations(template.Annotations, &template.Spec, path.Child("annotations"))
+	f.profiles(template.Annotations, &template.Spec, path.Child("spec"))
+	errs = append(errs, f.list...)
 	if len(restart) > 0 {
 		errs = append(errs, oneOf(template.Spec.RestartPolicy, path.Child("spec", "restartPolicy"), restart...)...)
 	}

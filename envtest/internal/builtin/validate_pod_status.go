@@ -19,6 +19,8 @@ import (
 // validatePodStatus checks the addresses of a Pod and of its host, and that its class of service stays.
 func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
 	var f faults
+	f.keptAnnotations(pod.Annotations, old.Annotations)
+	f.podAnnotations(pod.Annotations, &pod.Spec, annotationsPath())
 	now, was, at := &pod.Status, &old.Status, field.NewPath("status")
 	if now.NominatedNodeName != was.NominatedNodeName && now.NominatedNodeName != "" {
 		f.messages(apivalidation.NameIsDNSSubdomain(now.NominatedNodeName, false), now.NominatedNodeName, at.Child("nominatedNodeName"))

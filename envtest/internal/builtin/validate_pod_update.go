@@ -6,7 +6,6 @@ package builtin
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -160,13 +159,8 @@ func onlyForPods(pod *corev1.Pod, at *field.Path) field.ErrorList {
 				"must not be specified when serviceAccountName is not set")
 		}
 	}
-	meta := field.NewPath("metadata", "annotations")
-	if value, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
-		f.invalid(pod.Spec.NodeName == "", meta.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")
-	}
-	if cost, ok := pod.Annotations[corev1.PodDeletionCost]; ok {
-		_, err := strconv.ParseInt(cost, 10, 32)
-		f.invalid(err != nil, meta.Key(corev1.PodDeletionCost), cost, "must be a 32bit integer")
-	}
+	f.podAnnotations(pod.Annotations, &pod.Spec, annotationsPath())
+	_, mirrors := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	f.forbid(mirrors && len(pod.Spec.ResourceClaims) > 0, field.NewPath(""), "static pods do not support resource claims")
 	return f.list
 }

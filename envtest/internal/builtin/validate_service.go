@@ -35,7 +35,9 @@ func validateService(svc, old *corev1.Service) field.ErrorList {
 	case len(spec.Ports) == 0 && !isHeadless(svc):
 		errs = append(errs, field.Required(path.Child("ports"), ""))
 	}
-	errs = append(errs, serviceAddresses(svc)...)
+	f := faults{list: errs}
+	f.serviceAnnotations(svc.Annotations)
+	errs = append(f.list, serviceAddresses(svc)...)
 	errs = append(errs, affinityTimeout(spec, path.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"))...)
 	errs = append(errs, externalAddresses(svc, old, path.Child("externalIPs"))...)
 	errs = append(errs, validateServicePorts(svc, path.Child("ports"))...)

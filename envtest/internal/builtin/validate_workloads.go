@@ -25,6 +25,7 @@ func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
 	var f faults
 	spec, at := &d.Spec, specPath()
 	f.add(notNegative(spec.Replicas, at.Child("replicas")))
+	f.rollback(d)
 	f.add(notNegative(spec.RevisionHistoryLimit, at.Child("revisionHistoryLimit")))
 	f.notNegative(int64(spec.MinReadySeconds), at.Child("minReadySeconds"))
 	if seconds := spec.ProgressDeadlineSeconds; seconds != nil {
@@ -49,6 +50,19 @@ func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
 		f.add(frozen(spec.Selector, old.Spec.Selector, at.Child("selector")))
 	}
 	return f.list
+}
+
+// rollback checks the revision that an old client wants back. One that is no number can come in a patch alone, see requestCodecs.
+func (f *faults) rollback(d *appsv1.Deployment) {
+	revision := d.Annotations[appsv1.DeprecatedRollbackTo]
+	if revision == "" {
+		return
+	}
+	number, err := strconv.ParseInt(revision, 10, 64)
+	if err != nil {
+		f.list = append(f.list, field.InternalError(annotationsPath().Key(appsv1.DeprecatedRollbackTo), err))
+	}
+	f.notNegative(number, specPath("rollback", "version"))
 }
 
 // noDeadline refuses a deadline for Pods that are to run for ever.
