@@ -55,7 +55,8 @@ func TestAnswers(t *testing.T) {
 				t.Fatalf("no namespace for %s", story.kind)
 			}
 		}
-		said := story.answer(request)[0].said()
+		got, before := story.answer(request)
+		said := got[0].said(before[0])
 		if story.err != nil {
 			t.Fatal(story.err)
 		}
@@ -80,14 +81,26 @@ func recordedAnswers() []string {
 	return strings.Split(strings.TrimPrefix(strings.TrimSpace(string(data)), "$ "), "\n$ ")
 }
 
-// said is what an answer says beside the object, a line each.
-func (a answer) said() string {
+// said is what an answer says, a line each: why something is refused, warnings, the cells of a table, and what of the object
+// differs from before, if there is such an object.
+func (a answer) said(before answer) string {
 	var lines strings.Builder
 	if a.refused() {
 		fmt.Fprintln(&lines, a.verdict())
 	}
 	for _, warning := range a.warnings {
 		fmt.Fprintln(&lines, "Warning:", warning)
+	}
+	for _, row := range a.rows {
+		delete(row.(map[string]any), "Name") // of the run
+		fmt.Fprintln(&lines, whole(row))
+	}
+	if before.object != nil && !a.refused() {
+		for _, line := range differences("", lasting(before.object), lasting(a.object)) {
+			if !strings.HasPrefix(line, "metadata.managedFields") && !strings.HasPrefix(line, "metadata.name:") {
+				fmt.Fprintln(&lines, line)
+			}
+		}
 	}
 	return lines.String()
 }
@@ -101,34 +114,46 @@ func (s *story) written() {
 	}
 }
 
-// answer asks a request of the file, and returns what the servers say to its last step.
-func (s *story) answer(request string) [2]answer {
+// answer asks a request of the file, and returns what the servers say to its last step. The verbs in capitals tell what becomes of
+// the object: before is what the last step would have changed.
+func (s *story) answer(request string) (got, before [2]answer) {
 	verb, rest, _ := strings.Cut(request, " ")
 	_, rest, _ = strings.Cut(rest, " ")
-	patches := parsePatches(rest)
-	name := s.fresh()
-	obj := s.object(name)
-	if len(patches) > 0 {
-		obj = merged(obj, patches[0])
-	}
-	name, _ = metadata(obj)["name"].(string)
-	if verb == "create" {
-		return s.post(request, dry, obj)
+	patches := append(parsePatches(rest), nil, nil)
+	plain := s.object(s.fresh())
+	obj := merged(clone(plain), patches[0])
+	name, _ := metadata(obj)["name"].(string)
+	switch verb {
+	case "create":
+		return s.post(request, dry, obj), before
+	case "CREATE":
+		return s.post(request, dry, obj), s.post("create before "+request, dry, plain)
 	}
 	defer s.delete("delete after "+request, name, "?gracePeriodSeconds=0&propagationPolicy=Background", nil)
-	s.post("create for "+request, "", obj)
+	made := s.post("create for "+request, "", obj)
 	second := func(obj map[string]any) { merged(obj, patches[1]) }
 	switch verb {
 	case "update":
-		return s.put(request, name, dry, second)
+		return s.put(request, name, dry, second), before
+	case "UPDATE":
+		return s.put(request, name, dry, second), made
 	case "status":
-		return s.put(request, name, "/status"+dry, second)
+		return s.put(request, name, "/status"+dry, second), before
 	case "scale":
-		return s.patch(request, name, "/scale"+dry, mergePatch, raw(replicas))
+		return s.patch(request, name, "/scale"+dry, mergePatch, raw(replicas)), before
 	case "delete":
-		return s.delete(request, name, dry, nil)
+		return s.delete(request, name, dry, nil), before
 	case "deletecollection":
-		return s.both(ask{request, http.MethodDelete, s.collection() + dry + "&fieldSelector=metadata.name=nobody", jsonType, nil})
+		return s.both(ask{label: request, method: http.MethodDelete, path: s.collection() + dry + "&fieldSelector=metadata.name=nobody"}), before
+	case "table":
+		if patches[1] != nil {
+			s.put("status for "+request, name, "/status", second)
+		}
+		return s.table(request, "/"+name), before
+	case "BIND":
+		target := map[string]any{"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": name}, "target": map[string]any{"name": "a"}}
+		s.both(ask{label: request, method: http.MethodPost, path: s.collection() + "/" + name + "/binding", content: jsonType, body: merged(target, patches[1])})
+		return s.get("get after "+request, "/"+name), made
 	}
 	panic("no request has the verb " + verb)
 }

@@ -42,6 +42,7 @@ type ask struct {
 	path    string
 	content string // media type of body
 	body    any    // JSON value, or []byte sent as they are, or nil
+	table   bool   // asks for a Table whose rows have their objects
 }
 
 // answer is what a server said.
@@ -51,6 +52,7 @@ type answer struct {
 	text   string         // the body otherwise
 	// warnings are the texts of the Warning headers, sorted.
 	warnings []string
+	rows     []any // of a Table: the cells of each row by the name of their column. object is that of a single row.
 }
 
 func (c *caller) send(ctx context.Context, a ask) (answer, error) {
@@ -71,6 +73,10 @@ func (c *caller) send(ctx context.Context, a ask) (answer, error) {
 		return answer{}, err
 	}
 	req.Header.Set("Accept", "application/json")
+	if a.table {
+		req.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+		req.URL.RawQuery = strings.TrimPrefix(req.URL.RawQuery+"&includeObject=Object", "&")
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", a.content)
 	}
@@ -92,7 +98,37 @@ func (c *caller) send(ctx context.Context, a ask) (answer, error) {
 	if json.Unmarshal(data, &got.object) != nil {
 		got.object, got.text = nil, string(data)
 	}
+	if got.object["kind"] == "Table" {
+		got.takeTable()
+	}
 	return got, nil
+}
+
+// anAge is a cell that says how long ago something was.
+var anAge = regexp.MustCompile(`^(\d+[smhdy]){1,2}$`)
+
+// takeTable takes the cells out of a Table, and the object of a single row.
+func (a *answer) takeTable() {
+	columns, _ := a.object["columnDefinitions"].([]any)
+	rows, _ := a.object["rows"].([]any)
+	for _, row := range rows {
+		cells, _ := row.(map[string]any)["cells"].([]any)
+		named := map[string]any{}
+		for i, cell := range cells {
+			if text, ok := cell.(string); ok && anAge.MatchString(text) {
+				cell = "an age"
+			}
+			name := fmt.Sprint(i)
+			if i < len(columns) {
+				name, _ = columns[i].(map[string]any)["name"].(string)
+			}
+			named[name] = cell
+		}
+		a.rows = append(a.rows, named)
+	}
+	if len(rows) == 1 {
+		a.object, _ = rows[0].(map[string]any)["object"].(map[string]any)
+	}
 }
 
 // refused tells whether the server did not do what was asked.
@@ -136,11 +172,13 @@ func (a answer) causes() []string {
 
 var (
 	serviceAddress = regexp.MustCompile(`^10\.0\.0\.\d+$`)
-	generatedName  = regexp.MustCompile(`^(Not_valid-)[a-z0-9]{5}$|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	nodePort       = regexp.MustCompile(`:3\d{4}/`) // in a cell
+	generatedName  = regexp.MustCompile(`^(Not_valid-)[a-z0-9]{5}$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	volatileKeys   = map[string]bool{
 		"uid": true, "resourceVersion": true, "creationTimestamp": true, "deletionTimestamp": true, "selfLink": true,
 		"nodePort": true, "healthCheckNodePort": true, "time": true, "lastTransitionTime": true, "timeAdded": true, "lastPhaseTransitionTime": true,
-		"username": true, "authentication.kubernetes.io/credential-id": true, // who asks is another one for each server
+		"lastUpdateTime": true, "Created At": true,
+		"username": true, "Requestor": true, "authentication.kubernetes.io/credential-id": true, // who asks is another one for each server
 		"controller-uid": true, "batch.kubernetes.io/controller-uid": true, "token": true, "expirationTimestamp": true,
 	}
 )
@@ -178,7 +216,7 @@ func lasting(value any) any {
 		if serviceAddress.MatchString(v) {
 			return "an address"
 		}
-		return generatedName.ReplaceAllString(v, "$1")
+		return nodePort.ReplaceAllString(generatedName.ReplaceAllString(v, "$1"), ":a port/")
 	}
 	return value
 }

@@ -53,10 +53,10 @@ func (s *story) creations() {
 	edit("from a prefix that is none", dry, func(obj map[string]any) { obj["metadata"] = map[string]any{"generateName": "Not_valid-"} })
 	s.post("create of no JSON", dry, []byte(`{"metadata":`))
 	s.post("create of a list", dry, []byte(`[]`))
-	s.both(ask{"create as text", http.MethodPost, s.collection() + dry, "text/plain", []byte("a")})
+	s.both(ask{label: "create as text", method: http.MethodPost, path: s.collection() + dry, content: "text/plain", body: []byte("a")})
 	if !s.cluster {
 		elsewhere := strings.Replace(s.collection(), s.namespace(), "no-such-namespace", 1)
-		s.both(ask{"create in a namespace that is not there", http.MethodPost, elsewhere, jsonType, s.object(name)})
+		s.both(ask{label: "create in a namespace that is not there", method: http.MethodPost, path: elsewhere, content: jsonType, body: s.object(name)})
 	}
 }
 
@@ -82,6 +82,8 @@ func (s *story) life() {
 
 func (s *story) reads(name string) {
 	s.get("get", "/"+name)
+	s.table("get as a table", "/"+name)
+	s.table("list as a table", "?fieldSelector=metadata.name%3D"+name)
 	s.get("get of a version", "/"+name+"?resourceVersion=0")
 	s.get("get of a version that is none", "/"+name+"?resourceVersion=a")
 	s.get("get of nothing", "/nothing")
@@ -122,7 +124,7 @@ func (s *story) updates(name string) {
 		obj["metadata"] = map[string]any{"name": "nothing", "uid": "a"}
 	})
 	manifest := s.object(name)
-	s.both(ask{"put of the manifest", http.MethodPut, s.collection() + "/" + name + dry, jsonType, manifest})
+	s.both(ask{label: "put of the manifest", method: http.MethodPut, path: s.collection() + "/" + name + dry, content: jsonType, body: manifest})
 }
 
 func (s *story) patches(name string) {
@@ -199,6 +201,7 @@ func (s *story) statuses(name string) {
 	s.patch("apply the status", name, "/status"+dry+"&fieldManager=three&force=true", applyType, intent)
 	s.patch("merge patch of the status through the object", name, dry, mergePatch, raw(s.status))
 	s.get("get after the status", "/"+name)
+	s.table("get as a table after the status", "/"+name)
 	s.put("put of the status", name, "/status", func(map[string]any) {})
 	s.put("put of an old status", name, "/status", func(obj map[string]any) { metadata(obj)["resourceVersion"] = "1" })
 	s.put("put of no status", name, "/status"+dry, func(obj map[string]any) { delete(obj, "status") })
@@ -247,6 +250,7 @@ func (s *story) end(name string) {
 	s.patch("hold it", name, "", mergePatch, raw(`{"metadata":{"finalizers":["example.com/hold"]}}`))
 	s.delete("delete while it is held", name, "", nil)
 	s.get("get while it is held", "/"+name)
+	s.table("get as a table while it is held", "/"+name)
 	s.delete("delete again while it is held", name, "", nil)
 	s.patch("one more finalizer", name, "", mergePatch, raw(`{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`))
 	s.patch("let it go", name, "", mergePatch, raw(`{"metadata":{"finalizers":[]}}`))

@@ -58,12 +58,18 @@ func (s *story) tell(ctx context.Context) error {
 	default:
 		s.life()
 		s.variations()
+		s.annotations()
+		s.pairs()
 	}
 	return s.err
 }
 
-// namespace is where the objects of the kind are, apart from those of others, which could be policies.
-func (s *story) namespace() string { return "corpus-" + s.resource.Resource + "-" + s.run }
+// namespace is where the objects of the kind are, apart from those of others, which could be policies, and of other versions, whose
+// stories are told at the same time.
+func (s *story) namespace() string {
+	group, _, _ := strings.Cut(s.resource.Group, ".")
+	return fmt.Sprintf("corpus-%s-%.3s%s-%s", s.resource.Resource, group, s.resource.Version, s.run)
+}
 
 func (s *story) makeNamespace() error {
 	namespace := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": s.namespace()}}
@@ -72,7 +78,7 @@ func (s *story) makeNamespace() error {
 		if err != nil {
 			return err
 		}
-		if got.refused() && got.code != http.StatusConflict { // two versions of a kind share it
+		if got.refused() {
 			return fmt.Errorf("make the namespace for %s: %s", s.resource.Resource, got.verdict())
 		}
 	}
@@ -158,15 +164,20 @@ func (s *story) each(make func(i int) ask) [2]answer {
 }
 
 func (s *story) post(label, query string, body any) [2]answer {
-	return s.both(ask{label, http.MethodPost, s.collection() + query, jsonType, body})
+	return s.both(ask{label: label, method: http.MethodPost, path: s.collection() + query, content: jsonType, body: body})
 }
 
 func (s *story) patch(label, name, query, content string, body any) [2]answer {
-	return s.both(ask{label, http.MethodPatch, s.collection() + "/" + name + query, content, body})
+	return s.both(ask{label: label, method: http.MethodPatch, path: s.collection() + "/" + name + query, content: content, body: body})
 }
 
 func (s *story) get(label, rest string) [2]answer {
 	return s.both(ask{label: label, method: http.MethodGet, path: s.collection() + rest})
+}
+
+// table gets an object, or several of them, with the cells that kubectl shows.
+func (s *story) table(label, rest string) [2]answer {
+	return s.both(ask{label: label, method: http.MethodGet, path: s.collection() + rest, table: true})
 }
 
 // put sends what the servers answered last, changed.
@@ -175,12 +186,12 @@ func (s *story) put(label, name, query string, edit func(obj map[string]any)) [2
 	return s.each(func(i int) ask {
 		obj := clone(last[i])
 		edit(obj)
-		return ask{label, http.MethodPut, s.collection() + "/" + name + query, jsonType, obj}
+		return ask{label: label, method: http.MethodPut, path: s.collection() + "/" + name + query, content: jsonType, body: obj}
 	})
 }
 
 func (s *story) delete(label, name, query string, options any) [2]answer {
-	return s.both(ask{label, http.MethodDelete, s.collection() + "/" + name + query, jsonType, options})
+	return s.both(ask{label: label, method: http.MethodDelete, path: s.collection() + "/" + name + query, content: jsonType, body: options})
 }
 
 // clone is a deep copy of a JSON object.
