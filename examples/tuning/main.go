@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/examples/internal/cluster"
@@ -44,7 +43,7 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) (err error) {
 		Name:           "tuned",                            // what the cache is called in metrics
 		TuningByObject: cache.TuningByObject{Window: 4096}, // how many events behind a handler may be
 		ByObject: map[client.Object]cache.TuningByObject{
-			&corev1.Node{}: {Decoded: ptr.To(true)}, // a kind with few objects that are read often
+			&corev1.Node{}: {Storage: cache.Decoded}, // a kind with few objects that are read often
 		},
 		MetricsByNamespace: true, // each namespace has series of its own
 	})

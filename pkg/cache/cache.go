@@ -75,6 +75,18 @@ const (
 	Isolate       = informers.Isolate
 )
 
+// Storage says how the objects of a kind are kept, in Tuning. The values are those of package informers, which says
+// more about each.
+type Storage = informers.Storage
+
+// The storages.
+const (
+	Flat             = informers.Flat
+	Decoded          = informers.Decoded
+	SeparateMetadata = informers.SeparateMetadata
+	OneWatch         = informers.OneWatch
+)
+
 // AllNamespaces is the key of Options.DefaultNamespaces and ByObject.Namespaces that stands for all
 // namespaces without an entry of their own.
 const AllNamespaces = crcache.AllNamespaces

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
@@ -272,7 +271,7 @@ func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*
 // Go type may keep that informer from syncing for ever, while an informer of metadata syncs.
 func (c *informerCache) view(key informers.Key, from []*informers.Map) []*informers.MapEntry {
 	found := peek(key, from)
-	if key.Representation != informers.Metadata || ptr.Deref(c.tuning(key.GroupVersionKind).SeparateViews, false) || !slices.Contains(found, nil) {
+	if key.Representation != informers.Metadata || c.tuning(key.GroupVersionKind).Storage == SeparateMetadata || !slices.Contains(found, nil) {
 		return found
 	}
 	wait := c.failOnMissing || slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })

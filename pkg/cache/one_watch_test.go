@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -128,7 +129,7 @@ var _ = Describe("One watch for all representations of a kind", Ordered, func() 
 		Expect(err).NotTo(HaveOccurred())
 		return started(ctx, cache.With(tuning), opts)
 	}
-	shared := cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: ptr.To(true)}}
+	shared := cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.OneWatch}}
 
 	It("is one, and each representation has its own informer, reads and field indexes", func(ctx SpecContext) {
 		create(ctx, content("a", 1), content("b", 2))
@@ -210,7 +211,7 @@ var _ = Describe("One watch for all representations of a kind", Ordered, func() 
 		create(ctx, content("a", 1))
 		for tuning, watches := range map[*cache.Tuning]int64{
 			{}: 2,
-			{ByObject: map[client.Object]cache.TuningByObject{&gadget{}: {OneWatch: ptr.To(true)}}}: 1,
+			{ByObject: map[client.Object]cache.TuningByObject{&gadget{}: {Storage: cache.OneWatch}}}: 1,
 		} {
 			c := begin(ctx, *tuning, cache.Options{})
 			typed, whole, _ := empty()
@@ -233,8 +234,18 @@ var _ = Describe("One watch for all representations of a kind", Ordered, func() 
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "good"}, typed)).To(Succeed())
 	})
 
-	It("is refused with informers of the user's", func() {
-		_, err := cache.With(shared)(cfg, cache.Options{NewInformer: toolscache.NewSharedIndexInformer})
-		Expect(err).To(MatchError(ContainSubstring("OneWatch cannot be set with the option NewInformer")))
+	It("is refused with informers of the user's, as is each storage that they cannot have", func() {
+		users := cache.Options{NewInformer: toolscache.NewSharedIndexInformer}
+		for _, storage := range []cache.Storage{cache.OneWatch, cache.Flat, cache.Decoded} {
+			for _, tuning := range []cache.Tuning{
+				{TuningByObject: cache.TuningByObject{Storage: storage}},
+				{ByObject: map[client.Object]cache.TuningByObject{&corev1.Pod{}: {Storage: storage}}},
+			} {
+				_, err := cache.With(tuning)(cfg, users)
+				Expect(err).To(MatchError(ContainSubstring("Storage %s cannot be set with the option NewInformer", storage)))
+			}
+		}
+		_, err := cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.SeparateMetadata}})(cfg, users)
+		Expect(err).NotTo(HaveOccurred())
 	})
 })

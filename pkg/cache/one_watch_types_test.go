@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -141,7 +140,7 @@ var _ = Describe("A Go type of a kind with one watch", Ordered, func() {
 	options := func() cache.Options {
 		return cache.Options{Scheme: oddityScheme(), DefaultNamespaces: map[string]cache.Config{namespace: {}}}
 	}
-	oneWatch := cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: ptr.To(true)}}
+	oneWatch := cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.OneWatch}}
 	byShout := func(obj client.Object) []string { return []string{obj.(*oddity).Spec.Shout.text} }
 
 	It("is what clients decode, in reads and in handlers", func(ctx SpecContext) {

@@ -45,15 +45,15 @@ type Tuning struct {
 	// reads with client.UnsafeDisableDeepCopy in the call share. Such a read decodes an object that
 	// is kept flat, and the decoded object stays as long as it is read every ten seconds, if the
 	// budget has room for it. Zero stands for the default: 2 GiB, or half of the memory limit of
-	// the Go runtime (GOMEMLIMIT) if that is less. With a negative number each read decodes.
+	// the Go runtime (GOMEMLIMIT) if that is less. A negative number is no room at all.
 	DecodedBudget int64
 
 	// OwnWritesBudget is the number of bytes that the whole cache may take for objects that the
 	// program has written through a client of pkg/client, and that the watch has not shown yet. Zero
 	// stands for the default, 64 MiB. A quarter of it is for the keys of these objects. When the rest
 	// is used up, the oldest objects go, of which the cache knows then that they have changed: a Get
-	// of one asks the API server, and a list waits until the watch has shown it. A negative number
-	// leaves room for as many keys as by default, and for no objects.
+	// of one asks the API server, and a list waits until the watch has shown it. A negative number is
+	// no room for objects, and as much for keys as by default.
 	OwnWritesBudget int64
 
 	// Registerer receives the metrics of the cache, which docs/metrics.md lists. Nil stands for
@@ -113,20 +113,28 @@ func checkKind(t TuningByObject) error {
 	switch {
 	case t.Window < 0:
 		return fmt.Errorf("the Window is %d; use 0 for the default", t.Window)
+	case t.WatchSilence < 0:
+		return fmt.Errorf("the WatchSilence is %s; use 0 for the default, or a long time", t.WatchSilence)
+	case !t.Storage.Valid():
+		return fmt.Errorf("Storage is %q; use %s, %s, %s or %s", t.Storage, Flat, Decoded, SeparateMetadata, OneWatch)
 	case !t.OnFailure.Valid():
 		return fmt.Errorf("OnFailure is %q; use %s, %s or %s", t.OnFailure, WaitOnFailure, FailFast, Isolate)
 	}
 	return nil
 }
 
-// sharesWatches reports whether the representations of some kind share one watch.
-func (t *Tuning) sharesWatches() bool {
+// checkStorage returns an error if a storage is set that informers of the user's cannot have.
+func (t *Tuning) checkStorage() error {
+	set := []Storage{t.Storage}
 	for _, settings := range t.ByObject {
-		if ptr.Deref(settings.OneWatch, false) {
-			return true
+		set = append(set, settings.Storage)
+	}
+	for _, s := range set {
+		if s != "" && s != SeparateMetadata {
+			return fmt.Errorf("cache tuning: Storage %s cannot be set with the option NewInformer, whose informers decide how they keep objects", s)
 		}
 	}
-	return ptr.Deref(t.OneWatch, false)
+	return nil
 }
 
 // apply sets the fields of o that t determines.
@@ -134,8 +142,10 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 	if o.Tuning, err = t.byKind(o.Scheme); err != nil {
 		return err
 	}
-	if o.NewInformer != nil && t.sharesWatches() {
-		return errors.New("cache tuning: OneWatch cannot be set with the option NewInformer: only informers of Tarn's own show their objects in several representations")
+	if o.NewInformer != nil {
+		if err := t.checkStorage(); err != nil {
+			return err
+		}
 	}
 	if t.anyOptional() {
 		if o.Served, err = informers.NewServed(o.Config, o.HTTPClient, o.Logger); err != nil {

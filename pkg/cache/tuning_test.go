@@ -33,7 +33,7 @@ var _ = Describe("Tuning", func() {
 	})
 	key := func() client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: "one"} }
 
-	decodedMaps := map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Decoded: ptr.To(true)}}
+	decodedMaps := map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Storage: cache.Decoded}}
 	DescribeTable("decides how objects are kept", func(ctx SpecContext, t cache.Tuning, opts cache.Options, decoded bool) {
 		informer, err := started(ctx, cache.With(t), opts).GetInformer(ctx, &corev1.ConfigMap{})
 		Expect(err).NotTo(HaveOccurred())
@@ -47,14 +47,14 @@ var _ = Describe("Tuning", func() {
 	},
 		Entry("flat by default", cache.Tuning{}, cache.Options{}, false),
 		Entry("decoded for a kind", cache.Tuning{ByObject: decodedMaps}, cache.Options{}, true),
-		Entry("not for another", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.Secret{}: {Decoded: ptr.To(true)}}}, cache.Options{}, false),
-		Entry("decoded for all", cache.Tuning{TuningByObject: cache.TuningByObject{Decoded: ptr.To(true)}}, cache.Options{}, true),
+		Entry("not for another", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.Secret{}: {Storage: cache.Decoded}}}, cache.Options{}, false),
+		Entry("decoded for all", cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.Decoded}}, cache.Options{}, true),
 		Entry("flat for a kind, decoded for the others", cache.Tuning{
-			TuningByObject: cache.TuningByObject{Decoded: ptr.To(true)},
-			ByObject:       map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Decoded: ptr.To(false)}},
+			TuningByObject: cache.TuningByObject{Storage: cache.Decoded},
+			ByObject:       map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Storage: cache.Flat}},
 		}, cache.Options{}, false),
 		Entry("as the default for a kind whose entry leaves it open", cache.Tuning{
-			TuningByObject: cache.TuningByObject{Decoded: ptr.To(true)},
+			TuningByObject: cache.TuningByObject{Storage: cache.Decoded},
 			ByObject:       map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Window: 5}},
 		}, cache.Options{}, true),
 		Entry("decoded if nothing is copied", cache.Tuning{}, cache.Options{DefaultUnsafeDisableDeepCopy: ptr.To(true)}, true),
@@ -106,11 +106,11 @@ var _ = Describe("Tuning", func() {
 			Expect(c.Get(ctx, key(), views[2].object())).To(Succeed())
 			Expect(count.Load()).To(Equal(want))
 		},
-			Entry("of all kinds", cache.Tuning{TuningByObject: cache.TuningByObject{SeparateViews: ptr.To(true)}}, int64(2)),
-			Entry("of one", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {SeparateViews: ptr.To(true)}}}, int64(2)),
+			Entry("of all kinds", cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.SeparateMetadata}}, int64(2)),
+			Entry("of one", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Storage: cache.SeparateMetadata}}}, int64(2)),
 			Entry("of all but one", cache.Tuning{
-				TuningByObject: cache.TuningByObject{SeparateViews: ptr.To(true)},
-				ByObject:       map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {SeparateViews: ptr.To(false)}},
+				TuningByObject: cache.TuningByObject{Storage: cache.SeparateMetadata},
+				ByObject:       map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Storage: cache.Flat}},
 			}, int64(1)),
 		)
 		It("show what a transform has left of the objects, unless they are separate", func(ctx SpecContext) {
@@ -120,8 +120,8 @@ var _ = Describe("Tuning", func() {
 				}
 				return obj, nil
 			}
-			for separate, labels := range map[bool]types.GomegaMatcher{false: BeEmpty(), true: HaveKey("set")} {
-				c := started(ctx, cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{SeparateViews: &separate}}), cache.Options{DefaultTransform: strip})
+			for storage, labels := range map[cache.Storage]types.GomegaMatcher{cache.Flat: BeEmpty(), cache.SeparateMetadata: HaveKey("set")} {
+				c := started(ctx, cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: storage}}), cache.Options{DefaultTransform: strip})
 				Expect(c.Get(ctx, key(), &corev1.ConfigMap{})).To(Succeed())
 				metadata := views[2].object()
 				Expect(c.Get(ctx, key(), metadata)).To(Succeed())
@@ -331,6 +331,10 @@ var _ = Describe("Tuning", func() {
 	},
 		Entry("a negative window", cache.Tuning{TuningByObject: cache.TuningByObject{Window: -1}}, "Window is -1"),
 		Entry("a negative window of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Window: -1}}}, "ByObject[*v1.ConfigMap]: the Window is -1"),
+		Entry("a negative time of silence", cache.Tuning{TuningByObject: cache.TuningByObject{WatchSilence: -1}}, "WatchSilence is -1ns"),
+		Entry("a negative time of silence of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {WatchSilence: -1}}}, "ByObject[*v1.ConfigMap]: the WatchSilence is -1ns"),
+		Entry("an unknown storage", cache.Tuning{TuningByObject: cache.TuningByObject{Storage: "flat"}}, `Storage is "flat"; use Flat, Decoded, SeparateMetadata or OneWatch`),
+		Entry("an unknown storage of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Storage: "x"}}}, `ByObject[*v1.ConfigMap]: Storage is "x"`),
 		Entry("a name of a cache without one", cache.Tuning{Name: "unnamed-1"}, `Name "unnamed-1"`),
 		Entry("a nil object", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{nil: {}}}, "ByObject: the object is nil"),
 		Entry("an object without a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&metav1.PartialObjectMetadata{}: {}}}, "ByObject: Object 'Kind' is missing"),

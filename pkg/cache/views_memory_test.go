@@ -50,7 +50,7 @@ func viewsHeap(t testing.TB, objects int) (three, one int) {
 	content.SetGroupVersionKind(gadgetKind)
 	metadata.SetGroupVersionKind(gadgetKind)
 	one = cacheHeap(t, server, cache.Tuning{}, content)
-	shared := cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: ptr.To(true)}}
+	shared := cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.OneWatch}}
 	return cacheHeap(t, server, shared, &gadget{}, content, metadata), one
 }
 

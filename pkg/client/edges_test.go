@@ -214,9 +214,9 @@ var _ = Describe("unusual own writes", func() {
 		Expect(noted.writes).To(HaveLen(1))
 	}, SpecTimeout(patience))
 
-	for name, oneWatch := range map[string]bool{"with a watch for each view": false, "with one watch": true} {
+	for name, storage := range map[string]cache.Storage{"with a watch for each view": cache.Flat, "with one watch": cache.OneWatch} {
 		It("shows a patch of the status by metadata alone, "+name, func(ctx SpecContext) {
-			p := maker{cache: cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: &oneWatch}}), client: client.New}.run(ctx, cache.Options{}, crclient.CacheOptions{})
+			p := maker{cache: cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: storage}}), client: client.New}.run(ctx, cache.Options{}, crclient.CacheOptions{})
 			Expect(api.Create(ctx, newPod("pod"))).To(Succeed())
 			metadata := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod"}}
 			metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))

@@ -25,11 +25,11 @@ var _ = Describe("own writes whose transform fails", func() {
 		p         *program
 		namespace string
 	)
-	for name, oneWatch := range map[string]bool{"one watch for each view": false, "one watch": true} {
+	for name, storage := range map[string]cache.Storage{"one watch for each view": cache.Flat, "one watch": cache.OneWatch} {
 		Context("with "+name, func() {
 			BeforeEach(func(ctx SpecContext) {
 				namespace = newNamespace(ctx)
-				p = maker{cache: cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: &oneWatch}}), client: client.New}.run(ctx, cache.Options{
+				p = maker{cache: cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: storage}}), client: client.New}.run(ctx, cache.Options{
 					DefaultTransform: func(obj any) (any, error) {
 						if obj.(crclient.Object).GetAnnotations()[poison] != "" {
 							return nil, errors.New("poisoned")

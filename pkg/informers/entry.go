@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
@@ -136,7 +135,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		ResyncPeriod:   jitter(o.ResyncPeriod),
 		NamespaceIndex: true,
 		// Reads without a copy share the kept object, so there must be one.
-		Decoded: o.UnsafeDisableDeepCopy || ptr.Deref(tuning.Decoded, false),
+		Decoded: o.UnsafeDisableDeepCopy || tuning.Storage == Decoded,
 		Verify:  o.VerifyFlat,
 		Window:  tuning.Window,
 		Observer: informer.Observer{

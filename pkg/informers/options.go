@@ -77,29 +77,12 @@ type Options struct {
 // KindTuning has the settings of the informers of one kind, for all representations. The zero value
 // of a setting leaves it open, and the default is documented at the setting.
 type KindTuning struct {
-	// Decoded says whether objects are kept as Go values, as client-go keeps them (true), or flat
-	// (false, the default). Decoded objects take up to twenty times the memory, so true is for
-	// kinds with few objects that are read very often. Objects that have no flat form without loss
-	// are always kept decoded, and so are the objects of a kind with UnsafeDisableDeepCopy.
-	Decoded *bool
+	// Storage says how the objects are kept, and with how many watches. The default is Flat.
+	Storage Storage
 	// Window is the number of events that a handler may be behind. Each informer keeps the events
 	// that some handler has not received yet, up to this number. A handler that falls further
 	// behind gets one event for each object that has changed. The default is 1,024.
 	Window int
-	// SeparateViews says whether reads of metadata get an informer of their own although all
-	// objects of the kind are cached already (true). By default such a read returns the metadata of
-	// the cached objects, as a transform has left them, and opens no second watch. If not all
-	// objects fit the Go type of the kind, reads of metadata always have an informer of their own.
-	SeparateViews *bool
-	// OneWatch says whether all representations of the kind share one watch and one copy of the objects
-	// (true). The copy is unstructured, so that no representation lacks what another one shows: reads
-	// and handlers of the Go type get what the JSON decoder makes of it, which takes several times the
-	// CPU time. A transform of the kind gets *unstructured.Unstructured alone. An object that does not fit
-	// the Go type is an error for reads of the type alone, and for lists of the type by a declared field;
-	// handlers of the type hear of it when it fits again, or is gone. By default the structured
-	// and the unstructured representation have a watch and a copy each. It cannot be set with
-	// controller-runtime's Options.NewInformer.
-	OneWatch *bool
 	// ReadThrough says whether a Get of an object that the cache does not hold reads it from the API
 	// server (true). By default it does not. Callers that ask for the same object at the same time
 	// share one request. An object that the server does not have either is not asked for again for a
@@ -119,7 +102,7 @@ type KindTuning struct {
 	// begun anew. The default is three minutes: API servers send a bookmark about every minute. It
 	// counts from the first bookmark of a watch, apart from that at the end of a list: until its own
 	// version has moved on, a server sends none. Until then a watch ends half a minute after its
-	// time-out. A negative number lets watches be silent for ever.
+	// time-out. A negative time is refused; a year is as good as for ever.
 	WatchSilence time.Duration
 	// OnFailure says what happens if the kind cannot be cached. The default is WaitOnFailure.
 	OnFailure FailurePolicy
@@ -128,14 +111,12 @@ type KindTuning struct {
 // Or returns t with the settings of other where t leaves them open.
 func (t KindTuning) Or(other KindTuning) KindTuning {
 	return KindTuning{
-		Decoded:       cmp.Or(t.Decoded, other.Decoded),
-		Window:        cmp.Or(t.Window, other.Window),
-		SeparateViews: cmp.Or(t.SeparateViews, other.SeparateViews),
-		OneWatch:      cmp.Or(t.OneWatch, other.OneWatch),
-		ReadThrough:   cmp.Or(t.ReadThrough, other.ReadThrough),
-		Optional:      cmp.Or(t.Optional, other.Optional),
-		WatchSilence:  cmp.Or(t.WatchSilence, other.WatchSilence),
-		OnFailure:     cmp.Or(t.OnFailure, other.OnFailure),
+		Storage:      cmp.Or(t.Storage, other.Storage),
+		Window:       cmp.Or(t.Window, other.Window),
+		ReadThrough:  cmp.Or(t.ReadThrough, other.ReadThrough),
+		Optional:     cmp.Or(t.Optional, other.Optional),
+		WatchSilence: cmp.Or(t.WatchSilence, other.WatchSilence),
+		OnFailure:    cmp.Or(t.OnFailure, other.OnFailure),
 	}
 }
 

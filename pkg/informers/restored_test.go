@@ -178,7 +178,7 @@ func TestTheAgeOfAnInformerIsAConditionOfReads(t *testing.T) {
 		server.setList(100)
 		o := testOptions()
 		o.Name, o.HTTPClient = "age-test", &http.Client{Transport: server}
-		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{WatchSilence: -1} } // no watch is ended
+		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{WatchSilence: 24 * 365 * time.Hour} } // no watch is ended
 		m := NewMap(o)
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -221,7 +221,7 @@ func TestPhases(t *testing.T) {
 		server.setList(100, pod("a", 100, "n"))
 		o := testOptions()
 		o.Name, o.HTTPClient = "phases-test", &http.Client{Transport: server}
-		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{WatchSilence: -1} } // no watch is ended
+		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{WatchSilence: 24 * 365 * time.Hour} } // no watch is ended
 		m := NewMap(o)
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())

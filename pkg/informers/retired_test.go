@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
@@ -133,7 +132,9 @@ func countedMap(t *testing.T, g *WithT, counts *metrics.Metrics, namespace strin
 	server.setList(100, pod("first", 90, "n"))
 	o := testOptions()
 	o.Name, o.Namespace, o.HTTPClient, o.Metrics = t.Name(), namespace, &http.Client{Transport: server}, counts
-	o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OneWatch: ptr.To(shared)} }
+	o.Tuning = func(schema.GroupVersionKind) KindTuning {
+		return map[bool]KindTuning{true: {Storage: OneWatch}}[shared]
+	}
 	m := NewMap(o)
 	running(t, m)
 	entry, err := m.Get(t.Context(), podKey)

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
@@ -29,11 +28,6 @@ type sharedWatch struct {
 	users int                    // entries that are views
 	made  map[Representation]int // how many views there ever were
 	ended bool
-}
-
-// sharesWatch reports whether the representations of a kind share one watch.
-func (m *Map) sharesWatch(gvk schema.GroupVersionKind) bool {
-	return m.options.NewInformer == nil && ptr.Deref(m.options.tuning(gvk).OneWatch, false)
 }
 
 // watched returns the key of what is listed and watched for an entry of key.

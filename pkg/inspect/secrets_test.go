@@ -42,7 +42,7 @@ var _ = Describe("Values of Secrets", func() {
 			}},
 			StringData: map[string]string{"gold": treasure},
 		})
-		c = started(cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{SeparateViews: new(true)}}), cfg, cache.Options{
+		c = started(cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.SeparateMetadata}}), cfg, cache.Options{
 			DefaultNamespaces: map[string]cache.Config{namespace: {}},
 			DefaultTransform: func(obj any) (any, error) {
 				if m := obj.(metav1.Object); m.GetName() == "broken" {

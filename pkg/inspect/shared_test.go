@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -21,7 +20,7 @@ var _ = Describe("An informer that representations share", func() {
 	It("counts once in sums, and each representation names the others", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		create(ctx, configMap(namespace, "one", nil), configMap(namespace, "two", nil))
-		c := started(cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{OneWatch: ptr.To(true)}}), cfg,
+		c := started(cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.OneWatch}}), cfg,
 			cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
 		whole, meta := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
 		for _, obj := range []client.Object{whole, meta} {
