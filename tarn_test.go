@@ -169,6 +169,46 @@ func TestPartsAreSmall(t *testing.T) {
 	})
 }
 
+// size is how large a package is, without tests and generated code.
+type size struct{ files, lines int }
+
+// largePackages are larger than [TestPackagesAreSmall] allows. Their sizes may only become smaller: lower them here with
+// each change that makes them so, and add none.
+var largePackages = map[string]size{
+	"envtest":                  {52, 7700},
+	"envtest/internal/builtin": {114, 19200},
+	"internal/flat":            {28, 6200},
+	"pkg/informers":            {25, 3900},
+}
+
+// TestPackagesAreSmall bounds a package, which a reader has to know before he changes it.
+func TestPackagesAreSmall(t *testing.T) {
+	small := size{files: 40, lines: 3500}
+	sizes := map[string]size{}
+	eachFile(t, parser.ParseComments, func(name string, file *ast.File, positions *token.FileSet) {
+		if folder := path.Dir(name); isRoom(folder) && !strings.HasPrefix(path.Base(name), "zz_generated") {
+			sizes[folder] = size{sizes[folder].files + 1, sizes[folder].lines + positions.Position(file.FileEnd).Line}
+		}
+	})
+	for folder, is := range sizes {
+		most, large := largePackages[folder]
+		if !large {
+			most = small
+		}
+		if is.files > most.files || is.lines > most.lines {
+			t.Errorf("%s has %d files and %d lines, want at most %d and %d: part it by subject", folder, is.files, is.lines, most.files, most.lines)
+		}
+		if large && is.files <= small.files && is.lines <= small.lines {
+			t.Errorf("%s has %d files and %d lines: take it out of largePackages", folder, is.files, is.lines)
+		}
+	}
+	for folder := range largePackages {
+		if _, there := sizes[folder]; !there {
+			t.Errorf("largePackages lists %s, which is not there", folder)
+		}
+	}
+}
+
 func structOf(spec ast.Spec) (*ast.StructType, bool) {
 	named, ok := spec.(*ast.TypeSpec)
 	if !ok {
