@@ -137,8 +137,8 @@ func (s *story) answer(request string) (got, before [2]answer) {
 		return s.put(request, name, dry, second), before
 	case "UPDATE":
 		return s.put(request, name, dry, second), made
-	case "status":
-		return s.put(request, name, "/status"+dry, second), before
+	case "status", "ephemeralcontainers", "resize":
+		return s.put(request, name, "/"+verb+dry, second), before
 	case "scale":
 		return s.patch(request, name, "/scale"+dry, mergePatch, raw(replicas)), before
 	case "delete":
