@@ -42,6 +42,8 @@
 //   - internal/object is what the cache keeps of an object: flat, or decoded.
 //   - internal/flat keeps an object as bytes that are cheap to copy out.
 //   - internal/flat/dictionary holds the strings that recur among the objects of a store, once.
+//   - internal/served says which kinds the API server serves, and tells when that changes.
+//   - internal/contain calls functions of users whose panics must not end the process.
 //   - internal/stats has the counters and histograms that the parts count with.
 //   - envtest runs an API server with its etcd in the test process.
 //   - envtest/controllers has controllers for it, which do as kube-controller-manager's, on pkg/cache: they delete namespaces,

@@ -30,10 +30,10 @@ type room struct {
 // not listed here fails the test: either it is not needed, or the table and docs/design.md
 // get a line that says why it is.
 var rooms = map[string]room{
-	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index", "internal/live", "internal/metrics", "internal/ownwrites"}, "it puts informers and readers together, finds those that show a write, and reads through"},
+	"pkg/cache":     {[]string{"pkg/informers", "pkg/reader", "pkg/index", "internal/live", "internal/metrics", "internal/ownwrites", "internal/served"}, "it puts informers and readers together, finds those that show a write, reads through, and has one follower of kinds"},
 	"pkg/client":    {[]string{"pkg/reader", "internal/ownwrites"}, "it notes its writes, and has the errors of reads"},
 	"pkg/inspect":   {[]string{"pkg/index", "pkg/informers", "pkg/reader"}, "it shows informers, and reads through their readers"},
-	"pkg/informers": {[]string{"internal/informer", "internal/listwatch", "internal/metrics", "internal/object", "internal/ownwrites", "internal/watchcache", "pkg/reader", "pkg/index"}, "an entry is an informer and a reader, has metrics, and keeps what was written as the informer would"},
+	"pkg/informers": {[]string{"internal/contain", "internal/informer", "internal/listwatch", "internal/metrics", "internal/object", "internal/ownwrites", "internal/served", "internal/watchcache", "pkg/reader", "pkg/index"}, "an entry is an informer and a reader, has metrics, sleeps while its kind is absent, and keeps what was written as the informer would"},
 	"pkg/reader":    {[]string{"internal/query", "internal/watchcache", "internal/ownwrites", "pkg/index", "internal/object", "internal/stats"}, "it reads snapshots and what lies over them, decodes what it finds, and counts its reads"},
 	"pkg/cacher":    {[]string{"pkg/cacher/internal/dispatch", "pkg/cacher/internal/element", "internal/query", "internal/watchcache", "pkg/index"}, "it is the server's half on the same engine"},
 	"pkg/index":     {nil, "its functions are the users' own"},
@@ -54,6 +54,8 @@ var rooms = map[string]room{
 	"internal/flat/dictionary": {nil, "it keeps strings, whatever they are of"},
 
 	"internal/specs":      {[]string{"envtest"}, "only tests import it, for the environment that their suites run against"},
+	"internal/served":     {[]string{"internal/contain", "internal/informer", "internal/listwatch"}, "it watches what says which kinds are served, and lists a kind when it is"},
+	"internal/contain":    {nil, "it calls what it is given"},
 	"internal/stats":      {nil, "it counts, whatever is counted"},
 	"internal/kubeconfig": {nil, "it writes one file"},
 	"internal/program":    {nil, "it is shared by the programs"},

@@ -48,7 +48,7 @@ func TestEachKindIsSeen(t *testing.T) {
 	}
 	look := lookAs(t, string(text[:n]))
 
-	want := map[string]string{"ConfigMap": "synced", "Secret": "synced", "Service": "silent", "Node": "not synced", "Lake": "parked"}
+	want := map[string]string{"ConfigMap": "synced", "Secret": "synced", "Service": "silent", "Node": "not synced", "Lake": "dormant"}
 	for got := map[string]string{}; !maps.Equal(got, want); {
 		if ctx.Err() != nil {
 			t.Fatalf("the kinds are %v, want %v", got, want)

@@ -17,75 +17,75 @@ import (
 
 // The causes with which the context of a list or a watch ends, apart from the end of the informer.
 var (
-	// ErrParked says that the informer was parked.
-	ErrParked = errors.New("the informer is parked")
+	// ErrDormant says that the informer was dormant.
+	ErrDormant = errors.New("the informer is dormant")
 	// ErrWentBack says that the source is at an older version than the state.
 	ErrWentBack = errors.New("the versions of the source have gone back")
 )
 
-// parking says whether an informer lists and watches, or waits. Safe for concurrent use.
-type parking struct {
+// dormancy says whether an informer lists and watches, or waits. Safe for concurrent use.
+type dormancy struct {
 	mu      sync.Mutex // guards what follows
-	parked  bool
+	dormant bool
 	leave   context.CancelCauseFunc // ends the list or watch of now; nil if there is none
 	left    bool                    // the list or watch of now was ended
-	changed chan struct{}           // closed and set to nil when parked changes; nil if nobody waits
+	changed chan struct{}           // closed and set to nil when dormant changes; nil if nobody waits
 }
 
-func (p *parking) set(parked bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.parked == parked {
+func (d *dormancy) set(dormant bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dormant == dormant {
 		return
 	}
-	p.parked = parked
-	if p.leave != nil {
-		p.leave(ErrParked)
-		p.leave, p.left = nil, true
+	d.dormant = dormant
+	if d.leave != nil {
+		d.leave(ErrDormant)
+		d.leave, d.left = nil, true
 	}
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
 	}
 }
 
-// enter returns a context for listing and watching, which ends when the informer is parked. If it is
-// parked, enter returns a channel instead, which is closed when it is not.
-func (p *parking) enter(ctx context.Context) (context.Context, <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.parked {
-		ctx, p.leave = context.WithCancelCause(ctx)
-		p.left = false
+// enter returns a context for listing and watching, which ends when the informer is dormant. If it is
+// dormant, enter returns a channel instead, which is closed when it is not.
+func (d *dormancy) enter(ctx context.Context) (context.Context, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.dormant {
+		ctx, d.leave = context.WithCancelCause(ctx)
+		d.left = false
 		return ctx, nil
 	}
-	if p.changed == nil {
-		p.changed = make(chan struct{})
+	if d.changed == nil {
+		d.changed = make(chan struct{})
 	}
-	return nil, p.changed
+	return nil, d.changed
 }
 
-// unlessLeft calls f, unless the list or watch of the caller was ended. Who parks meanwhile waits for f.
-func (p *parking) unlessLeft(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.left {
+// unlessLeft calls f, unless the list or watch of the caller was ended. Who calls Sleep meanwhile waits for f.
+func (d *dormancy) unlessLeft(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.left {
 		f()
 	}
 }
 
-// Park lets the informer hold nothing and ask for nothing, until Unpark. Handlers are told that the
-// objects are gone, and the informer counts as synced. Park does not wait for that. When it has returned,
+// Sleep lets the informer hold nothing and ask for nothing, until Wake. Handlers are told that the
+// objects are gone, and the informer counts as synced. Sleep does not wait for that. When it has returned,
 // Observer.Listed is not called for a list of before.
-func (i *Informer) Park() { i.run.parking.set(true) }
+func (i *Informer) Sleep() { i.run.dormancy.set(true) }
 
-// Unpark lets a parked informer list and watch again, from nothing.
-func (i *Informer) Unpark() { i.run.parking.set(false) }
+// Wake lets a dormant informer list and watch again, from nothing.
+func (i *Informer) Wake() { i.run.dormancy.set(false) }
 
-// listAndWatch lists and watches until ctx ends, except while the informer is parked.
+// listAndWatch lists and watches until ctx ends, except while the informer is dormant.
 func (i *Informer) listAndWatch(ctx context.Context) {
 	for ctx.Err() == nil {
-		serving, unparked := i.run.parking.enter(ctx)
+		serving, woken := i.run.dormancy.enter(ctx)
 		if serving != nil {
 			if i.counts.synced.Load() == 0 { // the time until the kind was served is none of the first list's
 				i.counts.begun.Store(i.clock.Now().UnixNano())
@@ -95,7 +95,7 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 		}
 		i.intake.clear()
 		select {
-		case <-unparked:
+		case <-woken:
 		case <-ctx.Done():
 		}
 	}

@@ -66,7 +66,7 @@ type run struct {
 	phase     phase
 	ctx       context.Context       // of the run; set when it starts
 	reflector *toolscache.Reflector // the newest
-	parking   parking               // has a lock of its own
+	dormancy  dormancy              // has a lock of its own
 	released  bool                  // handlers count as synced
 }
 
@@ -124,7 +124,7 @@ type Options struct {
 }
 
 // Observer has functions that an informer calls. Those that are nil are not called. They must not
-// block, and not park the informer.
+// block, and not make the informer dormant.
 type Observer struct {
 	// Listed is called each time that a list is in the engine.
 	Listed func()
@@ -177,7 +177,7 @@ func New(source Source, o Options) (*Informer, error) {
 		o.Listed()
 		synced()
 	}
-	i.intake = newIntake(i.engine, form, &o, i.walks.expect, func() { i.run.parking.unlessLeft(listed) })
+	i.intake = newIntake(i.engine, form, &o, i.walks.expect, func() { i.run.dormancy.unlessLeft(listed) })
 	i.intake.progress.synced, i.intake.progress.counts = synced, i.counts
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
 	i.lw = source(Receiver{Each: i.intake.arrive, Message: i.intake.arriveMessage})

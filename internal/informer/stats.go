@@ -72,7 +72,7 @@ type Stats struct {
 	Events Events
 	// Lists is the number of lists that were complete.
 	Lists uint64
-	// Begun is when the informer was started, or was parked no more before its first list; Synced
+	// Begun is when the informer was started, or was dormant no more before its first list; Synced
 	// when its first list was complete, and Told when the API server last told it anything. Each is
 	// zero if that was not yet.
 	Begun, Synced, Told time.Time

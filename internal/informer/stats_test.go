@@ -197,16 +197,16 @@ func TestAnEventThatIsCountedTakesNoMoreMemory(t *testing.T) {
 	}
 }
 
-// TestTheFirstListOfAParkedInformerBeginsWhenItIsParkedNoMore, not while there is nothing to list.
-func TestTheFirstListOfAParkedInformerBeginsWhenItIsParkedNoMore(t *testing.T) {
+// TestTheFirstListOfADormantInformerBeginsWhenItIsDormantNoMore, not while there is nothing to list.
+func TestTheFirstListOfADormantInformerBeginsWhenItIsDormantNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
 		i := r.informer.(*Informer)
-		i.Park()
+		i.Sleep()
 		r.start()
 		r.elapse(time.Hour)
 		r.Expect(i.Stats().Synced).To(BeZero())
-		i.Unpark()
+		i.Wake()
 		r.settle()
 		s := i.Stats()
 		r.Expect(s.Synced).NotTo(BeZero())

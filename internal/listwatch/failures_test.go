@@ -54,7 +54,7 @@ func (failing) Watch(_ context.Context, opts metav1.ListOptions) (watch.Interfac
 
 func (failing) Finish(e watch.Event) watch.Event { return e }
 
-// TestWhatFailsAfterForgetIsOfBefore: the kind was parked while the API server answered, a worker decoded, or the
+// TestWhatFailsAfterForgetIsOfBefore: the kind was dormant while the API server answered, a worker decoded, or the
 // Reflector was about to tell its error handler.
 func TestWhatFailsAfterForgetIsOfBefore(t *testing.T) {
 	status := apierrors.NewInternalError(errors.New("of an event")).Status()
@@ -77,10 +77,10 @@ func TestWhatFailsAfterForgetIsOfBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, failed := NewWithT(t), &Failures{}
-			first, park := context.WithCancel(t.Context())
+			first, sleep := context.WithCancel(t.Context())
 			fail(failed, first)
 			g.Expect(failed.Last()).NotTo(BeNil())
-			park()
+			sleep()
 			failed.Forget()
 			fail(failed, first)
 			g.Expect(failed.Last()).To(BeNil())

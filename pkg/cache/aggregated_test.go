@@ -184,7 +184,7 @@ func phaseOf(c cache.Cache, kind string) (informers.Phase, error) {
 }
 
 var _ = Describe("An optional kind of an APIService", func() {
-	It("is parked while there is none or its server is away, is cached when it is there, and goes with it", func(ctx SpecContext) {
+	It("is dormant while there is none or its server is away, is cached when it is there, and goes with it", func(ctx SpecContext) {
 		log := gbytes.NewBuffer()
 		GinkgoWriter.TeeTo(log)
 		DeferCleanup(GinkgoWriter.ClearTeeWriters)
@@ -213,7 +213,7 @@ var _ = Describe("An optional kind of an APIService", func() {
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
 		Expect(err.Error()).To(ContainSubstring("APIService v1." + b.group))
 		phase, why := phaseOf(c, b.group)
-		Expect(phase).To(Equal(informers.Parked))
+		Expect(phase).To(Equal(informers.Dormant))
 		Expect(why).To(MatchError(err.Error()))
 		Expect(cache.Ready(c)(nil)).To(Succeed())
 		late, _ := asking(ctx, b.group) // a program that starts now, and whose RESTMapper gets a 503
@@ -260,7 +260,7 @@ var _ = Describe("An optional kind of an APIService", func() {
 		Eventually(events).Should(Receive(Equal("add")))
 		Eventually(func() error { return second.Get(ctx, key, b.object("", "")) }).Should(Succeed())
 		Expect(said("it is cached from now on")).To(Equal(4))
-		Expect(said("cannot be served now")).To(BeZero(), "it was parked anyway")
+		Expect(said("cannot be served now")).To(BeZero(), "it was dormant anyway")
 	})
 
 	It("is away without an effect on other groups", func(ctx SpecContext) {

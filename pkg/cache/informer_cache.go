@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -47,9 +48,9 @@ type kindMaps struct{ namespaced, cluster scopes }
 
 // life is where a cache is in its life.
 type life struct {
-	started atomic.Bool       // Start was called
-	failed  atomic.Bool       // a kind with the policy FailFast has failed
-	served  *informers.Served // nil if no kind is optional
+	started atomic.Bool      // Start was called
+	failed  atomic.Bool      // a kind with the policy FailFast has failed
+	served  *served.Follower // nil if no kind is optional
 }
 
 var _ Cache = (*informerCache)(nil)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -18,8 +19,8 @@ import (
 type kindScopes struct {
 	mapper   meta.RESTMapper
 	tuning   func(schema.GroupVersionKind) TuningByObject
-	served   *informers.Served // nil if no kind is optional
-	resolver informers.Resolver
+	served   *served.Follower // nil if no kind is optional
+	resolver served.Resolver
 
 	// known has what the mapper said of each kind that was asked for, as a bool, until the informers of the kind are removed. So
 	// the reads of a kind that is cached do not wait for a mapper that asks for another one.
@@ -55,7 +56,7 @@ func (k *kindScopes) ask(ctx context.Context, gvk schema.GroupVersionKind) (bool
 	if namespaced, ok := k.known.Load(gvk); ok {
 		return namespaced.(bool), nil
 	}
-	mapping, err := k.resolver.Mapping(ctx, k.mapper, informers.Key{GroupVersionKind: gvk}, "")
+	mapping, err := informers.Mapping(ctx, &k.resolver, k.mapper, informers.Key{GroupVersionKind: gvk}, "")
 	if err != nil {
 		return false, err
 	}

@@ -113,7 +113,7 @@ var _ = Describe("An optional kind that is served again", func() {
 		AddReportEntry("from Established to the first reconcile: median and longest of seven", took[3].String()+", "+took[6].String())
 	})
 
-	It("follows in its version when another one is stored, and is parked while its version is not served", func(ctx SpecContext) {
+	It("follows in its version when another one is stored, and is dormant while its version is not served", func(ctx SpecContext) {
 		namespace, g := newNamespace(ctx), newGuest()
 		c := started(ctx, cache.With(optionalKinds), cache.Options{})
 		informer, err := c.GetInformer(ctx, g.object("", ""))
@@ -232,3 +232,41 @@ var _ = Describe("An optional kind that is served again", func() {
 		g.leave(ctx)
 	})
 })
+
+var _ = Describe("Discovery of an optional kind", func() {
+	It("is asked at most four times after its CRD was deleted", func(ctx SpecContext) {
+		namespace, g := newNamespace(ctx), newGuest()
+		var asked atomic.Int64 // as the server sees it
+		opts := discoveryCounted(g.group, &asked)
+		c := started(ctx, cache.With(optionalKinds), opts)
+		read := func() error {
+			return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "alice"}, g.object("", ""))
+		}
+		Expect(meta.IsNoMatchError(read())).To(BeTrue())
+		Eventually(quietFor(&asked)).WithTimeout(3 * patience).Should(BeZero())
+		g.come(ctx, apiextensionsv1.NamespaceScoped)
+		g.send(ctx, namespace, "alice")
+		Eventually(read).Should(Succeed())
+
+		asked.Store(0) // though what was asked for after the creation may not be over
+		g.leave(ctx)
+		Eventually(func() bool { return meta.IsNoMatchError(read()) }).Should(BeTrue())
+		time.Sleep(11 * time.Second) // what is asked for after an event is asked for within ten
+		Expect(asked.Load()).To(And(BeNumerically(">=", 1), BeNumerically("<=", 4)))
+		AddReportEntry("questions after the deletion of a CRD", asked.Load())
+	})
+})
+
+// discoveryCounted returns options whose questions for a version of a group are counted.
+func discoveryCounted(group string, asked *atomic.Int64) (opts cache.Options) {
+	GinkgoHelper()
+	transport, err := rest.TransportFor(cfg)
+	Expect(err).NotTo(HaveOccurred())
+	opts.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, group+"/v1") {
+			asked.Add(1)
+		}
+		return transport.RoundTrip(r)
+	})}
+	return opts
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
@@ -148,7 +149,7 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 		}
 	}
 	if t.anyOptional() {
-		if o.Served, err = informers.NewServed(o.Config, o.HTTPClient, o.Logger); err != nil {
+		if o.Served, err = served.New(o.Config, o.HTTPClient, o.Logger); err != nil {
 			return fmt.Errorf("cache tuning: Optional: %w", err)
 		}
 	}

@@ -32,7 +32,7 @@ var _ = Describe("A kind that cannot be watched", func() {
 		Expect(reasonOf(err).Cause).To(Equal(cache.NotWatchable))
 	})
 
-	It("is parked with its verbs if it is optional, and a read asks nobody", func(ctx SpecContext) {
+	It("is dormant with its verbs if it is optional, and a read asks nobody", func(ctx SpecContext) {
 		log := gbytes.NewBuffer()
 		GinkgoWriter.TeeTo(log)
 		DeferCleanup(GinkgoWriter.ClearTeeWriters)
@@ -54,7 +54,7 @@ var _ = Describe("A kind that cannot be watched", func() {
 		}
 		Eventually(func(g Gomega) { // the watch may be refused, or the group unknown, before discovery has the verbs
 			phase, why := phaseOf(c, b.group)
-			g.Expect(phase).To(Equal(informers.Parked))
+			g.Expect(phase).To(Equal(informers.Dormant))
 			g.Expect(apierrors.IsMethodNotSupported(why)).To(BeTrue())
 		}).Should(Succeed())
 		err = read()

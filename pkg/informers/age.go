@@ -68,7 +68,7 @@ const (
 )
 
 // Stalled returns a *StaleError if the informer has synced, and the API server has told it nothing for
-// longer than two watches may be silent. One of a kind that is isolated or parked is not stalled.
+// longer than two watches may be silent. One of a kind that is isolated or dormant is not stalled.
 func (e *MapEntry) Stalled() error {
 	if e.waiting.policy == Isolate {
 		return nil

@@ -27,7 +27,6 @@
 //   - sync.go waits for entries as their policies say; cause.go tells causes apart, and
 //     not_synced.go is the error. age.go says how long ago an entry was told anything.
 //   - shared_watch.go has the one watch of a kind whose representations share it.
-//   - optional.go parks the entry of a kind that is not served, and served.go says when that is;
-//     served_watch.go hears of changes.
+//   - optional.go makes the entry of a kind dormant that is not served; package internal/served says when that is.
 //   - sample.go says what metrics are told of an entry; errors.go has the other errors that users meet.
 package informers

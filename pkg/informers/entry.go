@@ -63,10 +63,10 @@ func (o *Options) scopeOf(mapping *meta.RESTMapping) scope {
 }
 
 // current returns what the entry lists and watches now. An optional kind may come with another resource or scope than it
-// was made with; while it is parked, this is what it had last, or a guess.
+// was made with; while it is dormant, this is what it had last, or a guess.
 func (e *MapEntry) current() scope {
 	if o := e.optional(); o != nil {
-		return o.source.bound.Load().scope
+		return o.options.scopeOf(o.source.Mapping())
 	}
 	return e.scope
 }
@@ -85,7 +85,6 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 	}
 	if known != nil {
 		known.entry, e.waiting.optional = e, known
-		e.release = func() { known.kinds.forget(e) }
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())
 	failed.Traffic().Own = stopped

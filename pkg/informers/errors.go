@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -12,6 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/internal/served"
 )
 
 var (
@@ -22,6 +25,20 @@ var (
 	// errRemoved is the error of a wait for an informer that will never sync.
 	errRemoved = errors.New("the informer was removed, or its cache stopped, before it had synced")
 )
+
+// Mapping returns what mapper says of a kind, see [served.Resolver]. If ctx ends first, the error is a *NotSyncedError with the cause
+// Timeout; namespace is for its text.
+func Mapping(ctx context.Context, r *served.Resolver, mapper meta.RESTMapper, key Key, namespace string) (*meta.RESTMapping, error) {
+	begun := time.Now()
+	mapping, err := r.Mapping(ctx, mapper, key.GroupVersionKind)
+	if errors.Is(err, served.ErrGaveUp) {
+		err = &NotSyncedError{
+			Key: key, Namespace: namespace, Cause: Timeout, Since: begun, Attempts: 1,
+			Err: fmt.Errorf("cannot find the resource of %s: %w", key, err),
+		}
+	}
+	return mapping, err
+}
 
 // MappingError returns the error of a cache for an error of a RESTMapper. It says what that error
 // means for the kind, and wraps it, so that meta.IsNoMatchError still recognizes it. A time-out of discovery is a
@@ -48,7 +65,7 @@ func MayCome(err error) bool {
 	if gaveUp := (*NotSyncedError)(nil); errors.As(err, &gaveUp) && gaveUp.Cause == Timeout {
 		return false // the caller does not wait any longer
 	}
-	return meta.IsNoMatchError(err) || mayBeAway(err) || isTimeout(err)
+	return meta.IsNoMatchError(err) || served.MayBeAway(err) || isTimeout(err)
 }
 
 // awayError says that a kind cannot be served now. meta.IsNoMatchError recognizes it, as the error of each

@@ -56,8 +56,8 @@ func (s *incomplete) listed(t *testing.T, g *WithT) (entry *MapEntry, deleted *a
 	return entry, deleted, lines
 }
 
-// TestOneIncompleteAnswerOfDiscoveryParksNothing: nobody has deleted the objects.
-func TestOneIncompleteAnswerOfDiscoveryParksNothing(t *testing.T) {
+// TestOneIncompleteAnswerOfDiscoveryEndsNothing: nobody has deleted the objects.
+func TestOneIncompleteAnswerOfDiscoveryEndsNothing(t *testing.T) {
 	for _, code := range []int{http.StatusOK, http.StatusNotFound} {
 		for _, event := range []string{crdEvent("MODIFIED", 6), strings.Replace(crdEvent("DELETED", 6), "pods", "others", 1)} {
 			t.Run(fmt.Sprint(code, " ", strings.Contains(event, "others")), func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestHandlersLearnSoonThatAKindHasGone(t *testing.T) {
 					server.end <- struct{}{}
 				}
 				server.crds <- crdEvent("DELETED", 6)
-				time.Sleep(secondLook / 2)
+				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
 				g.Expect(meta.IsNoMatchError(entry.WaitForSync(t.Context()))).To(BeTrue())
 				g.Expect(deleted.Load()).To(BeEquivalentTo(1))

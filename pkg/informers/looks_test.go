@@ -106,8 +106,8 @@ func TestAKindThatDiscoveryLackedForSecondsIsSeen(t *testing.T) {
 	})
 }
 
-// TestAKindWithAnotherScopeIsParked: the RESTMapper knows the kind since the scope was asked for.
-func TestAKindWithAnotherScopeIsParked(t *testing.T) {
+// TestAKindWithAnotherScopeIsDormant: the RESTMapper knows the kind since the scope was asked for.
+func TestAKindWithAnotherScopeIsDormant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		server := &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
@@ -123,7 +123,7 @@ func TestAKindWithAnotherScopeIsParked(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Second)
 		phase, _ := entry.Phase()
-		g.Expect(phase).To(Equal(Parked))
+		g.Expect(phase).To(Equal(Dormant))
 	})
 }
 

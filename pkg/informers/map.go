@@ -20,12 +20,13 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/served"
 )
 
 // Map holds the informers of one scope.
 type Map struct {
 	options  Options
-	resolver Resolver
+	resolver served.Resolver
 
 	mu      sync.RWMutex // guards what follows
 	entries map[Key]*MapEntry
@@ -206,7 +207,7 @@ func GetAll(ctx context.Context, key Key, from []*Map, found []*MapEntry) error 
 			// The mapping may need a request to the server. It is done without the lock, so that other
 			// kinds do not wait for it.
 			answer = &mapped{}
-			answer.mapping, answer.err = m.resolver.Mapping(ctx, m.options.Mapper, key, m.options.Namespace)
+			answer.mapping, answer.err = Mapping(ctx, &m.resolver, m.options.Mapper, key, m.options.Namespace)
 		}
 		var err error
 		if found[i], err = m.mappedEntry(key, answer); err != nil {
@@ -246,19 +247,11 @@ func (m *Map) mappedEntry(key Key, answer *mapped) (*MapEntry, error) {
 
 // getOptional is mappedEntry for an optional kind, which the API server may not serve.
 func (m *Map) getOptional(key Key, answer *mapped, failed *listwatch.Failures) (*MapEntry, error) {
-	mapping := answer.mapping
-	known := &optional{kinds: m.options.Served, holds: m.options.holds, mapping: mapping}
-	if mapping == nil {
-		mapping = guess(key)
-		if !meta.IsNoMatchError(answer.err) {
-			known.away.Store(&answer.err)
-		}
-	}
-	var err error
-	if known.source, err = newLateSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), mapping); err != nil {
+	known, err := m.options.newOptional(key, answer, failed, m.watched(key))
+	if err != nil {
 		return nil, err
 	}
-	return m.add(key, mapping, failed.Source(known.source), failed, known)
+	return m.add(key, known.source.Mapping(), failed.Source(known.source), failed, known)
 }
 
 // notMapped returns the error for a kind whose resource is unknown.
@@ -304,10 +297,9 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		return nil, err
 	}
 	if known != nil {
-		if known.mapping == nil || !m.options.holds(mapping.Scope) {
-			known.parkFromTheStart()
-		}
-		known.kinds.follow(entry, mapping.Scope.Name())
+		forget := known.follow()
+		release := entry.release
+		entry.release = sync.OnceFunc(func() { forget(); release() })
 	}
 	entry.metrics.Made(measured{entry})
 	return entry, nil

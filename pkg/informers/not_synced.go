@@ -17,7 +17,7 @@ import (
 // NotSyncedError says why an informer does not hold what the API server has. Reads, GetInformer and
 // IndexField return it, and it is a value of its own where nothing returns an error. Match a pointer
 // to this type with errors.As. It wraps Err. apierrors.IsTimeout recognizes it, unless the kind is
-// not served, or is an optional one that is parked: then meta.IsNoMatchError does; or cannot be watched: then
+// not served, or is an optional one that is dormant: then meta.IsNoMatchError does; or cannot be watched: then
 // apierrors.IsMethodNotSupported does. A value never changes.
 type NotSyncedError struct {
 	// Key is the kind and the representation that is cached. Namespace is the namespace to which

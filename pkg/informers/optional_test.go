@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/served"
 )
 
 // hosting is an API server that serves Pods, or does not, and lets nobody watch CRDs.
@@ -78,7 +79,7 @@ func optionalOptions(g *WithT, server http.RoundTripper, o Options) Options {
 	}
 	o.Tuning = func(schema.GroupVersionKind) KindTuning { return tuning }
 	var err error
-	o.Served, err = NewServed(o.Config, o.HTTPClient, o.Logger)
+	o.Served, err = served.New(o.Config, o.HTTPClient, o.Logger)
 	g.Expect(err).NotTo(HaveOccurred())
 	return o
 }
@@ -118,8 +119,8 @@ func TestAListOfBeforeAKindCameBackIsNotTheFirstOne(t *testing.T) {
 		synctest.Wait()
 		mapping := entry.optional().mapping
 		g.Expect(mapping).NotTo(BeNil())
-		entry.optional().served(sight{}, o.Logger)
-		entry.optional().served(sight{mapping: mapping}, o.Logger)
+		entry.optional().tell(served.State{})
+		entry.optional().tell(served.State{Mapping: mapping})
 		pass <- struct{}{}
 		synctest.Wait()
 		g.Expect(entry.synced()).To(BeFalse(), "the list is of before")

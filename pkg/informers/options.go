@@ -20,6 +20,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
@@ -44,7 +45,7 @@ type Options struct {
 	// Namespace restricts namespaced kinds; empty means all namespaces.
 	Namespace string
 	Selector  Selector
-	// Scope is that of the kinds that the map holds; empty for any. An optional kind with another one is parked.
+	// Scope is that of the kinds that the map holds; empty for any. An optional kind with another one is dormant.
 	Scope meta.RESTScopeName
 
 	Transform             toolscache.TransformFunc
@@ -65,7 +66,7 @@ type Options struct {
 	OwnWrites *ownwrites.Budget
 	// Served tells when optional kinds are served. All maps of a cache have the same one. If it is
 	// nil, no kind is optional.
-	Served *Served
+	Served *served.Follower
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.
@@ -90,12 +91,12 @@ type KindTuning struct {
 	// the cache passes its transform. Lists are answered by the cache alone. A read of a kind that
 	// does not sync is not a miss, and does not read through.
 	ReadThrough *bool
-	// Optional says whether the API server may not serve the kind (true). The informer is parked
+	// Optional says whether the API server may not serve the kind (true). The informer is dormant
 	// then: it asks for nothing and holds nothing, reads return an error that meta.IsNoMatchError
 	// recognizes, GetInformer returns the informer, and its event handlers count as synced. When
 	// the kind is served, it is listed and watched, and handlers are told of its objects; when it
 	// is not any more, they are told that the objects are gone. A kind that is served without the verbs
-	// list and watch is parked too: then apierrors.IsMethodNotSupported recognizes the error of reads. By
+	// list and watch is dormant too: then apierrors.IsMethodNotSupported recognizes the error of reads. By
 	// default only kinds that are served can be cached.
 	Optional *bool
 	// WatchSilence is how long a watch may bring nothing, not even a bookmark, before it is ended and
@@ -124,7 +125,7 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 func (o *Options) holds(scope meta.RESTScope) bool { return o.Scope == "" || o.Scope == scope.Name() }
 
 // isOptional reports whether the API server may not serve a kind. An informer that the user makes
-// cannot be parked.
+// cannot be dormant.
 func (o *Options) isOptional(key Key) bool {
 	return o.Served != nil && o.NewInformer == nil && ptr.Deref(o.tuning(key.GroupVersionKind).Optional, false)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tarn-dev/tarn/internal/contain"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/ownwrites"
 )
@@ -99,7 +100,7 @@ func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.L
 	if revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil || revision == 0 {
 		return 0, "", fmt.Errorf("%w: %q", ownwrites.ErrNoRevision, m.GetResourceVersion())
 	}
-	err = contained("the transform of "+w.kind, func() error {
+	err = contain.Call("the transform of "+w.kind, func() error {
 		return meta.EachListItem(list, func(obj runtime.Object) error {
 			each(w.answer(obj, revision))
 			return nil

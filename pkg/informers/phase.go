@@ -20,8 +20,8 @@ const (
 	Following Phase = "synced"
 	// Lists informers receive their first list, and nothing has failed.
 	Lists Phase = "listing"
-	// Parked informers are of an optional kind that is not served.
-	Parked Phase = "parked"
+	// Dormant informers are of an optional kind that is not served.
+	Dormant Phase = "dormant"
 	// Silent informers have synced, and the API server has told them nothing for longer than a watch may
 	// be silent: it has nothing to tell, or does not come through.
 	Silent Phase = "silent"
@@ -39,13 +39,13 @@ const (
 func (p Phase) Label() string { return strings.ReplaceAll(string(p), " ", "_") }
 
 // Phases are all phases, from the worst to the best.
-var Phases = []Phase{Failing, Stalled, Incomplete, Interrupted, Silent, Parked, Lists, Waiting, Following}
+var Phases = []Phase{Failing, Stalled, Incomplete, Interrupted, Silent, Dormant, Lists, Waiting, Following}
 
 // Phase returns where the informer is, and why if it is not where it should be: a *NotSyncedError, a
 // *StaleError, or what fails now. It asks the API server nothing.
 func (e *MapEntry) Phase() (Phase, error) {
-	if e.optional().is(parked) {
-		return Parked, e.optional().why()
+	if e.optional().is(dormant) {
+		return Dormant, e.optional().why()
 	}
 	reason := e.NotSynced()
 	switch {

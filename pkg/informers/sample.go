@@ -27,7 +27,7 @@ func (m measured) Sample() metrics.Sample {
 	if why := m.NotSynced(); why != nil {
 		made.Cause = why.Cause.Label()
 	}
-	if age, known := m.Age(); known && phase != Parked {
+	if age, known := m.Age(); known && phase != Dormant {
 		made.Age = age
 	}
 	if s.Informer != nil {

@@ -8,101 +8,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 )
-
-// following runs a Served with something to follow, and returns what ends it: it waits for the end.
-func following(t *testing.T, transport http.RoundTripper) (end func()) {
-	t.Helper()
-	s, err := NewServed(&rest.Config{}, &http.Client{Transport: transport}, logr.Discard())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.wake <- struct{}{}
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { s.Run(ctx) })
-	return func() {
-		cancel()
-		running.Wait()
-	}
-}
-
-// TestServedEndsAtOnceWhileTheServerIsAway: the Reflector waits for up to a minute before it asks a
-// server again that refuses connections, and does not look at its context meanwhile.
-func TestServedEndsAtOnceWhileTheServerIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		end := following(t, unreachable(os.NewSyscallError("connect", syscall.ECONNREFUSED)))
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		begin := time.Now()
-		end()
-		NewWithT(t).Expect(time.Since(begin)).To(BeZero())
-	})
-}
-
-// recovering is an API server that fails, or serves CRDs and APIServices of which it has none.
-type recovering struct {
-	fails    atomic.Bool
-	attempts atomic.Int64  // streaming lists of CRDs that were asked for
-	end      chan struct{} // ends a watch
-}
-
-// RoundTrip implements http.RoundTripper.
-func (s *recovering) RoundTrip(r *http.Request) (*http.Response, error) {
-	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
-	streaming := r.URL.Query().Get("sendInitialEvents") != ""
-	crds := strings.Contains(r.URL.Path, "customresourcedefinitions")
-	if streaming && crds {
-		s.attempts.Add(1)
-	}
-	body := `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"items":[]}`
-	switch {
-	case s.fails.Load() && crds:
-		response.StatusCode, body = http.StatusInternalServerError, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`
-	case streaming:
-		response.StatusCode, body = http.StatusUnprocessableEntity, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`
-	case r.URL.Query().Get("watch") != "":
-		response.Body = silence{s.end, r.Context().Done()}
-		return response, nil
-	}
-	response.Body = io.NopCloser(strings.NewReader(body))
-	return response, nil
-}
-
-// TestServedTriesAgainSoonAfterALongWatch: what has failed before the watch does not count any more.
-func TestServedTriesAgainSoonAfterALongWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		server := &recovering{end: make(chan struct{})}
-		server.fails.Store(true)
-		end := following(t, server)
-		time.Sleep(10 * time.Minute)
-		server.fails.Store(false)
-		time.Sleep(5 * time.Minute) // a watch is open
-		server.fails.Store(true)
-		before := server.attempts.Load()
-		close(server.end)
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		g.Expect(server.attempts.Load()-before).To(BeNumerically(">=", 2), "client-go waits for 1.6 and then for 3.2 seconds at most")
-		end()
-	})
-}
 
 // announcing is an API server that serves Pods, or does not, and tells of the CRD of Pods that there might be.
 type announcing struct {
@@ -269,7 +185,6 @@ func TestARemovedKindIsNotToldOf(t *testing.T) {
 				g.Expect(told.Load()).To(BeZero())
 				_, followed := o.Served.ScopeOf(podKey.GroupVersionKind)
 				g.Expect(followed).To(BeFalse())
-				g.Expect(o.Served.groups).To(BeEmpty())
 				asked := server.asked.Load()
 				time.Sleep(time.Hour)
 				g.Expect(server.asked.Load()).To(Equal(asked))

@@ -64,7 +64,7 @@ func stopped(cause error) listwatch.Reason {
 	switch {
 	case errors.Is(cause, informer.ErrWentBack):
 		return listwatch.Restored
-	case errors.Is(cause, informer.ErrParked):
+	case errors.Is(cause, informer.ErrDormant):
 		return listwatch.Absent
 	}
 	return listwatch.Stopped

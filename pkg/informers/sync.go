@@ -62,7 +62,7 @@ func (e *MapEntry) ours() *informer.Informer {
 // as is known. After the first list is complete, it is nil while the watch is interrupted, unless the
 // API server refuses to watch the kind at all. It is nil of an optional kind that is not served.
 func (e *MapEntry) NotSynced() *NotSyncedError {
-	if e.optional().is(parked) {
+	if e.optional().is(dormant) {
 		return nil
 	}
 	if !e.synced() {
@@ -80,7 +80,7 @@ func (e *MapEntry) NotSynced() *NotSyncedError {
 // NotReady returns why the informer has not synced, or nil. A kind that is isolated is as ready as it
 // gets.
 func (e *MapEntry) NotReady() *NotSyncedError {
-	if e.synced() || e.waiting.policy == Isolate || e.optional().is(parked) {
+	if e.synced() || e.waiting.policy == Isolate || e.optional().is(dormant) {
 		return nil
 	}
 	return e.why()
@@ -155,13 +155,13 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 
 // refuse returns the error with which the policy answers a read now, or nil.
 func (e *MapEntry) refuse() error {
-	if e.optional().is(parked) {
+	if e.optional().is(dormant) {
 		return e.optional().why()
 	}
 	return e.refuseByPolicy()
 }
 
-// refuseByPolicy is refuse without regard to a kind that is parked, which is no failure.
+// refuseByPolicy is refuse without regard to a kind that is dormant, which is no failure.
 func (e *MapEntry) refuseByPolicy() error {
 	switch e.waiting.policy {
 	case FailFast:
@@ -215,11 +215,11 @@ func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
 }
 
 // waitForCacheSync waits as WaitForCacheSync does: until the informer has synced, or until the policy
-// lets others go on without it. An optional kind that is parked, at first or meanwhile, keeps nobody waiting.
+// lets others go on without it. An optional kind that is dormant, at first or meanwhile, keeps nobody waiting.
 func (e *MapEntry) waitForCacheSync(ctx context.Context) (skipped *NotSyncedError, err error) {
 	away := false
 	err = e.wait(ctx, func() error {
-		if away = e.optional().is(parked); away {
+		if away = e.optional().is(dormant); away {
 			return e.optional().why()
 		}
 		reason := e.why()
@@ -239,21 +239,21 @@ func (e *MapEntry) waitForCacheSync(ctx context.Context) (skipped *NotSyncedErro
 }
 
 // Want notes that somebody listens to the informer, and waits until that is possible if wait is set:
-// until it has synced, or until its kind is isolated or parked.
+// until it has synced, or until its kind is isolated or dormant.
 func (e *MapEntry) Want(ctx context.Context, wait bool) error {
 	e.waiting.wanted.Store(true)
 	if !wait {
 		return nil
 	}
 	err := e.WaitForSync(ctx)
-	if e.optional().is(parked) || e.isReadsAlone(err) {
+	if e.optional().is(dormant) || e.isReadsAlone(err) {
 		return nil
 	}
 	return err
 }
 
 // isReadsAlone reports whether err, of WaitForSync, is one for reads, and the informer can be listened to: its kind is
-// isolated, or was parked and may have come back since.
+// isolated, or was dormant and may have come back since.
 func (e *MapEntry) isReadsAlone(err error) bool {
 	reason := (*NotSyncedError)(nil)
 	if !errors.As(err, &reason) {

@@ -4,15 +4,10 @@
 package informers
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // readLive is what to do about a kind that cannot be watched.
@@ -32,11 +27,6 @@ func (e *verbsError) Error() string {
 
 // Status implements apierrors.APIStatus.
 func (e *verbsError) Status() metav1.Status { return notAllowed(e.Error()) }
-
-// cacheable reports whether a resource can be listed and watched, as far as discovery says.
-func cacheable(r *metav1.APIResource) bool {
-	return len(r.Verbs) == 0 || slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
-}
 
 // cannotBeWatched returns the reason if the newest error says that the API server refuses to list or watch the
 // kind, or nil.
@@ -59,22 +49,4 @@ func (e *MapEntry) refuseFirst() error {
 		}
 	}
 	return nil
-}
-
-// watchFirst begins a list that is a watch. If the API server refuses that because the kind cannot be watched,
-// the list that the Reflector asks for next fails: handlers would be told of objects, and then that these are gone.
-func (s *boundSource) watchFirst(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	w, err := s.Watch(ctx, opts)
-	if apierrors.IsMethodNotSupported(err) {
-		s.refused.Store(&err)
-	}
-	return w, err
-}
-
-// listNext lists, unless that follows a refused watchFirst.
-func (s *boundSource) listNext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if refused := s.refused.Swap(nil); refused != nil {
-		return nil, *refused
-	}
-	return s.List(ctx, opts)
 }

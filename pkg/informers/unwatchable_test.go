@@ -80,8 +80,8 @@ func noted() (o Options, lines func() []string) {
 	}
 }
 
-// TestAnOptionalKindThatCannotBeWatchedIsParkedWithItsVerbs: the RESTMapper knows it, or does not.
-func TestAnOptionalKindThatCannotBeWatchedIsParkedWithItsVerbs(t *testing.T) {
+// TestAnOptionalKindThatCannotBeWatchedIsDormantWithItsVerbs: the RESTMapper knows it, or does not.
+func TestAnOptionalKindThatCannotBeWatchedIsDormantWithItsVerbs(t *testing.T) {
 	for name, known := range map[string]bool{"mapped": true, "unmapped": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAnOptionalKindThatCannotBeWatchedIsParkedWithItsVerbs(t *testing.T) {
 				g.Expect(apierrors.IsMethodNotSupported(err)).To(BeTrue())
 				g.Expect(err).To(MatchError(And(ContainSubstring("Pod (v1)"), ContainSubstring("get, list"), ContainSubstring("DisableFor"))))
 				phase, why := entry.Phase()
-				g.Expect(phase).To(Equal(Parked))
+				g.Expect(phase).To(Equal(Dormant))
 				g.Expect(why).To(MatchError(err.Error()))
 				g.Expect(told.Load()).To(BeZero())
 

@@ -122,7 +122,7 @@ var _ = Describe("The overview", func() {
 		Expect(pods).To(And(HaveKeyWithValue("cause", "forbidden"), HaveKeyWithValue("policy", "Isolate"), HaveKey("since")))
 		Expect(pods).To(HaveKeyWithValue("manifest", ContainSubstring("kind: ClusterRole")))
 		Expect(pods).To(HaveKeyWithValue("message", ContainSubstring("has not synced: forbidden")))
-		Expect(l.informer("Whale", "unstructured")["state"]).To(And(HaveKeyWithValue("phase", "parked"), HaveKeyWithValue("cause", "kind not served")))
+		Expect(l.informer("Whale", "unstructured")["state"]).To(And(HaveKeyWithValue("phase", "dormant"), HaveKeyWithValue("cause", "kind not served")))
 		Eventually(func() any { return l.informer("ConfigMap", "structured")["state"] }).Should(HaveKeyWithValue("phase", "synced"))
 		maps := l.informer("ConfigMap", "structured")
 		Expect(maps).To(And(
@@ -131,7 +131,7 @@ var _ = Describe("The overview", func() {
 			HaveKeyWithValue("ageSeconds", BeNumerically("<", patience.Seconds())),
 		))
 		overview := l.json("/api/v1/overview")
-		Expect(overview["phases"]).To(Equal(tree{"synced": 1.0, "not synced": 1.0, "parked": 1.0}))
+		Expect(overview["phases"]).To(Equal(tree{"synced": 1.0, "not synced": 1.0, "dormant": 1.0}))
 		Expect(overview).To(And(HaveKeyWithValue("cache", "seen-"+name), HaveKeyWithValue("informers", 3.0)))
 	})
 

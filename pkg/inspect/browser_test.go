@@ -213,7 +213,7 @@ var _ = Describe("The page", func() {
 		By("drawing the overview")
 		b.looks(1440, 900, "light")
 		b.run(chromedp.Navigate(address), chromedp.WaitVisible(link("ConfigMap")))
-		Expect(b.text("table")).To(And(ContainSubstring("not synced"), ContainSubstring("parked"), ContainSubstring("forbidden")))
+		Expect(b.text("table")).To(And(ContainSubstring("not synced"), ContainSubstring("dormant"), ContainSubstring("forbidden")))
 		Expect(b.text(".notes")).To(And(ContainSubstring("Pod"), ContainSubstring("has not synced: forbidden"), ContainSubstring("Whale")))
 		Expect(evaluate[string](b, `document.querySelector('.pipeline svg').getAttribute('aria-label')`)).To(And(ContainSubstring("2 of 4 informers follow"), ContainSubstring("1 in trouble")))
 

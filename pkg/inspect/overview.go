@@ -266,7 +266,7 @@ func rank(p informers.Phase) int { return slices.Index(informers.Phases, p) }
 // stateOf returns where an informer is.
 func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 	phase, err := entry.Phase()
-	if phase != informers.Parked && !h.cache.Started() {
+	if phase != informers.Dormant && !h.cache.Started() {
 		return stateInfo{Phase: informers.Waiting, Policy: entry.Policy(), Namespace: entry.Namespace()}
 	}
 	s := stateInfo{Phase: phase, Policy: entry.Policy(), Namespace: entry.Namespace()}

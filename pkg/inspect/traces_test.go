@@ -165,7 +165,7 @@ var _ = Describe("Events", func() {
 		Expect(l.json(configMaps + "/events")).To(HaveKeyWithValue("missed", 1.0))
 	})
 
-	It("are followed on when the kind was parked and is back", func(ctx SpecContext) {
+	It("are followed on when the kind was dormant and is back", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		whale := &unstructured.Unstructured{}
 		whale.SetAPIVersion("deep.example.com/v1")
@@ -183,7 +183,7 @@ var _ = Describe("Events", func() {
 		Eventually(names(l, whales, 0)).Should(Equal([]string{"ADDED first"}))
 		Expect(api.Delete(ctx, named(crd))).To(Succeed())
 		state := func() any { return l.informer("Whale", "unstructured")["state"] }
-		Eventually(state).WithTimeout(patience).Should(HaveKeyWithValue("phase", "parked"))
+		Eventually(state).WithTimeout(patience).Should(HaveKeyWithValue("phase", "dormant"))
 		crd = crdOf(whale)
 		Expect(env.InstallCRDs(ctx, crd)).To(Succeed())
 		Eventually(state).WithTimeout(patience).Should(HaveKeyWithValue("phase", "synced"))

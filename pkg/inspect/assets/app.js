@@ -77,7 +77,7 @@ const sharing = (kind) => 'one watch with ' + kind.sharedWith.join(' and ');
 const sum = (counts) => (counts ? Object.values(counts).reduce((a, b) => a + b, 0) : undefined);
 
 const moods = {
-  synced: 'good', listing: 'busy', 'not started': 'idle', parked: 'idle', silent: 'idle', interrupted: 'warn',
+  synced: 'good', listing: 'busy', 'not started': 'idle', dormant: 'idle', silent: 'idle', interrupted: 'warn',
   incomplete: 'bad', stalled: 'bad', 'not synced': 'bad',
 };
 const mood = (state) => moods[state.phase] || 'warn';

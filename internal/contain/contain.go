@@ -1,7 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informers
+// Package contain calls functions of users whose panics must not end the process.
+package contain
 
 import (
 	"fmt"
@@ -10,11 +11,11 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// contained calls f, which calls what a user has given, for somebody who waits for the result. If f panics, contained
+// Call calls f, which calls what a user has given, for somebody who waits for the result. If f panics, Call
 // logs where, and returns an error: the process goes on. If f ends its goroutine, as the functions of a test do that end
 // the test, that is an error too. Who is the subject of these texts. f is called in a goroutine of its own, for which
-// contained waits.
-func contained(who string, f func() error) error {
+// Call waits.
+func Call(who string, f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		err := fmt.Errorf("%s ended its goroutine", who)

@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/internal/served"
 )
 
 // discoveryAnswers is an API server that answers everything about Pods, discovery too, with an HTTP status.
@@ -37,9 +39,9 @@ func (s *discoveryAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: s.code, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("no answer"))}, nil
 }
 
-// TestWaitForCacheSyncEndsWhenAKindIsParked: the RESTMapper knows it, and the first look of discovery, or the first
+// TestWaitForCacheSyncEndsWhenAKindIsDormant: the RESTMapper knows it, and the first look of discovery, or the first
 // list, tells that it cannot be cached.
-func TestWaitForCacheSyncEndsWhenAKindIsParked(t *testing.T) {
+func TestWaitForCacheSyncEndsWhenAKindIsDormant(t *testing.T) {
 	servers := map[string]func() http.RoundTripper{
 		"it is not served": func() http.RoundTripper {
 			return &announcing{hosting: hosting{end: make(chan struct{})}, crds: make(chan string)}
@@ -66,14 +68,14 @@ func TestWaitForCacheSyncEndsWhenAKindIsParked(t *testing.T) {
 				g.Expect(m.WaitForCacheSync(ctx)).To(BeTrue())
 				g.Expect(time.Since(begun)).To(BeNumerically("<", 10*time.Second))
 				phase, why := entry.Phase()
-				g.Expect(phase).To(Equal(Parked))
+				g.Expect(phase).To(Equal(Dormant))
 				g.Expect(entry.WaitForSync(t.Context())).To(MatchError(why.Error()))
 			})
 		})
 	}
 }
 
-// returning is the error of a RESTMapper because of which a kind is parked. Once, when somebody asks for its cause,
+// returning is the error of a RESTMapper because of which a kind is dormant. Once, when somebody asks for its cause,
 // the kind comes back: between the two there is no lock.
 type returning struct {
 	error
@@ -101,9 +103,9 @@ func (u unmapped) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, e
 	return nil, u.err
 }
 
-// parkedWith returns a map that is not started, with Pods that are parked and will come back when somebody asks why,
+// dormantWith returns a map that is not started, with Pods that are dormant and will come back when somebody asks why,
 // after arm was called. Nothing else looks at discovery.
-func parkedWith(t *testing.T, g *WithT, policy FailurePolicy) (m *Map, entry *MapEntry, arm func()) {
+func dormantWith(t *testing.T, g *WithT, policy FailurePolicy) (m *Map, entry *MapEntry, arm func()) {
 	server, back := &hosting{end: make(chan struct{})}, &atomic.Pointer[func()]{}
 	server.serves.Store(true)
 	o := testOptions()
@@ -116,16 +118,16 @@ func parkedWith(t *testing.T, g *WithT, policy FailurePolicy) (m *Map, entry *Ma
 	mapping, err := newMapper().RESTMapping(podKey.GroupKind(), podKey.Version)
 	g.Expect(err).NotTo(HaveOccurred())
 	return m, entry, func() {
-		come := func() { entry.optional().served(sight{mapping: mapping}, o.Logger) }
+		come := func() { entry.optional().tell(served.State{Mapping: mapping}) }
 		back.Store(&come)
 	}
 }
 
-// TestFailFastIsNotTheEndWhileAKindComesBack: that it was parked is no failure.
+// TestFailFastIsNotTheEndWhileAKindComesBack: that it was dormant is no failure.
 func TestFailFastIsNotTheEndWhileAKindComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		m, entry, arm := parkedWith(t, g, FailFast)
+		m, entry, arm := dormantWith(t, g, FailFast)
 		running(t, m) // it fails the test if Start returns an error
 		synctest.Wait()
 		arm()
@@ -143,7 +145,7 @@ func TestGetInformerSucceedsWhileAKindComesBack(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				m, entry, arm := parkedWith(t, g, policy)
+				m, entry, arm := dormantWith(t, g, policy)
 				running(t, m)
 				synctest.Wait()
 				arm()
@@ -172,7 +174,7 @@ func (s *slowToFail) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestAFailureOfBeforeAKindCameBackIsNotItsCause: the API server refuses a list when the kind is parked, and when it
+// TestAFailureOfBeforeAKindCameBackIsNotItsCause: the API server refuses a list when the kind is dormant, and when it
 // is back.
 func TestAFailureOfBeforeAKindCameBackIsNotItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +188,8 @@ func TestAFailureOfBeforeAKindCameBackIsNotItsCause(t *testing.T) {
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
 		synctest.Wait()
-		entry.optional().served(sight{}, o.Logger)
-		entry.optional().served(sight{mapping: mappingTo(podKey, "pods", meta.RESTScopeNamespace)}, o.Logger)
+		entry.optional().tell(served.State{})
+		entry.optional().tell(served.State{Mapping: served.MappingTo(podKey.GroupVersionKind, "pods", meta.RESTScopeNamespace)})
 		server.answer <- struct{}{}
 		synctest.Wait()
 		reason := entry.NotSynced()

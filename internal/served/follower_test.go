@@ -1,0 +1,126 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package served
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// following runs a Follower with something to follow, and returns what ends it: it waits for the end.
+func following(t *testing.T, transport http.RoundTripper) (end func()) {
+	t.Helper()
+	s, err := New(&rest.Config{}, &http.Client{Transport: transport}, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Follow(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, nil, func(State) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// TestRunEndsAtOnceWhileTheServerIsAway: the Reflector waits for up to a minute before it asks a
+// server again that refuses connections, and does not look at its context meanwhile.
+func TestRunEndsAtOnceWhileTheServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := following(t, unreachable{})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		begin := time.Now()
+		end()
+		NewWithT(t).Expect(time.Since(begin)).To(BeZero())
+	})
+}
+
+// recovering is an API server that fails, or serves CRDs and APIServices of which it has none.
+type recovering struct {
+	fails    atomic.Bool
+	attempts atomic.Int64  // streaming lists of CRDs that were asked for
+	end      chan struct{} // ends a watch
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *recovering) RoundTrip(r *http.Request) (*http.Response, error) {
+	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
+	streaming := r.URL.Query().Get("sendInitialEvents") != ""
+	crds := strings.Contains(r.URL.Path, "customresourcedefinitions")
+	if streaming && crds {
+		s.attempts.Add(1)
+	}
+	body := `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"items":[]}`
+	switch {
+	case s.fails.Load() && crds:
+		response.StatusCode, body = http.StatusInternalServerError, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`
+	case streaming:
+		response.StatusCode, body = http.StatusUnprocessableEntity, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`
+	case r.URL.Query().Get("watch") != "":
+		response.Body = silence{s.end, r.Context().Done()}
+		return response, nil
+	}
+	response.Body = io.NopCloser(strings.NewReader(body))
+	return response, nil
+}
+
+// TestWatchesTryAgainSoonAfterALongWatch: what has failed before the watch does not count any more.
+func TestWatchesTryAgainSoonAfterALongWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &recovering{end: make(chan struct{})}
+		server.fails.Store(true)
+		end := following(t, server)
+		time.Sleep(10 * time.Minute)
+		server.fails.Store(false)
+		time.Sleep(5 * time.Minute) // a watch is open
+		server.fails.Store(true)
+		before := server.attempts.Load()
+		close(server.end)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		g.Expect(server.attempts.Load()-before).To(BeNumerically(">=", 2), "client-go waits for 1.6 and then for 3.2 seconds at most")
+		end()
+	})
+}
+
+// unreachable is an API server that refuses connections.
+type unreachable struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}
+
+// silence is the body of a watch that brings nothing until it ends.
+type silence struct{ expire, gone <-chan struct{} }
+
+// Read implements io.Reader.
+func (s silence) Read([]byte) (int, error) {
+	select {
+	case <-s.expire:
+	case <-s.gone:
+	}
+	return 0, io.EOF
+}
+
+// Close implements io.Closer.
+func (silence) Close() error { return nil }

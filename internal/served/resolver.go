@@ -1,0 +1,62 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/internal/contain"
+)
+
+// Resolver asks a RESTMapper, which knows no context, for callers that have one. The zero value is ready to use. It is
+// safe for concurrent use.
+//
+// There is one question for a kind at a time. Callers that come meanwhile share the one that follows, because an answer
+// may say what was true before they came, for instance before a CRD was there. A question is asked in a goroutine that
+// ends when the mapper has returned. The mapper that package cache makes gives up each request after 32 seconds. One that
+// never returns keeps the goroutine: the mapper of a manager asks with the manager's HTTP client, which has no time-out
+// unless rest.Config.Timeout is set. A mapper that panics, or ends its goroutine, is an error of those who ask.
+type Resolver struct {
+	questions singleflight.Group
+	order     atomic.Int64 // of calls and questions
+}
+
+// reply is what a RESTMapper has said.
+type reply struct {
+	mapping *meta.RESTMapping
+	begun   int64 // in the order of the Resolver
+}
+
+// ErrGaveUp says that the context of a call has ended before the RESTMapper has answered.
+var ErrGaveUp = errors.New("the API server has not answered discovery yet")
+
+// Mapping returns what mapper says of a kind, asked after the call of Mapping began. Others may have asked the same: it is
+// shared. The error is the mapper's, or wraps ErrGaveUp if ctx ends first.
+func (r *Resolver) Mapping(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	for called := r.order.Add(1); ; {
+		answer := r.questions.DoChan(gvk.String(), func() (any, error) {
+			asked := reply{begun: r.order.Add(1)}
+			err := contain.Call(fmt.Sprintf("the RESTMapper, asked for %s,", gvk), func() (err error) {
+				asked.mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+				return err
+			})
+			return asked, err
+		})
+		select {
+		case result := <-answer:
+			if said := result.Val.(reply); said.begun > called {
+				return said.mapping, result.Err
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrGaveUp, context.Cause(ctx))
+		}
+	}
+}
