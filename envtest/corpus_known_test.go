@@ -37,7 +37,7 @@ var knownDifferences = []knownDifference{
 		"the field is of a feature that is off, and is dropped on both"},
 	{regexp.MustCompile(`^nodes put of the status status.declaredFeatures`), "Nodes: the names of declared features",
 		"kubelets write them; they are not checked"},
-	{regexp.MustCompile(`^nodes (create|put) spec.podCIDRs=.*InternalError`), "Nodes: an internal error beside wrong ranges of Pods",
+	{regexp.MustCompile(`^nodes (create|create for pairs|put) spec.podCIDRs=.*InternalError`), "Nodes: an internal error beside wrong ranges of Pods",
 		"the ranges are reported"},
 	{regexp.MustCompile(`^(poddisruptionbudgets|validatingadmissionpolicies) put of the status status.conditions`), "which fields of a wrong condition are named",
 		"the libraries are those of v1.37, which name other ones"},

@@ -64,6 +64,10 @@ func defaultDaemonSet(ds *appsv1.DaemonSet) {
 		missing(&ds.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		missing(&ds.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
+	if rolling := ds.Spec.UpdateStrategy.RollingUpdate; rolling != nil { // of another strategy
+		missing(&rolling.MaxUnavailable, intstr.FromInt32(0))
+		missing(&rolling.MaxSurge, intstr.FromInt32(0))
+	}
 }
 
 func defaultJob(job *batchv1.Job) {
