@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
@@ -30,8 +31,20 @@ import (
 // among them, as --watch-cache and --watch-cache-sizes of kube-apiserver do.
 type StorageDecorator func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator
 
-// Cacher returns a decorator that puts the Cacher of package cacher in front of etcd.
+// historyBytes bounds the histories of the watch caches of a server together: an update of an object of 200 KiB can be watched from
+// the 160 updates before on.
+const historyBytes = 64 << 20
+
+// Cacher returns a decorator that puts the Cacher of package cacher in front of etcd. Unless the options say otherwise, objects are
+// kept flat, and the histories of all resources have 64 MiB together: of each environment that has no StorageDecorator, or of
+// all environments that have this one.
 func Cacher(options cacher.Options) StorageDecorator {
+	if options.Decoded == nil {
+		options.Decoded = ptr.To(false)
+	}
+	if options.HistoryBudget == nil {
+		options.HistoryBudget = cacher.NewHistoryBudget(historyBytes)
+	}
 	return func(_ schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator {
 		return cacher.StorageWithCacher(store, options)
 	}

@@ -79,7 +79,7 @@
 // # Files
 //
 //   - engine.go: Engine, and the two ways to write: Apply and Replace
-//   - window.go, history.go: which events are kept, and for how long
+//   - window.go, history.go, budget.go: which events are kept, and for how long
 //   - cursor.go, diff.go: how events are read
 //   - lag.go: how far behind a cursor is, and what the window holds for cursors
 //   - snapshot.go, past.go: the state of now, and older ones

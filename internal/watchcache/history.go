@@ -24,8 +24,10 @@ type History[V any] struct {
 	// MaxBytes bounds what the events hold in addition to the state: the values that have been
 	// replaced or deleted. Zero is no bound.
 	MaxBytes int
+	// Budget bounds the same bytes together with the histories of other engines; nil is no bound.
+	Budget *Budget
 	// Size returns the bytes of a value, always the same for the same one. It is needed
-	// for MaxBytes.
+	// for MaxBytes and Budget.
 	Size func(value V) int
 	// Clock tells the age of events; nil is the real one.
 	Clock clock.PassiveClock
@@ -37,8 +39,8 @@ const DefaultMaxEvents = 100 * 1024
 
 // complete returns h with what was left out.
 func (h History[V]) complete() History[V] {
-	if h.MaxBytes > 0 && h.Size == nil {
-		panic("watchcache: History.MaxBytes is set without History.Size: set both, or none for no bound in bytes")
+	if (h.MaxBytes > 0 || h.Budget != nil) && h.Size == nil {
+		panic("watchcache: History.MaxBytes or Budget is set without History.Size: set Size too, or none for no bound in bytes")
 	}
 	if h.MaxEvents <= 0 {
 		h.MaxEvents = DefaultMaxEvents
@@ -50,14 +52,28 @@ func (h History[V]) complete() History[V] {
 }
 
 func (h *History[V]) limits(window int) limits {
-	return limits{floor: window, ceiling: h.MaxEvents, minAge: h.MinAge, maxBytes: h.MaxBytes, values: true}
+	return limits{floor: window, ceiling: h.MaxEvents, minAge: h.MinAge, maxBytes: h.MaxBytes, budget: h.Budget, values: true}
 }
 
 func (h *History[V]) size(value V) int {
-	if h.MaxBytes == 0 {
+	if h.MaxBytes == 0 && h.Budget == nil {
 		return 0
 	}
 	return h.Size(value)
+}
+
+// Forget drops the history of an engine that is not written any more, and gives its part of the Budget back. Cursors that expire
+// are expired then.
+func (e *Engine[V, A]) Forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c := range e.cursors {
+		e.lagLocked(c)
+	}
+	e.window.restart(e.revision)
+	e.forgetLocked()
+	e.changeLocked()
+	e.wakeLocked()
 }
 
 // now returns the engine's time, which may stand still.

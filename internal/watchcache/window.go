@@ -40,6 +40,7 @@ type limits struct {
 	ceiling  int           // and so many at most
 	minAge   time.Duration // younger ones are held beyond the floor
 	maxBytes int           // that events may hold; 0 for no limit
+	budget   *Budget       // the limit with others; nil for none
 	values   bool          // they are held after all have read them
 }
 
@@ -75,16 +76,31 @@ func (w *window[V, A]) at(position uint64) *slot[V, A] {
 // fit returns what first must be at the time now for more events to have room, which
 // hold so many bytes. The newest event stays in any case.
 func (w *window[V, A]) fit(more, bytes int, now time.Duration) uint64 {
-	first, bytes := w.first, w.bytes+bytes
+	first, bytes, room := w.first, w.bytes+bytes, w.room()
 	for ; first < w.next; first++ {
 		count, oldest := int(w.next-first)+more, w.at(first)
 		wanted := count <= w.floor || now-oldest.written < w.minAge
-		if count == 1 || wanted && count <= w.ceiling && (w.maxBytes == 0 || bytes <= w.maxBytes) {
+		if count == 1 || wanted && count <= w.ceiling && bytes <= room {
 			break
 		}
 		bytes -= oldest.bytes
 	}
 	return first
+}
+
+// room returns how many bytes the events may hold now.
+func (w *window[V, A]) room() int {
+	room := w.budget.room(w.bytes)
+	if w.maxBytes > 0 {
+		room = min(room, w.maxBytes)
+	}
+	return room
+}
+
+// hold notes that the events hold more bytes, or less.
+func (w *window[V, A]) hold(more int) {
+	w.bytes += more
+	w.budget.hold(more)
 }
 
 // append adds an event; there is room. One that nobody will read has a position and no
@@ -100,7 +116,7 @@ func (w *window[V, A]) append(s slot[V, A]) {
 	}
 	s.event.Position = w.next
 	*w.at(w.next) = s
-	w.bytes += s.bytes
+	w.hold(s.bytes)
 	w.next++
 }
 
@@ -119,7 +135,7 @@ func (w *window[V, A]) dropTo(first uint64) {
 	for ; w.first < first; w.first++ {
 		s := w.at(w.first)
 		w.oldest = max(w.oldest, s.revision)
-		w.bytes -= s.bytes
+		w.hold(-s.bytes)
 		*s = slot[V, A]{}
 	}
 	length := len(w.slots)
@@ -134,7 +150,8 @@ func (w *window[V, A]) dropTo(first uint64) {
 // restart removes all events and passes over a position, so that all positions that
 // were given out have left the window.
 func (w *window[V, A]) restart(revision uint64) {
-	w.slots, w.bytes = nil, 0
+	w.slots = nil
+	w.hold(-w.bytes)
 	w.next++
 	w.first, w.oldest = w.next, revision
 }

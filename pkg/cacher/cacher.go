@@ -112,12 +112,17 @@ func assemble(config Config, ended <-chan struct{}) (*Cacher, error) {
 }
 
 func newEngine(config Config) *dispatch.Engine {
+	var budget *watchcache.Budget
+	if config.HistoryBudget != nil {
+		budget = config.HistoryBudget.shared
+	}
 	return watchcache.New[*element.Element, *dispatch.Sharing](watchcache.Options[*element.Element]{
 		Values: (*element.Element).Values,
 		History: &watchcache.History[*element.Element]{
 			MinAge:    config.EventsHistoryWindow,
 			MaxEvents: config.HistoryEvents,
 			MaxBytes:  config.HistoryBytes,
+			Budget:    budget,
 			Size:      (*element.Element).Bytes,
 			Clock:     config.Clock,
 		},
@@ -175,6 +180,7 @@ func (c *Cacher) Stop() {
 	c.lifetime.stop()
 	c.lifetime.running.Wait()
 	c.dispatcher.Stop()
+	c.engine.Forget()
 	c.metrics.end()
 }
 

@@ -17,6 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
@@ -73,6 +74,8 @@ type Options struct {
 	// more. The zero values mean DefaultHistoryEvents and DefaultHistoryBytes.
 	HistoryEvents int
 	HistoryBytes  int
+	// HistoryBudget bounds the same bytes for all Cachers that have it; nil is no bound.
+	HistoryBudget *HistoryBudget
 	// ConsistencyInterval is the time between two comparisons of the objects in the cache with
 	// those in the storage, by digests; zero means none. CheckConsistency compares on request.
 	ConsistencyInterval time.Duration
@@ -96,6 +99,16 @@ const (
 	// ten thousand Pods that are kept decoded.
 	DefaultHistoryBytes = 256 << 20
 )
+
+// HistoryBudget bounds what the histories of several Cachers hold together, in the bytes of [Options].HistoryBytes. Each may hold half
+// of what the others leave free, and its newest event. A Cacher gives its part back when it stops. It is safe for concurrent use.
+type HistoryBudget struct{ shared *watchcache.Budget }
+
+// NewHistoryBudget returns a budget of so many bytes.
+func NewHistoryBudget(bytes int) *HistoryBudget { return &HistoryBudget{watchcache.NewBudget(bytes)} }
+
+// Held returns how many bytes the histories hold now.
+func (b *HistoryBudget) Held() int { return b.shared.Held() }
 
 // withDefaults returns the configuration with the zero values replaced, or what is wrong
 // with it.

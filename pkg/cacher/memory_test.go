@@ -173,6 +173,36 @@ func TestHistoryBytes(t *testing.T) {
 	}
 }
 
+// TestHistoryBudget writes large objects into Cachers that share a budget, and stops them one after the other.
+func TestHistoryBudget(t *testing.T) {
+	g := NewWithT(t)
+	const bound = 16 << 20
+	budget := NewHistoryBudget(bound)
+	var cachers []*Cacher
+	before := heap()
+	for range 4 {
+		c := idle(t, func(config *Config) {
+			config.NewFunc = func() runtime.Object { return configMap(0).DeepCopyObject() }
+			config.HistoryBudget = budget
+		})
+		cachers = append(cachers, c)
+		for n := range 300 {
+			obj := configMap(n)
+			obj.(metav1.Object).SetResourceVersion(fmt.Sprint(101 + n))
+			g.Expect(c.intake.Update(obj)).To(Succeed())
+		}
+		g.Expect(budget.Held()).To(And(BeNumerically(">", bound/4), BeNumerically("<=", bound)))
+		_, kept := c.engine.Position(101 + 300 - 5)
+		g.Expect(kept).To(BeTrue(), "there is room for who comes last")
+	}
+	g.Expect(heap() - before).To(BeNumerically("<", bound*3/2))
+	for _, c := range cachers {
+		c.lifetime.stop = func() {} // nothing runs
+		c.Stop()
+	}
+	g.Expect(budget.Held()).To(BeZero())
+}
+
 // BenchmarkMemoryOf measures what it takes to say how large an object is.
 func BenchmarkMemoryOf(b *testing.B) {
 	for name, obj := range map[string]runtime.Object{"Pod": pod(1), "unstructured": customObject(1), "ConfigMap": configMap(1)} {
