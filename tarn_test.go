@@ -64,7 +64,7 @@ var rooms = map[string]room{
 	"envtest/controllers":      {[]string{"envtest", "pkg/cache", "pkg/client"}, "its controllers are operators on the cache, and values for the environment"},
 	"envtest/components":       {[]string{"envtest"}, "its programs are values for the environment"},
 	"envtest/nodes":            {[]string{"envtest", "pkg/cache", "pkg/client"}, "its nodes are an operator on the cache, and a value for the environment"},
-	"envtest/campaign":         {[]string{"envtest", "envtest/faults"}, "its runs are environments with faults"},
+	"envtest/campaign":         {[]string{"envtest", "envtest/faults", "internal/served"}, "its runs are environments with faults, none of which hits the watches of a cache for kinds"},
 	"envtest/internal/builtin": {[]string{"envtest/internal/openapi"}, "kinds are served with their schemas"},
 	"envtest/internal/etcd":    {nil, "it stands in for a member of etcd"},
 	"envtest/internal/flags":   {nil, "it reads kube-apiserver's command line"},
@@ -180,7 +180,6 @@ var largePackages = map[string]size{
 	"envtest":                  {52, 7700},
 	"envtest/internal/builtin": {114, 19200},
 	"internal/flat":            {28, 6200},
-	"pkg/informers":            {25, 3900},
 }
 
 // TestPackagesAreSmall bounds a package, which a reader has to know before he changes it.

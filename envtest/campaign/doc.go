@@ -30,7 +30,8 @@
 //     requests.
 //
 // One thing goes wrong in a run. The requests and watches of the config that Plan.Controller gets have faults, and no others: not
-// those for which a controller impersonates somebody. Requests for discovery and the beginnings of watches have none.
+// those for which a controller impersonates somebody. Requests for discovery and the beginnings of watches have none, and
+// neither has what a cache of this project asks and watches to learn which kinds are served.
 //
 // # Points
 //

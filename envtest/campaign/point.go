@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tarn-dev/tarn/envtest/faults"
+	"github.com/tarn-dev/tarn/internal/served"
 )
 
 // point is a place in what a controller does: its nth request of some kind for some object, or the nth event of some type for an
@@ -74,6 +75,9 @@ func (n *notes) meet(h faults.Held) bool {
 		return false // its events are the points
 	}
 	n.activity.saw()
+	if served.IsOwn(h.UserAgent) {
+		return false // the cache asks which kinds there are, and the controller has asked for none of it
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := point{verb: verb, group: h.Group, resource: h.Resource, sub: h.Subresource, namespace: h.Namespace, name: n.nameLocked(h)}

@@ -25,6 +25,8 @@ type Held struct {
 	Namespace, Name, GenerateName, ResourceVersion string
 	// Path is that of the URL of a webhook, for its call.
 	Path string
+	// UserAgent is that of the client whose request or watch it is.
+	UserAgent string
 }
 
 // String describes it for messages of tests.

@@ -93,7 +93,7 @@ func (q *request) held() Held {
 	q.readName()
 	return Held{
 		Verb: q.verb, Group: q.group, Resource: q.resource, Subresource: q.sub,
-		Namespace: q.namespace, Name: q.name, GenerateName: q.generateName,
+		Namespace: q.namespace, Name: q.name, GenerateName: q.generateName, UserAgent: q.agent,
 	}
 }
 

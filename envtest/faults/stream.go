@@ -214,7 +214,7 @@ func (s *stream) putLocked(frame []byte) {
 		return
 	}
 	one.what = s.frames.describe(frame)
-	one.what.Verb, one.what.Group, one.what.Resource = verbWatch, s.request.group, s.request.resource
+	one.what.Verb, one.what.Group, one.what.Resource, one.what.UserAgent = verbWatch, s.request.group, s.request.resource, s.request.agent
 	for _, r := range rules {
 		if !r.holdsEvents() || !r.matches(s.request) || !r.meansEvent(&one.what) || !r.hit() {
 			continue

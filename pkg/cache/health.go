@@ -25,17 +25,24 @@ type StaleError = informers.StaleError
 // Kinds that are isolated do not count. It returns an error for a cache that this package has not
 // made.
 func Ready(c Cache) healthz.Checker {
-	return check(c, func(e *informers.MapEntry) error {
+	ready := check(c, func(e *informers.MapEntry) error {
 		if reason := e.NotReady(); reason != nil {
 			return reason
 		}
 		return e.Stalled()
 	})
+	return func(r *http.Request) error {
+		if ours, ok := c.(*informerCache); ok && !ours.life.started.Load() {
+			return &ErrCacheNotStarted{}
+		}
+		return ready(r)
+	}
 }
 
 // Live returns a check for mgr.AddLivezCheck, or AddHealthzCheck. It fails if a restart may help: a
 // kind is stalled for longer than five watches may be silent, and the process has not asked the API
-// server in this time. That the API server is away, or forbids a kind, is no reason. It returns an
+// server in this time. That the API server is away, or forbids a kind, is no reason, and neither is
+// a cache that is not started. It returns an
 // error for a cache that this package has not made.
 func Live(c Cache) healthz.Checker {
 	return check(c, (*informers.MapEntry).Stuck)
@@ -50,9 +57,6 @@ func check(c Cache, wrong func(*informers.MapEntry) error) healthz.Checker {
 		}
 	}
 	return func(*http.Request) error {
-		if !ours.life.started.Load() {
-			return &ErrCacheNotStarted{}
-		}
 		var all []error
 		for _, m := range ours.maps() {
 			for _, entry := range m.Entries() {

@@ -23,6 +23,7 @@ var _ = Describe("The health of a cache", func() {
 		Expect(err).NotTo(HaveOccurred())
 		ready, live := cache.Ready(c), cache.Live(c)
 		Expect(ready(nil)).To(MatchError(&cache.ErrCacheNotStarted{}))
+		Expect(live(nil)).To(Succeed(), "a restart would not start it")
 		start(c)
 		Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
 		Expect(ready(nil)).To(Succeed(), "nobody has asked for a kind")

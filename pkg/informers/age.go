@@ -16,16 +16,23 @@ type StaleError struct {
 	// the informer is restricted; it is empty for all namespaces, and for a cluster-scoped kind.
 	Key
 	Namespace string
-	// Age is the time since the last event, bookmark or list. MaxAge is what the read wanted.
+	// Age is the time since the last event, bookmark or list. MaxAge is what the read wanted, or, if nobody
+	// has read, how long the watch may bring nothing.
 	Age, MaxAge time.Duration
 	// Err is what fails now, or nil if nothing is known to fail.
 	Err error
+
+	unread bool // it is no error of a read
 }
 
 // Error implements error.
 func (e *StaleError) Error() string {
-	text := fmt.Sprintf("the cache of %s was last told anything %s ago, and the read wants nothing older than %s",
-		describe(e.Key, e.Namespace), e.Age.Round(time.Millisecond), e.MaxAge)
+	wanted := "the read wants nothing older than"
+	if e.unread {
+		wanted = "expected something within"
+	}
+	text := fmt.Sprintf("the cache of %s was last told anything %s ago, and %s %s",
+		describe(e.Key, e.Namespace), e.Age.Round(time.Millisecond), wanted, e.MaxAge)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
@@ -48,12 +55,14 @@ func (e *MapEntry) Age() (age time.Duration, known bool) {
 }
 
 // Fresh returns a *StaleError if the informer is older than maxAge, or if its age is not known.
-func (e *MapEntry) Fresh(maxAge time.Duration) error {
+func (e *MapEntry) Fresh(maxAge time.Duration) error { return e.fresh(maxAge, false) }
+
+func (e *MapEntry) fresh(maxAge time.Duration, unread bool) error {
 	age, known := e.Age()
 	if known && age <= maxAge {
 		return nil
 	}
-	stale := &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: maxAge}
+	stale := &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: maxAge, unread: unread}
 	if failed := e.failures.Last(); failed != nil {
 		stale.Err = failed.Err
 	}
@@ -105,5 +114,5 @@ func (e *MapEntry) silentFor(silences time.Duration) error {
 	if e.failures.Last() == nil && time.Since(e.failures.Begun()) <= limit {
 		return nil // the API server has answered a watch, and has nothing to tell
 	}
-	return e.Fresh(limit)
+	return e.fresh(limit, true)
 }

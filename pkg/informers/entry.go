@@ -45,9 +45,10 @@ type MapEntry struct {
 // waiting says who waits for an entry.
 type waiting struct {
 	policy   FailurePolicy
-	silence  time.Duration // how long the watch may bring nothing; zero is for ever
-	optional *optional     // nil of a kind that must be served
-	wanted   atomic.Bool   // somebody reads the kind or listens to it: it is not indexed alone
+	silence  time.Duration         // how long the watch may bring nothing; zero is for ever
+	optional *optional             // nil of a kind that must be served
+	wanted   atomic.Bool           // somebody reads the kind or listens to it: it is not indexed alone
+	skipped  atomic.Pointer[Cause] // with which WaitForCacheSync did not wait
 }
 
 // scope is what an entry lists and watches.
@@ -216,10 +217,27 @@ func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache
 	return identity.WithResource(mapping.Resource), nil
 }
 
+// saidOnce returns an error handler that passes on an error of an isolated kind if it is the first one since the last success, or has
+// another cause than the one before: reads tell of it meanwhile. A Reflector calls it, in one goroutine.
+func (e *MapEntry) saidOnce(next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
+	if e.waiting.policy != Isolate {
+		return next
+	}
+	said := Listing
+	return func(ctx context.Context, r *toolscache.Reflector, err error) {
+		cause, failed := CauseOf(err), e.failures.Last()
+		if cause == said && failed != nil && failed.Attempts > 1 {
+			return
+		}
+		said = cause
+		next(ctx, r, err)
+	}
+}
+
 func (e *MapEntry) configure(o *Options) error {
 	handle := o.WatchErrorHandler
 	if handle == nil {
-		handle = toolscache.DefaultWatchErrorHandler
+		handle = e.saidOnce(toolscache.DefaultWatchErrorHandler)
 	}
 	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(e.optional().handler(handle)))
 	// An informer that the user made may refuse a handler. This is an error only if the user has

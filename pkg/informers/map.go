@@ -344,7 +344,9 @@ func (m *Map) WaitForCacheSync(ctx context.Context) bool {
 		skipped, err := entry.waitForCacheSync(ctx)
 		switch {
 		case skipped != nil:
-			m.options.Logger.Info("Not waiting for the cache of a kind", "kind", entry.String(), "reason", skipped.Error())
+			if was := entry.waiting.skipped.Swap(&skipped.Cause); was == nil || *was != skipped.Cause {
+				m.options.Logger.Info("Not waiting for the cache of a kind", "kind", entry.String(), "reason", skipped.Error())
+			}
 		case err != nil && !m.removed(entry):
 			m.options.Logger.Info("The cache did not sync", "reason", err.Error())
 			return false

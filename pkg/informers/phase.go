@@ -69,7 +69,7 @@ func (e *MapEntry) following() (Phase, error) {
 	}
 	if e.waiting.silence > 0 {
 		if age, known := e.Age(); known && age > e.waiting.silence {
-			return Silent, &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: e.waiting.silence}
+			return Silent, &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: e.waiting.silence, unread: true}
 		}
 	}
 	return Following, nil
