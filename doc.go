@@ -33,7 +33,7 @@
 //   - internal/listwatch lists and watches in each representation, and decodes on all cores.
 //   - internal/query answers a list from a snapshot, by an index if there is one, for
 //     reader and Cacher.
-//   - internal/ownwrites keeps what a program has written and its watch has not shown yet.
+//   - internal/pending keeps what a program has written and its watch has not shown yet.
 //   - internal/metrics makes the metrics of a cache of what its informers and reads count.
 //   - internal/watchcache is the engine of informer and Cacher: ordered state with snapshots,
 //     a window of events, and cursors that may lag.

@@ -6,7 +6,7 @@ package query
 import (
 	"iter"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -16,7 +16,7 @@ func (a *Answer[V]) matchKey(state *watchcache.Snapshot[V], q *Query[V]) (err er
 		return nil
 	}
 	if q.Own != nil {
-		if own, applies := q.Own.OverKey(state, q.Key); applies {
+		if own, applies := q.Own.OverKey(q.Key); applies {
 			_, err = a.lookOver(&own, q)
 			return err
 		}
@@ -29,7 +29,7 @@ func (a *Answer[V]) matchKey(state *watchcache.Snapshot[V], q *Query[V]) (err er
 
 // lookOver is look for what lies over a state: no index knows it. If there is an object that the cache cannot hold,
 // that it was wanted before is reason enough to say so, or that what it was before is not known.
-func (a *Answer[V]) lookOver(own *ownwrites.Over[V], q *Query[V]) (more bool, err error) {
+func (a *Answer[V]) lookOver(own *pending.Over[V], q *Query[V]) (more bool, err error) {
 	if !own.Shown && own.Lost == nil {
 		return true, nil
 	}
@@ -53,7 +53,7 @@ func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error 
 	if plan.Whole {
 		ofState = nil
 	}
-	for item, own := range q.over(state, candidates) {
+	for item, own := range q.over(candidates) {
 		var more bool
 		var err error
 		if own != nil {
@@ -68,19 +68,19 @@ func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error 
 		}
 	}
 	if a.More && q.everything() {
-		a.Rest = q.Own.Count(state, q.Prefix, watchcache.After(a.Items[len(a.Items)-1].Key))
+		a.Rest = q.Own.Count(q.Prefix, watchcache.After(a.Items[len(a.Items)-1].Key))
 	}
 	return nil
 }
 
 // over merges what lies over the state into its objects, both in the order of their keys: it yields an object of the
 // state, or what lies over it.
-func (q *Query[V]) over(state *watchcache.Snapshot[V], items iter.Seq[watchcache.Item[V]]) iter.Seq2[watchcache.Item[V], *ownwrites.Over[V]] {
-	var over []ownwrites.Over[V]
-	for o := range q.Own.Over(state, q.Prefix, q.From) {
+func (q *Query[V]) over(items iter.Seq[watchcache.Item[V]]) iter.Seq2[watchcache.Item[V], *pending.Over[V]] {
+	var over []pending.Over[V]
+	for o := range q.Own.Over(q.Prefix, q.From) {
 		over = append(over, o)
 	}
-	return func(yield func(watchcache.Item[V], *ownwrites.Over[V]) bool) {
+	return func(yield func(watchcache.Item[V], *pending.Over[V]) bool) {
 		rest := over
 		for item := range items {
 			covered := false

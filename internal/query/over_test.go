@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -32,11 +32,11 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 	for n := 0; n < 15 || failed == 0 && n < 1000; n++ { // nearly always 15 are enough
 		items := numbered(random.IntN(400))
 		f, applied := newFixture(t, items...), newFixture(t, items...)
-		overlay := ownwrites.New(ownwrites.Options[thing]{
-			State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Budget: ownwrites.NewBudget(0),
+		overlay := pending.New(pending.Options[thing]{
+			State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Budget: pending.NewBudget(0),
 			UID:   func(thing) types.UID { return "" },
 			Size:  func(thing) int { return 0 },
-			Ended: func(ownwrites.Ending) {}, Leaving: func(thing) bool { return false },
+			Ended: func(pending.Ending) {},
 		})
 		var keys []string
 		written := map[string]bool{} // true for those that are lost
@@ -50,25 +50,28 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 			if written[key] {
 				continue
 			} else if written[key] = !deleted[key] && random.IntN(4) == 0; written[key] {
-				overlay.Note(ownwrites.Entry[thing]{Key: key, Outcome: ownwrites.Hidden, Revision: revision, Lost: errLost})
+				overlay.Note(made(key, revision, thing{}, errLost))
 				continue
 			}
 			value := numbered(random.IntN(40) + 1)
 			change := watchcache.Change[thing, struct{}]{Item: item{Key: key, Revision: revision, Value: value[len(value)-1].Value}}
-			entry := ownwrites.Entry[thing]{Key: key, Outcome: ownwrites.Shown, Revision: revision, Value: change.Item.Value}
+			entry := made(key, revision, change.Item.Value, nil)
 			deleted[key] = random.IntN(3) == 0
 			if change.Deleted = deleted[key]; change.Deleted {
-				entry.Outcome = ownwrites.Hidden
+				entry = pending.Entry[thing]{Key: key, Outcome: pending.Hidden, Revision: revision}
 			}
 			applied.engine.Apply(change)
 			overlay.Note(entry)
+			_, err := overlay.Read(context.Background(), pending.Target{Key: key}) // what was read is remembered
+			g.Expect(err).NotTo(HaveOccurred())
 		}
-		own, state, err := overlay.Read(context.Background(), "", "")
+		own, err := overlay.Read(context.Background(), pending.Target{All: true})
+		state := own.Base()
 		g.Expect(err).NotTo(HaveOccurred())
 		for range 20 {
 			q := randomQuery(t, random, f)
 			plain := *q
-			q.Own = own
+			q.Own = &own
 			for {
 				want, err := query.Find(applied.engine.Snapshot(), &plain)
 				g.Expect(err).NotTo(HaveOccurred())
@@ -102,26 +105,29 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 // There is no room for what was shown before an object that is lost: each list fails that comes to its key, whatever it selects.
 func TestAListFailsWhereItIsNotKnownWhatWasThere(t *testing.T) {
 	g, f, errLost := NewWithT(t), newFixture(t), errors.New("it cannot be held")
-	overlay := ownwrites.New(ownwrites.Options[thing]{
-		State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Budget: ownwrites.NewBudget(-1),
+	overlay := pending.New(pending.Options[thing]{
+		State: f.engine.Snapshot, Wait: f.engine.WaitUntilFreshAfter, Budget: pending.NewBudget(-1),
 		UID:   func(thing) types.UID { return "" },
 		Size:  func(thing) int { return 100 },
-		Ended: func(ownwrites.Ending) {}, Leaving: func(thing) bool { return false },
+		Ended: func(pending.Ending) {},
 	})
 	defer overlay.Close()
 	value := numbered(1)[0].Value
-	for _, e := range []ownwrites.Entry[thing]{
-		{Key: "b/1", Revision: 1000, Value: value},
-		{Key: "b/1", Revision: 1001, Outcome: ownwrites.Hidden, Lost: errLost},
-		{Key: "a/1", Revision: 1002, Value: value}, // the room is for one
+	for _, e := range []pending.Entry[thing]{
+		made("b/1", 1000, value, nil),
+		made("b/1", 1001, thing{}, errLost),
+		made("a/1", 1002, value, nil), // the room is for one
 	} {
 		overlay.Note(e)
+		_, err := overlay.Read(context.Background(), pending.Target{Key: e.Key})
+		g.Expect(err).NotTo(HaveOccurred())
 	}
-	own, state, err := overlay.Read(context.Background(), "", "")
+	own, err := overlay.Read(context.Background(), pending.Target{All: true})
+	state := own.Base()
 	g.Expect(err).NotTo(HaveOccurred())
 	find := func(change func(q *query.Query[thing])) error {
 		q := f.query(t, "none=such", "")
-		q.Own = own
+		q.Own = &own
 		change(q)
 		_, err := query.Find(state, q)
 		return err
@@ -132,6 +138,13 @@ func TestAListFailsWhereItIsNotKnownWhatWasThere(t *testing.T) {
 	g.Expect(find(func(q *query.Query[thing]) { q.Prefix = "a/" })).To(Succeed())
 	g.Expect(find(func(q *query.Query[thing]) { q.Key = "a/1" })).To(Succeed())
 	g.Expect(find(func(q *query.Query[thing]) { q.Selects, q.Limit, q.MayBeMore = nil, 1, true })).To(Succeed(), "the first page ends before")
+}
+
+// made is an object that was written, or why the cache cannot hold it.
+func made(key string, revision uint64, value thing, lost error) pending.Entry[thing] {
+	return pending.Entry[thing]{Key: key, Revision: revision, Bytes: 100, Make: func() (pending.Made[thing], error) {
+		return pending.Made[thing]{Value: value, Held: lost == nil, Lost: lost}, nil
+	}}
 }
 
 func lostIn(written map[string]bool) (lost int) {

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -29,9 +29,9 @@ type Query[V any] struct {
 	// API server does: the page behind may be empty. Otherwise the query goes on to the next
 	// match, however far that is.
 	MayBeMore bool
-	// Own lies over the state: its objects are answered in place of those of the state with the
-	// same keys, and it hides some. Nil is nothing.
-	Own *ownwrites.Set[V]
+	// Own lies over the state, which is its base: its objects are answered in place of those of the
+	// state with the same keys, and it hides some. Nil is nothing.
+	Own *pending.View[V]
 
 	// Labels and Fields are what an index may answer.
 	Labels labels.Selector

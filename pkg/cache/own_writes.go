@@ -8,14 +8,14 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 )
 
-var _ ownwrites.Noter = (*informerCache)(nil)
+var _ pending.Noter = (*informerCache)(nil)
 
-// NoteWrite implements ownwrites.Noter for the client of pkg/client. It starts no informer: what
+// NoteWrite implements pending.Noter for the client of pkg/client. It starts no informer: what
 // nobody has read yet is listed after the write when somebody reads it.
-func (c *informerCache) NoteWrite(w ownwrites.Write) {
+func (c *informerCache) NoteWrite(w pending.Write) {
 	c.misses.live.Forget(w.Kind, w.Key)
 	s, err := c.scopesOf(context.Background(), w.Kind) // known to the mapper since the write, as a rule
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
@@ -52,8 +52,7 @@ type Tuning struct {
 	// OwnWritesBudget is the number of bytes that the whole cache may take for objects that the
 	// program has written through a client of pkg/client, and that the watch has not shown yet. Zero
 	// stands for the default, 64 MiB. A quarter of it is for the keys of these objects. When the rest
-	// is used up, the oldest objects go, of which the cache knows then that they have changed: a Get
-	// of one asks the API server, and a list waits until the watch has shown it. A negative number is
+	// is used up, the oldest objects go, and reads of these ask the API server. A negative number is
 	// no room for objects, and as much for keys as by default.
 	OwnWritesBudget int64
 
@@ -155,7 +154,7 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 	}
 	o.VerifyFlat = t.VerifyFlat
 	o.DecodedBudget = reader.NewBudget(t.DecodedBudget)
-	o.OwnWrites = ownwrites.NewBudget(t.OwnWritesBudget)
+	o.OwnWrites = pending.NewBudget(t.OwnWritesBudget)
 	if o.Metrics, err = t.metrics(o.Name); err != nil { // the last, because it is registered
 		return fmt.Errorf("cache tuning: Registerer: %w", err)
 	}

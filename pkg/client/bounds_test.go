@@ -69,16 +69,26 @@ var _ = Describe("the bounds of own writes", func() {
 			Expect(p.watches.reads.Load()).To(BeEquivalentTo(1))
 		}, SpecTimeout(patience))
 
-		It("lists when the watch has shown what had no room", func(ctx SpecContext) {
-			listed := make(chan error, 1)
+		It("asks the server for a list with what had no room, though the watch is held back", func(ctx SpecContext) {
 			list := &corev1.ConfigMapList{}
-			go func() { listed <- p.List(ctx, list, crclient.InNamespace(namespace)) }()
-			Consistently(listed, soon).ShouldNot(Receive())
-			p.watches.pass()
-			Eventually(listed).Should(Receive(BeNil()))
+			Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
 			Expect(list.Items).To(HaveLen(objects + 1))
-			Expect(p.watches.reads.Load()).To(BeZero())
+			for n := range objects {
+				Expect(list.Items[n+1].Data["key"]).To(HavePrefix(fmt.Sprintf("%08d", n)))
+			}
+			Expect(p.watches.reads.Load()).To(BeNumerically("<=", 8))
+
+			By("the watch, which brings them")
+			p.watches.pass()
+			Eventually(func() int {
+				Expect(p.List(ctx, list, crclient.InNamespace(namespace), client.AsCached)).To(Succeed())
+				return len(list.Items)
+			}).WithContext(ctx).Should(Equal(objects + 1))
 			p.watches.hold()
+			before := p.watches.reads.Load()
+			Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+			Expect(list.Items).To(HaveLen(objects + 1))
+			Expect(p.watches.reads.Load()).To(Equal(before))
 		}, SpecTimeout(patience))
 
 		It("leaves room for other kinds", func(ctx SpecContext) {

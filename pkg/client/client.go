@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 )
 
 var _ client.NewClientFunc = New
@@ -51,11 +51,11 @@ func New(config *rest.Config, options client.Options) (client.Client, error) {
 }
 
 // noterOf returns the cache in which to note writes; nil if they need not, or cannot, be noted.
-func noterOf(options client.Options) ownwrites.Noter {
+func noterOf(options client.Options) pending.Noter {
 	if options.Cache == nil || options.Cache.Reader == nil || ptr.Deref(options.DryRun, false) {
 		return nil
 	}
-	noter, ok := options.Cache.Reader.(ownwrites.Noter)
+	noter, ok := options.Cache.Reader.(pending.Noter)
 	if !ok {
 		logger := options.Log
 		if logger.IsZero() {

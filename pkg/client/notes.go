@@ -6,7 +6,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,17 +17,17 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 )
 
 // notes tells a cache what the requests of a client have written.
 type notes struct {
 	client  client.Client
-	noter   ownwrites.Noter
+	noter   pending.Noter
 	decoder runtime.Decoder // into the types of the scheme, from both encodings
 }
 
-func newNotes(c client.Client, noter ownwrites.Noter) *notes {
+func newNotes(c client.Client, noter pending.Noter) *notes {
 	return &notes{client: c, noter: noter, decoder: serializer.NewCodecFactory(c.Scheme()).UniversalDeserializer()}
 }
 
@@ -107,7 +106,7 @@ func (n *notes) unknown(to target) {
 	if to.gvk.Empty() {
 		return // the server keeps none
 	}
-	n.noter.NoteWrite(ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Unknown})
+	n.noter.NoteWrite(pending.Write{Kind: to.gvk, Key: to.key, Outcome: pending.Ambiguous})
 }
 
 // stored notes the response to a write of an object that is there now.
@@ -125,7 +124,7 @@ func (n *notes) stored(to target, r *response) {
 	if err != nil {
 		return // of an aggregated API, or of an object that is not kept: no watch is behind it
 	}
-	w := ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Changed, Revision: revision, UID: m.UID}
+	w := pending.Write{Kind: to.gvk, Key: to.key, Outcome: pending.Ambiguous, Revision: revision, UID: m.UID}
 	if r.gvk == to.gvk || r.partial() {
 		if m.DeletionTimestamp != nil && !waits(to.gvk, m, r) {
 			// The write has taken the last thing for which the deleted object waited. A server answers
@@ -133,7 +132,8 @@ func (n *notes) stored(to target, r *response) {
 			n.gone(target{to.gvk, client.ObjectKeyFromObject(m)}, m.UID, m.ResourceVersion)
 			return
 		}
-		w.Key, w.Outcome, w.Metadata = client.ObjectKeyFromObject(m), ownwrites.Shown, m
+		w.Key, w.Outcome, w.Metadata = client.ObjectKeyFromObject(m), pending.Shown, m
+		w.Bytes = len(r.body)
 		w.Object = func(example runtime.Object) (client.Object, error) { return r.object(to.gvk, example, n.decoder) }
 	}
 	n.noter.NoteWrite(w)
@@ -217,7 +217,7 @@ func (n *notes) gone(to target, uid types.UID, was string) {
 	if err != nil && was != "" {
 		return // of an aggregated API
 	}
-	n.noter.NoteWrite(ownwrites.Write{Kind: to.gvk, Key: to.key, Outcome: ownwrites.Gone, UID: uid, Revision: revision})
+	n.noter.NoteWrite(pending.Write{Kind: to.gvk, Key: to.key, Outcome: pending.Gone, UID: uid, Revision: revision})
 }
 
 // deleteAllOf does a request that deletes a collection, and notes the objects of the response: they
@@ -232,21 +232,12 @@ func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.De
 	}
 	deleted, known := deletedOf(x)
 	if !known {
-		n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: client.ObjectKey{Namespace: o.Namespace}, Outcome: ownwrites.Unknown})
+		n.noter.NoteWrite(pending.Write{Kind: gvk, Key: client.ObjectKey{Namespace: o.Namespace}, Outcome: pending.Ambiguous})
 		return err
 	}
-	asked := o.AsDeleteOptions()
-	for i := range deleted {
+	for i := range deleted { // they may wait for something, or have changed before they were deleted
 		m := &deleted[i]
-		to := target{gvk, client.ObjectKeyFromObject(m)}
-		revision, unknown := strconv.ParseUint(m.ResourceVersion, 10, 64)
-		switch {
-		case unknown != nil || m.UID == "":
-		case mayWait(gvk, m, asked):
-			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Leaving, UID: m.UID, Revision: revision, Metadata: m})
-		default:
-			n.noter.NoteWrite(ownwrites.Write{Kind: gvk, Key: to.key, Outcome: ownwrites.Gone, UID: m.UID, Revision: revision, Collection: true})
-		}
+		n.noter.NoteWrite(pending.Write{Kind: gvk, Key: client.ObjectKeyFromObject(m), Outcome: pending.Ambiguous, Metadata: m})
 	}
 	return err
 }
@@ -265,25 +256,3 @@ func deletedOf(x *exchange) (deleted []metav1.PartialObjectMetadata, known bool)
 	err = r.into(&list)
 	return list.Items, err == nil
 }
-
-// mayWait reports whether an object may still be there when it was deleted with these options.
-func mayWait(gvk schema.GroupVersionKind, m metav1.Object, asked *metav1.DeleteOptions) bool {
-	immediate := ptr.Deref(asked.GracePeriodSeconds, -1) == 0
-	background := ptr.Deref(asked.PropagationPolicy, "") == metav1.DeletePropagationBackground
-	switch {
-	case len(m.GetFinalizers()) > 0:
-		return true
-	case asked.PropagationPolicy != nil && !background:
-		return true
-	case gvk.GroupKind() == pods:
-		return !immediate
-	}
-	return !background && slices.Contains(orphaning, gvk.GroupKind())
-}
-
-var (
-	// pods have a period of grace.
-	pods = schema.GroupKind{Kind: "Pod"}
-	// orphaning are the kinds that wait until their dependents are orphans, unless they are asked not to.
-	orphaning = []schema.GroupKind{{Kind: "ReplicationController"}, {Group: "batch", Kind: "Job"}}
-)

@@ -25,18 +25,18 @@ import (
 	"k8s.io/client-go/rest"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/pkg/client"
 )
 
 // unread notes writes, and is never read.
 type unread struct {
 	crclient.Reader
-	writes []ownwrites.Write
+	writes []pending.Write
 }
 
-// NoteWrite implements ownwrites.Noter.
-func (u *unread) NoteWrite(w ownwrites.Write) { u.writes = append(u.writes, w) }
+// NoteWrite implements pending.Noter.
+func (u *unread) NoteWrite(w pending.Write) { u.writes = append(u.writes, w) }
 
 // clientOf returns a client, and what it notes.
 func clientOf(g *WithT, config *rest.Config) (crclient.Client, *unread) {

@@ -67,6 +67,7 @@ type station struct {
 	down    atomic.Bool                         // every request fails
 	refuse  atomic.Int64                        // the status with which gets and lists are answered, 0 for what the server says
 	rewrite atomic.Pointer[func([]byte) []byte] // what the server answers to writes
+	ends    atomic.Pointer[string]              // in the event behind which a watch in JSON brings nothing
 	again   atomic.Bool                         // the next write is answered with an error after which client-go repeats it
 }
 
@@ -164,10 +165,34 @@ type held struct {
 	path    string
 	ctx     context.Context
 	cut     int64 // when it began
+	event   []byte
+}
+
+// readEvent reads a part of the next event, and nothing of those from one with a text on.
+func (h *held) readEvent(p []byte, ends string) (int, error) {
+	for char := make([]byte, 1); len(h.event) == 0 || h.event[len(h.event)-1] != '\n'; {
+		if n, err := h.ReadCloser.Read(char); err != nil {
+			return 0, err
+		} else if n > 0 {
+			h.event = append(h.event, char[0])
+		}
+	}
+	if strings.Contains(string(h.event), ends) {
+		<-h.ctx.Done()
+		return 0, h.ctx.Err()
+	}
+	n := copy(p, h.event)
+	if h.event = h.event[n:]; len(h.event) == 0 {
+		h.event = nil
+	}
+	return n, nil
 }
 
 // Read implements io.Reader.
 func (h *held) Read(p []byte) (int, error) {
+	if ends := h.station.ends.Load(); ends != nil {
+		return h.readEvent(p, *ends)
+	}
 	n, err := h.ReadCloser.Read(p)
 	select {
 	case <-h.station.gate(h.path):

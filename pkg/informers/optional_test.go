@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
@@ -112,7 +112,7 @@ func TestAListOfBeforeAKindCameBackIsNotTheFirstOne(t *testing.T) {
 		}
 		m := newOptionalMapOf(g, server, o)
 		stop := running(t, m)
-		m.NoteWrite(ownwrites.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: "a"}, Outcome: ownwrites.Changed, Revision: 50})
+		m.NoteWrite(pending.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: "a"}, Outcome: pending.Ambiguous, Revision: 50})
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
 		server.next <- podList(60, pod("old", 4, "n"))

@@ -19,7 +19,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/metrics"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -63,7 +63,7 @@ type Options struct {
 	DecodedBudget *reader.Budget
 	// OwnWrites bounds the memory of the objects that the program has written and the watch has not
 	// shown. All maps of a cache have the same one. If it is nil, each informer has one of its own.
-	OwnWrites *ownwrites.Budget
+	OwnWrites *pending.Budget
 	// Served tells when optional kinds are served. All maps of a cache have the same one. If it is
 	// nil, no kind is optional.
 	Served *served.Follower

@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/contain"
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -23,7 +24,7 @@ import (
 // ownWrites shows what the program has written in the reads of one informer. A nil *ownWrites
 // shows nothing.
 type ownWrites struct {
-	overlay  *ownwrites.Overlay[object.Object]
+	writes   *pending.Writes[object.Object]
 	informer *informer.Informer
 	selector Selector
 	fields   *index.Fields
@@ -42,7 +43,7 @@ type ownWrites struct {
 func newOwnWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.EngineStore) *ownWrites {
 	budget := o.OwnWrites
 	if budget == nil {
-		budget = ownwrites.NewBudget(0)
+		budget = pending.NewBudget(0)
 	}
 	w := &ownWrites{
 		informer: of,
@@ -66,7 +67,7 @@ func newOwnWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.
 		}
 		return e.lacks(1, TransformFailed, lost.Object, lost)
 	}
-	w.overlay = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, List: w.list, Budget: budget, Ended: w.ended})
+	w.writes = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, Revision: w.revision, Budget: budget, Ended: w.ended})
 	w.begin()
 	return w
 }
@@ -74,7 +75,7 @@ func newOwnWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.
 // reset says that resource versions have gone back.
 func (w *ownWrites) reset() {
 	if w != nil {
-		w.overlay.Reset()
+		w.writes.Reset()
 	}
 }
 
@@ -89,34 +90,25 @@ func (w *ownWrites) begin() {
 // listed says that a list is in the engine. Those after the first one are not older than the state was.
 func (w *ownWrites) listed() {
 	if w != nil {
-		w.overlay.Listed(w.before.Swap(0))
+		w.writes.Listed(w.before.Swap(0))
 	}
 }
 
 func (w *ownWrites) close() {
 	if w != nil {
-		w.overlay.Close()
+		w.writes.Close()
 	}
 }
 
 // ended logs a write that the watch has not shown, or for which there is no room.
-func (w *ownWrites) ended(e ownwrites.Ending) {
+func (w *ownWrites) ended(e pending.Ending) {
 	text, reason := "A write of this program is no longer shown by reads", "the watch has not shown it in five minutes"
-	switch e.Reason {
-	case ownwrites.Late:
-		w.unconfirmed.Add(1)
-	case ownwrites.NoRoom:
+	if e.NoRoom {
 		w.noRoom.Add(1)
 		text = "There is no room for more objects that this program has written and the watch has not shown"
-		reason = "reads of the others wait for the watch, or ask the API server; see Tuning.OwnWritesBudget"
-	case ownwrites.Forgotten:
-		w.noRoom.Add(1)
-		text = "This program has written too many objects that the watch has not shown"
-		reason = "reads of the kind wait until the watch has shown them; see Tuning.OwnWritesBudget"
-	case ownwrites.ForgottenLost:
-		w.noRoom.Add(1)
-		text = "This program has updated too many objects whose transform fails"
-		reason = "reads show them as they were before, see cache.NotSynced; see Tuning.OwnWritesBudget"
+		reason = "reads of the others ask the API server; see Tuning.OwnWritesBudget"
+	} else {
+		w.unconfirmed.Add(1)
 	}
 	namespace, name := object.SplitKey(e.Key)
 	w.logger.Info(text, "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
@@ -124,8 +116,8 @@ func (w *ownWrites) ended(e ownwrites.Ending) {
 }
 
 // NoteWrite notes a write to an object that the informer may hold. Reads of the entry that begin
-// when it has returned show it, or something newer.
-func (e *MapEntry) NoteWrite(write ownwrites.Write) {
+// when it has returned show it, or something newer. It calls no function of the user: reads do.
+func (e *MapEntry) NoteWrite(write pending.Write) {
 	w := e.own
 	if w == nil {
 		return
@@ -134,49 +126,48 @@ func (e *MapEntry) NoteWrite(write ownwrites.Write) {
 		write.Key.Namespace = ""
 	}
 	if write.Key.Name == "" {
-		w.overlay.Doubt(object.KeyPrefix(write.Key.Namespace))
+		w.writes.NotePrefix(object.KeyPrefix(write.Key.Namespace), write.Revision)
 		return
 	}
 	if w.selector.Excludes(write.Key) {
 		return // the informer never holds it
 	}
-	noted := ownwrites.Entry[object.Object]{
+	noted := pending.Entry[object.Object]{
 		Key: object.Key(write.Key.Namespace, write.Key.Name), Outcome: write.Outcome, Revision: write.Revision, UID: write.UID,
-		Collection: write.Collection,
 	}
 	switch {
-	case write.Outcome == ownwrites.Shown:
-		w.keep(write, &noted)
-	case write.Outcome == ownwrites.Leaving && write.Metadata != nil && w.excludes(write.Metadata):
-		noted.Outcome = ownwrites.Hidden
+	case write.Metadata != nil && w.excludes(write.Metadata): // whatever else is in it, and if the response says it
+		noted.Outcome = pending.Hidden
+	case write.Outcome == pending.Shown:
+		noted.Bytes, noted.Make = write.Bytes, func() (made pending.Made[object.Object], err error) {
+			err = contain.Call("a transform or an index function of "+w.kind, func() (err error) {
+				made, err = w.make(write)
+				return err
+			})
+			return made, err
+		}
 	}
-	w.overlay.Note(noted)
+	w.writes.Note(noted)
 }
 
-// keep notes what the informer will keep of an object that was written.
-func (w *ownWrites) keep(write ownwrites.Write, noted *ownwrites.Entry[object.Object]) {
-	if noted.Outcome = ownwrites.Hidden; write.Metadata != nil && w.excludes(write.Metadata) {
-		return // whatever else is in it, and if the response says it
-	}
+// make makes what the informer will keep of an object that was written.
+func (w *ownWrites) make(write pending.Write) (made pending.Made[object.Object], err error) {
 	obj, err := write.Object(w.informer.Example())
 	if err != nil {
-		w.logger.V(1).Info("The response to a write cannot be shown: reads wait for the watch", "object", write.Key, "reason", err.Error())
-		noted.Outcome = ownwrites.Changed
-		return
+		w.logger.V(1).Info("The response to a write cannot be shown: reads ask the API server", "object", write.Key, "reason", err.Error())
+		return made, pending.ErrNotWhole
 	}
 	switch held, known := w.holds(obj); {
 	case !known:
-		noted.Outcome = ownwrites.Changed
-		return
+		return made, pending.ErrNotWhole
 	case !held:
-		return
+		return made, nil
 	}
 	item, err := w.informer.Keep(obj)
 	if err != nil { // as it will be with what the watch brings
-		noted.Lost = w.lacks(err)
-		return
+		return pending.Made[object.Object]{Lost: w.lacks(err)}, nil
 	}
-	noted.Outcome, noted.Value = ownwrites.Shown, item.Value
+	return pending.Made[object.Object]{Value: item.Value, Held: true}, nil
 }
 
 // excludes reports whether the metadata of an object says that it is not in the scope of the informer.

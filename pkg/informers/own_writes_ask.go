@@ -16,33 +16,10 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/contain"
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 )
 
-type answered = ownwrites.Answer[object.Object]
-
-// ask asks the server for the object under a key, as the informer lists it. It is a list, because a
-// list has a resource version also if there is no object. If the key is empty, ask asks for the resource
-// version alone.
-func (w *ownWrites) ask(ctx context.Context, key string) (answer answered, err error) {
-	namespace, name := object.SplitKey(key)
-	opts := w.options()
-	if key == "" {
-		opts.LabelSelector, opts.Limit = "", 1 // so that the server need not look for an object that matches
-	} else {
-		only := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
-		if w.selector.Field != nil {
-			only = fields.AndSelectors(w.selector.Field, only)
-		}
-		opts.FieldSelector = only.String()
-	}
-	answer.Revision, _, err = w.request(ctx, namespace, opts, func(found answered) {
-		if found.Item.Key == key {
-			answer = found
-		}
-	})
-	return answer, err
-}
+type pendingAnswer = pending.Answer[object.Object]
 
 const (
 	// askPage is how many objects a page has, so that an answer takes little memory.
@@ -53,36 +30,44 @@ const (
 
 var errNoAnswer = fmt.Errorf("there was no answer within %v", askFor)
 
-// list asks the server for the objects with a prefix, as the informer lists them.
-func (w *ownWrites) list(ctx context.Context, prefix string, each func(answered)) (revision uint64, err error) {
-	namespace, _ := object.SplitKey(prefix)
-	opts := w.options()
-	opts.Limit = askPage
+// ask asks the server for the objects of a target, as the informer lists them. It is a list also for one key, because
+// a list has a resource version also if there is no object.
+func (w *ownWrites) ask(ctx context.Context, of pending.Target) (a pendingAnswer, err error) {
+	opts := metav1.ListOptions{Limit: askPage}
+	only := w.selector.Field
+	if !of.All {
+		_, name := object.SplitKey(of.Key)
+		if only = fields.OneTermEqualSelector(metav1.ObjectNameField, name); w.selector.Field != nil {
+			only = fields.AndSelectors(w.selector.Field, only)
+		}
+	}
+	if only != nil {
+		opts.FieldSelector = only.String()
+	}
+	if w.selector.Label != nil {
+		opts.LabelSelector = w.selector.Label.String()
+	}
 	for {
-		revision, opts.Continue, err = w.request(ctx, namespace, opts, each)
+		opts.Continue, err = w.request(ctx, of, opts, &a)
 		if err != nil || opts.Continue == "" {
-			return revision, err // the pages of a list have one version
+			return a, err // the pages of a list have one version
 		}
 	}
 }
 
-// options returns the options with which the informer lists.
-func (w *ownWrites) options() (opts metav1.ListOptions) {
-	if w.selector.Label != nil {
-		opts.LabelSelector = w.selector.Label.String()
-	}
-	if w.selector.Field != nil {
-		opts.FieldSelector = w.selector.Field.String()
-	}
-	return opts
+// revision asks the server for its resource version alone.
+func (w *ownWrites) revision(ctx context.Context) (uint64, error) {
+	a := pendingAnswer{}
+	_, err := w.request(ctx, pending.Target{}, metav1.ListOptions{Limit: 1}, &a)
+	return a.Revision, err
 }
 
-// request lists objects of a namespace, and returns the version of the list and the token of the next
-// page.
-func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.ListOptions, each func(answered)) (revision uint64, next string, err error) {
+// request adds a page of the objects of a target to an answer, and returns the token of the next page.
+func (w *ownWrites) request(ctx context.Context, of pending.Target, opts metav1.ListOptions, a *pendingAnswer) (next string, err error) {
+	namespace, _ := object.SplitKey(of.Key)
 	source, err := w.source(namespace)
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askFor, errNoAnswer)
 	defer cancel()
@@ -91,34 +76,41 @@ func (w *ownWrites) request(ctx context.Context, namespace string, opts metav1.L
 		if cause := context.Cause(ctx); cause != nil {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
-		return 0, "", err
+		return "", err
 	}
 	m, err := meta.ListAccessor(list)
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
-	if revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil || revision == 0 {
-		return 0, "", fmt.Errorf("%w: %q", ownwrites.ErrNoRevision, m.GetResourceVersion())
+	if a.Revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil || a.Revision == 0 {
+		return "", fmt.Errorf("%w: %q", pending.ErrNoRevision, m.GetResourceVersion())
 	}
 	err = contain.Call("the transform of "+w.kind, func() error {
 		return meta.EachListItem(list, func(obj runtime.Object) error {
-			each(w.answer(obj, revision))
+			w.add(obj, of, a)
 			return nil
 		})
 	})
-	return revision, m.GetContinue(), err
+	return m.GetContinue(), err
 }
 
-// answer returns what the informer makes of an object of a list.
-func (w *ownWrites) answer(obj runtime.Object, revision uint64) answered {
+// add adds what the informer makes of an object of a list to an answer, if the answer is about it.
+func (w *ownWrites) add(obj runtime.Object, of pending.Target, a *pendingAnswer) {
+	m, err := meta.Accessor(obj)
+	if err != nil || !of.Has(object.Key(m.GetNamespace(), m.GetName())) {
+		return
+	}
+	key, uid := object.Key(m.GetNamespace(), m.GetName()), m.GetUID()
+	revision, _ := strconv.ParseUint(m.GetResourceVersion(), 10, 64)
+	engine := w.informer.Engine()
+	if same, there := engine.Get(key); there && same.Revision == revision && engine.Revision() <= a.Revision {
+		a.Items = append(a.Items, same) // it need not be made, nor kept, once more
+		return
+	}
 	kept, err := w.informer.Keep(obj)
-	if err == nil {
-		return answered{Found: true, Item: kept, Revision: revision}
+	if err != nil {
+		a.Lost = append(a.Lost, pending.Lost{Key: key, Revision: revision, UID: uid, Err: w.lacks(err)})
+		return
 	}
-	a := answered{Lost: w.lacks(err), Revision: revision}
-	if m, unknown := meta.Accessor(obj); unknown == nil {
-		a.Item.Key, a.UID = object.Key(m.GetNamespace(), m.GetName()), m.GetUID()
-		a.Item.Revision, _ = strconv.ParseUint(m.GetResourceVersion(), 10, 64)
-	}
-	return a
+	a.Items = append(a.Items, kept)
 }

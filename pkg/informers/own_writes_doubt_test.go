@@ -21,13 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // lostDeletion is the deletion of all Pods in the namespace ns, whose answer was lost.
-func lostDeletion() ownwrites.Write {
-	return ownwrites.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns"}, Outcome: ownwrites.Unknown}
+func lostDeletion() pending.Write {
+	return pending.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns"}, Outcome: pending.Ambiguous}
 }
 
 // TestADoubtOfBeforeTheFirstListWaitsForNoBookmark: the list was asked for before the write, and the kind
@@ -95,7 +95,7 @@ func TestADoubtIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
 		_, err = readPod(t, entry, "new")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Second)
-		g.Expect(entry.own.overlay.Load()).To(BeNil(), "the watch has passed it")
+		g.Expect(entry.own.writes.Empty()).To(BeTrue(), "the watch has passed it")
 		g.Expect(server.lists - before).To(Equal(2))
 		stop()
 	})
@@ -198,5 +198,6 @@ func TestAListOfALargeClusterTakesItsTime(t *testing.T) {
 		server.hang.Store(false)
 		g.Expect(entry.Reader.List(t.Context(), list)).To(Succeed())
 		stop()
+		time.Sleep(time.Minute) // a question to a server that sleeps ends after its request
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 )
 
 // sharedWatch is the informer of a kind whose representations share one watch. It holds unstructured
@@ -166,7 +166,7 @@ func exampleOf(o *Options, key Key) (client.Object, error) {
 
 // NoteWrite notes a write in the informers of its kind, if there are any. If there are none, the first
 // list of one that comes later is not older than the write.
-func (m *Map) NoteWrite(w ownwrites.Write) {
+func (m *Map) NoteWrite(w pending.Write) {
 	m.options.written.note(w.Kind.GroupKind(), w.Revision) // before the look at the informers
 	for _, entry := range m.informersOf(w.Kind) {
 		entry.NoteWrite(w)

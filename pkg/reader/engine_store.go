@@ -7,12 +7,11 @@ import (
 	"context"
 	"strconv"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -51,7 +50,7 @@ type EngineStore struct {
 	planner *query.Planner[object.Object]
 	kept    *keptStates[engineView]
 	size    size
-	own     *ownwrites.Overlay[object.Object] // nil if nobody notes writes
+	own     *pending.Writes[object.Object] // nil if nobody notes writes
 }
 
 var _ Store = (*EngineStore)(nil)
@@ -76,30 +75,23 @@ func (s *EngineStore) Share(sharing Sharing) { s.objects.Share(sharing) }
 
 // OwnWrites says how a store shows what the program has written.
 type OwnWrites struct {
-	// Ask asks the server for the object under a key, or for its revision alone if the key is empty.
-	Ask func(ctx context.Context, key string) (ownwrites.Answer[object.Object], error)
-	// List asks the server for the objects with a prefix. Each gets one after another, as an answer of its own.
-	List func(ctx context.Context, prefix string, each func(ownwrites.Answer[object.Object])) (revision uint64, err error)
+	// Ask asks the server for the objects of a target, and Revision for its revision alone.
+	Ask      func(ctx context.Context, of pending.Target) (pending.Answer[object.Object], error)
+	Revision func(ctx context.Context) (uint64, error)
 	// Budget bounds the memory.
-	Budget *ownwrites.Budget
+	Budget *pending.Budget
 	// Ended is called for a write that the watch has not shown in time, or for which there is no room.
-	Ended func(ownwrites.Ending)
+	Ended func(pending.Ending)
 }
 
 // ShowOwnWrites returns what the writes of the program are noted in. Reads show them from then on.
 // It is called before the first read.
-func (s *EngineStore) ShowOwnWrites(o OwnWrites) *ownwrites.Overlay[object.Object] {
-	s.own = ownwrites.New(ownwrites.Options[object.Object]{
-		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask, List: o.List,
-		UID: object.Object.UID, Size: object.Object.Bytes, Leaving: s.leaving, Budget: o.Budget, Ended: o.Ended,
+func (s *EngineStore) ShowOwnWrites(o OwnWrites) *pending.Writes[object.Object] {
+	s.own = pending.New(pending.Options[object.Object]{
+		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask, Revision: o.Revision,
+		UID: object.Object.UID, Size: object.Object.Bytes, Budget: o.Budget, Ended: o.Ended,
 	})
 	return s.own
-}
-
-// leaving reports whether an object has a deletionTimestamp.
-func (s *EngineStore) leaving(o object.Object) bool {
-	m := metav1.ObjectMeta{}
-	return s.objects.MetadataInto(o, &m) == nil && m.DeletionTimestamp != nil
 }
 
 // OwnWrites returns how many writes the watch has not shown, and how many bytes these take.
@@ -115,8 +107,8 @@ func (s *EngineStore) form() *object.Form { return s.objects }
 
 func (s *EngineStore) get(ctx context.Context, key client.ObjectKey, at freshness) (object.Object, bool, error) {
 	k := object.Key(key.Namespace, key.Name)
-	if own := s.own.Load(); own != nil && !at.watched && own.Has(k) || at.revision > 0 {
-		return s.getOver(ctx, key, k, at)
+	if !at.watched && s.own.Pending(k) || at.revision > 0 {
+		return s.getOver(ctx, k, at)
 	}
 	item, ok := s.engine.Get(k)
 	return item.Value, ok, nil
@@ -130,7 +122,15 @@ func (s *EngineStore) keeper() keeper { return s.kept }
 // engineView is what a list reads: a state, and what lies over it, nil for nothing.
 type engineView struct {
 	snapshot *watchcache.Snapshot[object.Object]
-	own      *ownwrites.Set[object.Object]
+	own      *pending.View[object.Object]
+}
+
+// base returns the state to look at: that of the watch, or a newer list of the server.
+func (v engineView) base() *watchcache.Snapshot[object.Object] {
+	if v.own != nil {
+		return v.own.Base()
+	}
+	return v.snapshot
 }
 
 // engineState is a view that a list has read.
@@ -149,7 +149,7 @@ func (s *EngineStore) find(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	snapshot := view.snapshot
+	snapshot := view.base()
 	if r.everything() && view.own == nil {
 		return answer{all: snapshot, revision: version(snapshot.Revision()), way: way{plan: ReadAll}}, nil
 	}
@@ -224,11 +224,18 @@ func (s *EngineStore) view(ctx context.Context, r *request, q *query.Query[objec
 	if err := s.reach(ctx, r.fresh); err != nil {
 		return engineView{}, err
 	}
-	if r.fresh.watched || s.own.Load() == nil {
+	if r.fresh.watched || s.own.Empty() {
 		return engineView{snapshot: s.engine.Snapshot()}, nil
 	}
-	own, snapshot, err := s.own.Read(ctx, q.Prefix, q.Key)
-	return engineView{snapshot, own}, err
+	of := pending.Target{Key: q.Prefix, All: true}
+	if q.Key != "" {
+		of = pending.Target{Key: q.Key}
+	}
+	own, err := s.own.Read(ctx, of)
+	if err != nil || !own.Changes(of) {
+		return engineView{snapshot: own.State()}, err
+	}
+	return engineView{own.State(), &own}, nil
 }
 
 // LabelIndexes returns what the indexes of labels take now.

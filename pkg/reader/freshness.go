@@ -16,8 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
-	"github.com/tarn-dev/tarn/internal/watchcache"
+	"github.com/tarn-dev/tarn/internal/pending"
 )
 
 // NotFreshError is the error of a read that waited in vain for a resource version. Match a pointer
@@ -102,7 +101,7 @@ func (r *CacheReader) explain(err error) error {
 	if err == nil {
 		return nil // before errors.As makes the variables allocate
 	}
-	behind, unanswered := (*ownwrites.BehindError)(nil), (*ownwrites.UnansweredError)(nil)
+	behind, unanswered := (*pending.BehindError)(nil), (*pending.UnansweredError)(nil)
 	switch {
 	case errors.As(err, &behind):
 		return &NotFreshError{
@@ -149,30 +148,18 @@ func (s *EngineStore) reach(ctx context.Context, at freshness) error {
 	if at.revision == 0 || s.engine.Snapshot().Revision() >= at.revision {
 		return nil
 	}
-	return ownwrites.WaitFor(ctx, s.engine.Snapshot, s.engine.WaitUntilFresh, at.revision)
+	return pending.WaitFor(ctx, s.engine.Snapshot, s.engine.WaitUntilFresh, at.revision)
 }
 
 // getOver is get for a key that was written, or with a resource version to wait for. An object that
 // is new enough itself needs no wait for the watch.
-func (s *EngineStore) getOver(ctx context.Context, named client.ObjectKey, key string, at freshness) (object.Object, bool, error) {
-	prefix := key[:len(key)-len(named.Name)] // of the namespace
+func (s *EngineStore) getOver(ctx context.Context, key string, at freshness) (object.Object, bool, error) {
 	for {
-		var own *ownwrites.Set[object.Object]
-		var snapshot *watchcache.Snapshot[object.Object]
-		var err error
-		if at.watched || s.own.Load() == nil { // before the state, see package ownwrites
-			snapshot = s.engine.Snapshot()
-		} else if own, snapshot, err = s.own.Read(ctx, prefix, key); err != nil {
-			return object.Object{}, false, err
-		}
-		item, ok := snapshot.Get(key)
-		if own != nil {
-			item, ok, err = own.Find(snapshot, key)
-		}
+		item, ok, revision, err := s.findOver(ctx, key, at)
 		if err != nil {
 			return object.Object{}, false, err
 		}
-		if snapshot.Revision() >= at.revision || ok && item.Revision >= at.revision {
+		if revision >= at.revision || ok && item.Revision >= at.revision {
 			return item.Value, ok, nil
 		}
 		if err := s.reach(ctx, at); err != nil {
@@ -181,13 +168,28 @@ func (s *EngineStore) getOver(ctx context.Context, named client.ObjectKey, key s
 	}
 }
 
+// findOver returns the object under a key as of now, and the revision of the state.
+func (s *EngineStore) findOver(ctx context.Context, key string, at freshness) (found item, ok bool, revision uint64, err error) {
+	if at.watched || s.own.Empty() { // before the state, see package pending
+		state := s.engine.Snapshot()
+		found, ok = state.Get(key)
+		return found, ok, state.Revision(), nil
+	}
+	view, err := s.own.Read(ctx, pending.Target{Key: key})
+	if err == nil {
+		found, ok, err = view.Find(key)
+		revision = view.Base().Revision()
+	}
+	return found, ok, revision, err
+}
+
 // Tells reports whether a write of the program that the watch has not shown says what is under a key.
 func (r *CacheReader) Tells(key client.ObjectKey) bool {
 	s, ok := r.store.(*EngineStore)
 	if !ok {
 		return false
 	}
-	_, tells := s.own.PendingAt(object.Key(key.Namespace, key.Name))
+	_, tells := s.own.At(object.Key(key.Namespace, key.Name))
 	return tells
 }
 
@@ -201,5 +203,5 @@ func (s *IndexerStore) reached(at freshness) error {
 	if err == nil && now >= at.revision {
 		return nil
 	}
-	return &ownwrites.BehindError{Wanted: at.revision, Reached: now, Cause: errors.New("the informers of NewInformer are not waited for")}
+	return &pending.BehindError{Wanted: at.revision, Reached: now, Cause: errors.New("the informers of NewInformer are not waited for")}
 }

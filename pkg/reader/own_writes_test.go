@@ -13,11 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -27,7 +26,7 @@ import (
 func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 	g := NewWithT(t)
 	s := newEngineStore(g, &corev1.Pod{}, false)
-	own := s.reader.ShowOwnWrites(reader.OwnWrites{Budget: ownwrites.NewBudget(0)})
+	own := s.reader.ShowOwnWrites(reader.OwnWrites{Budget: pending.NewBudget(0)})
 	defer own.Close()
 	s.put(pod("ns", "a", 1))
 	s.put(pod("ns", "b", 2))
@@ -45,32 +44,14 @@ func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 			over.Name = "b"
 		}
 		kept := s.item(over)
-		own.Note(ownwrites.Entry[object.Object]{Key: kept.Key, Outcome: ownwrites.Shown, Revision: kept.Revision, Value: kept.Value})
+		own.Note(pending.Entry[object.Object]{Key: kept.Key, Outcome: pending.Shown, Revision: kept.Revision, Make: func() (pending.Made[object.Object], error) {
+			return pending.Made[object.Object]{Value: kept.Value, Held: true}, nil
+		}})
 	}
-	g.Expect(own.Load()).NotTo(BeNil())
+	g.Expect(own.Empty()).To(BeFalse())
 	g.Expect(measure("a")).To(Equal(without))
 	g.Expect(measure("b")).To(Equal(without))
 	g.Expect(out.ResourceVersion).To(Equal("10"))
-}
-
-// TestADeletionTimestampSettlesADeletion: an object that was asked to go, in whichever form it is kept, has changed.
-// What says that this was the deletion is the deletionTimestamp.
-func TestADeletionTimestampSettlesADeletion(t *testing.T) {
-	for _, decoded := range []bool{false, true} {
-		for _, leaves := range []bool{false, true} {
-			g := NewWithT(t)
-			s := newEngineStore(g, &corev1.Pod{}, decoded)
-			own := s.reader.ShowOwnWrites(reader.OwnWrites{Budget: ownwrites.NewBudget(0)})
-			changed := pod("ns", "a", 6)
-			if changed.UID = "1"; leaves {
-				changed.DeletionTimestamp = ptr.To(metav1.Unix(1000, 0))
-			}
-			s.put(changed)
-			own.Note(ownwrites.Entry[object.Object]{Key: object.Key("ns", "a"), Outcome: ownwrites.Leaving, Revision: 5, UID: "1"})
-			g.Expect(own.Load() == nil).To(Equal(leaves), "decoded: %t", decoded)
-			own.Close()
-		}
-	}
 }
 
 // TestWhoWritesNothingPaysNothing counts the allocations of reads of a store that could show own
@@ -80,7 +61,7 @@ func TestWhoWritesNothingPaysNothing(t *testing.T) {
 	measure := func(shows bool) (allocations []float64) {
 		s := newEngineStore(g, &corev1.Pod{}, false)
 		if shows {
-			s.reader.ShowOwnWrites(reader.OwnWrites{Budget: ownwrites.NewBudget(0)})
+			s.reader.ShowOwnWrites(reader.OwnWrites{Budget: pending.NewBudget(0)})
 		}
 		var pods []client.Object
 		for n := range 100 {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -77,7 +77,7 @@ func (s *IndexerStore) plan(q *request) Plan {
 type PendingWrite struct {
 	Key client.ObjectKey
 	// Outcome says what is known of the object: "shown" is one that was created or changed, "hidden"
-	// and "gone" one that is deleted or has left the scope; reads wait for the others.
+	// and "gone" one that is deleted or has left the scope; of an "ambiguous" one reads ask the server.
 	Outcome string
 	// Revision is the resourceVersion of the write, or zero if it is not known.
 	Revision uint64
@@ -92,7 +92,7 @@ func (r *CacheReader) PendingWrites(limit int) []PendingWrite {
 		return nil
 	}
 	var all []PendingWrite
-	for _, p := range s.own.Pending(limit) {
+	for _, p := range s.own.All(limit) {
 		all = append(all, pendingWrite(p))
 	}
 	return all
@@ -108,11 +108,11 @@ func (r *CacheReader) PendingWrite(key client.ObjectKey) (PendingWrite, bool) {
 	if r.ClusterScoped() {
 		key.Namespace = ""
 	}
-	p, ok := s.own.PendingAt(object.Key(key.Namespace, key.Name))
+	p, ok := s.own.At(object.Key(key.Namespace, key.Name))
 	return pendingWrite(p), ok
 }
 
-func pendingWrite(p ownwrites.Pending) PendingWrite {
+func pendingWrite(p pending.Pending) PendingWrite {
 	namespace, name := object.SplitKey(p.Key)
 	return PendingWrite{
 		Key: client.ObjectKey{Namespace: namespace, Name: name}, Outcome: p.Outcome.String(),

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownwrites_test
+package pending_test
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/query"
 )
 
@@ -55,11 +55,11 @@ func (r *randomReader) begin() map[string]uint64 {
 
 // failed reports whether a read has failed, as it may.
 func (r *randomReader) failed(err error) bool {
-	behind, unanswered := (*ownwrites.BehindError)(nil), (*ownwrites.UnansweredError)(nil)
+	unanswered := (*pending.UnansweredError)(nil)
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &unanswered) && r.refused > 0, errors.As(err, &behind) && r.budget < 0:
+	case errors.As(err, &unanswered) && r.refused > 0:
 	default:
 		r.t.Errorf("a read has failed: %v", err)
 	}
@@ -68,15 +68,11 @@ func (r *randomReader) failed(err error) bool {
 
 func (r *randomReader) get(key string) {
 	least := r.begin()
-	set, state, err := r.overlay.Read(context.Background(), key[:2], key)
+	view, err := r.writes.Read(context.Background(), pending.Target{Key: key})
 	if r.failed(err) {
 		return
 	}
-	found, there := state.Get(key)
-	var lost error
-	if set != nil {
-		found, there, lost = set.Find(state, key)
-	}
+	found, there, lost := view.Find(key)
 	switch {
 	case lost != nil:
 		r.sees(key, least[key], "lost", func(v version) bool { return v.poison })
@@ -90,21 +86,25 @@ func (r *randomReader) get(key string) {
 // list lists what has a prefix and a label, or any label if that is empty.
 func (r *randomReader) list(prefix, label string) {
 	least := r.begin()
-	set, state, err := r.overlay.Read(context.Background(), prefix, "")
+	all := pending.Target{Key: prefix, All: true}
+	view, err := r.writes.Read(context.Background(), all)
 	if r.failed(err) {
 		return
 	}
-	q := &query.Query[thing]{Prefix: prefix, Own: set}
+	q := &query.Query[thing]{Prefix: prefix}
+	if changes := view.Changes(all); changes {
+		q.Own = &view
+	}
 	if label != "" {
 		q.Selects = func(i item) bool { return i.Value.label == label }
 	}
-	found, err := query.Find(state, q)
+	found, err := query.Find(view.Base(), q)
 	if err != nil {
 		r.mayFail(prefix, least, err)
 		return
 	}
-	if set != nil && label == "" && set.Count(state, prefix, "") != len(found.Items) {
-		r.t.Errorf("counted %d of %d", set.Count(state, prefix, ""), len(found.Items))
+	if q.Own != nil && label == "" && view.Count(prefix, "") != len(found.Items) {
+		r.t.Errorf("counted %d of %d", view.Count(prefix, ""), len(found.Items))
 	}
 	listed := map[string]bool{}
 	for _, i := range found.Items {
@@ -140,8 +140,10 @@ func (r *randomReader) finds(i item, least uint64) {
 	r.sees(i.Key, least, fmt.Sprintf("%+v at %d", i.Value, i.Revision), func(v version) bool {
 		return v.there && !v.poison && v.revision == i.Revision && v.thing == i.Value
 	})
-	if p, ok := r.overlay.PendingAt(i.Key); ok && p.Revision != i.Revision {
-		return // an answer that is not the newest one is not kept
+	p, ok := r.writes.At(i.Key)
+	kept := ok && p.Outcome == pending.Shown && p.Revision == i.Revision
+	if now, there := r.engine.Snapshot().Get(i.Key); (ok && !kept || r.budget < 0) && (!there || now.Revision != i.Revision) {
+		return // an answer is not kept that is not the newest one, or for which there is no room
 	}
 	r.shown.add(i.Key, i.Revision)
 }
@@ -168,9 +170,7 @@ func (r *randomReader) missing(v version, label string) bool {
 		}
 		lost = other.poison
 	}
-	r.known.Lock()
-	defer r.known.Unlock()
-	known := r.shown[v.key][before.revision] || r.world.shown[v.key][before.revision]
+	known := r.shown[v.key][before.revision]
 	return !before.there || label != "" && before.thing.label != label || !known || r.watch.relisted >= since
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownwrites_test
+package pending_test
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -77,15 +77,14 @@ func TestRandomWritesAreReadAsPromised(t *testing.T) {
 type world struct {
 	*line
 	mode
-	t       *testing.T
-	seed    uint64
-	watch   *lateWatch
-	overlay *ownwrites.Overlay[thing]
-	engine  *watchcache.Engine[thing, struct{}]
+	t      *testing.T
+	seed   uint64
+	watch  *lateWatch
+	writes *pending.Writes[thing]
+	engine *watchcache.Engine[thing, struct{}]
 
 	known sync.Mutex        // guards what follows
 	least map[string]uint64 // the revision as of which reads of a key are at least
-	shown revisions         // that reads have shown, because they were noted as such
 	names int               // that the server has made
 }
 
@@ -101,29 +100,28 @@ func (r revisions) add(key string, revision uint64) {
 
 func newWorld(t *testing.T, m mode, seed uint64) *world {
 	w := &world{
-		t: t, mode: m, seed: seed, least: map[string]uint64{}, shown: revisions{},
+		t: t, mode: m, seed: seed, least: map[string]uint64{},
 		line:   &line{history: history{versions: map[string][]version{}}, random: rand.New(rand.NewPCG(seed, 0)), fails: m.refused},
 		engine: watchcache.New[thing, struct{}](watchcache.Options[thing]{}),
 	}
 	w.engine.Replace(nil, 1)
-	w.overlay = ownwrites.New(ownwrites.Options[thing]{
-		State: w.engine.Snapshot, Wait: w.engine.WaitUntilFreshAfter, Ask: w.ask, List: w.list, Budget: ownwrites.NewBudget(m.budget),
-		UID:     func(t thing) types.UID { return t.uid },
-		Size:    func(t thing) int { return t.size },
-		Leaving: func(t thing) bool { return t.leaving },
-		Ended: func(e ownwrites.Ending) {
-			if e.Reason != ownwrites.NoRoom || m.budget == 0 {
-				t.Errorf("an entry has ended: %+v", e)
+	w.writes = pending.New(pending.Options[thing]{
+		State: w.engine.Snapshot, Wait: w.engine.WaitUntilFreshAfter, Ask: w.ask, Revision: w.revision, Budget: pending.NewBudget(m.budget),
+		UID:  func(t thing) types.UID { return t.uid },
+		Size: func(t thing) int { return t.size },
+		Ended: func(e pending.Ending) {
+			if !e.NoRoom || m.budget == 0 {
+				t.Errorf("a write has ended: %+v", e)
 			}
 		},
 	})
-	w.watch = &lateWatch{line: w.line, engine: w.engine, overlay: w.overlay}
+	w.watch = &lateWatch{line: w.line, engine: w.engine, writes: w.writes}
 	return w
 }
 
 // run lets everybody loose for a minute. In the end nothing is kept, though nobody reads, and reads show what the server has.
 func (w *world) run() {
-	defer w.overlay.Close()
+	defer w.writes.Close()
 	var all sync.WaitGroup
 	end, n := time.Now().Add(time.Minute), uint64(0)
 	loose := func(step func(*rand.Rand)) {
@@ -153,8 +151,8 @@ func (w *world) run() {
 	}
 	w.watch.bring(len(w.log), true)
 	time.Sleep(time.Minute)
-	if w.overlay.Load() != nil {
-		w.t.Errorf("something is kept: %+v", w.overlay.Pending(10))
+	if !w.writes.Empty() {
+		w.t.Errorf("something is kept: %+v", w.writes.All(10))
 	}
 	r := w.reader()
 	for key := range w.versions {
@@ -184,6 +182,7 @@ func (w *world) like(random *rand.Rand) version {
 	return version{
 		key:       fmt.Sprintf("%c/%d", 'a'+random.IntN(2), random.IntN(3)),
 		finalizer: random.IntN(4) == 0,
+		twice:     random.IntN(3) == 0,
 		poison:    w.poison && random.IntN(3) == 0,
 		thing:     thing{size: 100, label: []string{"x", "y"}[random.IntN(2)]},
 	}
@@ -220,7 +219,7 @@ func (w *world) request(random *rand.Rand, key string, f effect, partly bool) {
 	lost := random.IntN(5) == 0
 	w.travel()
 	if lost && random.IntN(2) == 0 { // on its way there
-		w.note(entry{Key: key, Outcome: ownwrites.Unknown}, 0)
+		w.note(entry{Key: key, Outcome: pending.Ambiguous}, 0)
 		if random.IntN(2) == 0 {
 			w.travel()
 			w.do(f)
@@ -229,21 +228,28 @@ func (w *world) request(random *rand.Rand, key string, f effect, partly bool) {
 	}
 	v, done := w.do(f)
 	w.travel()
-	switch e := (entry{Key: key, Revision: v.revision, UID: v.thing.uid, Value: v.thing}); {
+	switch e := (entry{Key: key, Revision: v.revision, UID: v.thing.uid}); {
 	case lost && v.poison: // if nobody asks in time, the cache has the object of before
-		w.note(entry{Key: key, Outcome: ownwrites.Unknown}, 0)
+		w.note(entry{Key: key, Outcome: pending.Ambiguous}, 0)
 	case lost:
-		w.note(entry{Key: key, Outcome: ownwrites.Unknown}, v.revision)
+		w.note(entry{Key: key, Outcome: pending.Ambiguous}, v.revision)
 	case !done:
 	case !v.there:
-		w.note(entry{Key: key, Outcome: ownwrites.Gone, UID: v.thing.uid}, v.revision)
+		w.note(entry{Key: key, Outcome: pending.Gone, UID: v.thing.uid}, v.revision)
 	case partly:
-		e.Outcome, e.Value = ownwrites.Changed, thing{}
-		w.note(e, v.revision)
-	case v.poison:
-		e.Outcome, e.Value, e.Lost = ownwrites.Hidden, thing{}, errPoison
+		e.Outcome = pending.Ambiguous
 		w.note(e, v.revision)
 	default:
+		slow := random.IntN(4) == 0
+		e.Bytes, e.Make = 100, func() (pending.Made[thing], error) {
+			if slow {
+				w.travel()
+			}
+			if v.poison {
+				return pending.Made[thing]{Lost: errPoison}, nil
+			}
+			return pending.Made[thing]{Value: v.thing, Held: true}, nil
+		}
 		w.note(e, v.revision)
 	}
 }
@@ -252,18 +258,15 @@ func (w *world) request(random *rand.Rand, key string, f effect, partly bool) {
 func (w *world) note(e entry, revision uint64) {
 	w.known.Lock()
 	defer w.known.Unlock()
-	w.overlay.Note(e)
+	w.writes.Note(e)
 	w.least[e.Key] = max(w.least[e.Key], revision)
-	if p, ok := w.overlay.PendingAt(e.Key); ok && p.Outcome == ownwrites.Shown {
-		w.shown.add(e.Key, p.Revision)
-	}
 }
 
 // doubt notes that anything with a prefix may have been written, and these were.
 func (w *world) doubt(prefix string, written []version) {
 	w.known.Lock()
 	defer w.known.Unlock()
-	w.overlay.Doubt(prefix)
+	w.writes.NotePrefix(prefix, 0)
 	for _, v := range written {
 		if !v.poison {
 			w.least[v.key] = max(w.least[v.key], v.revision)
@@ -309,10 +312,7 @@ func (w *world) deleteAllOf(random *rand.Rand, like version) {
 		w.history.mu.Lock()
 		written = append(written, w.left(v.key, v.thing.uid)) // maybe before
 		w.history.mu.Unlock()
-		e := entry{Key: v.key, Outcome: ownwrites.Gone, Revision: v.revision, UID: v.thing.uid, Collection: true}
-		if v.finalizer {
-			e.Outcome, e.Collection = ownwrites.Leaving, false
-		}
+		e := entry{Key: v.key, Outcome: pending.Ambiguous}
 		notes = append(notes, e)
 	}
 	w.travel()

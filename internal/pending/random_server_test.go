@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownwrites_test
+package pending_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tarn-dev/tarn/internal/ownwrites"
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -27,6 +27,7 @@ type version struct {
 	there     bool
 	thing     thing
 	finalizer bool // a deletion waits for it
+	twice     bool // a deletion is two writes, as that of a Pod on no node
 	poison    bool // the cache cannot hold it
 }
 
@@ -105,10 +106,10 @@ func update(like version) effect {
 	}
 }
 
-// left returns the version with which an object was deleted, or got its deletionTimestamp.
+// left returns the version with which an object was deleted, or got its deletionTimestamp if it has a finalizer.
 func (h *history) left(key string, uid types.UID) version {
 	all := h.versions[key]
-	return all[slices.IndexFunc(all, func(v version) bool { return v.thing.uid == uid && (v.thing.leaving || !v.there) })]
+	return all[slices.IndexFunc(all, func(v version) bool { return v.thing.uid == uid && (v.thing.leaving && v.finalizer || !v.there) })]
 }
 
 // remove deletes the object with a UID, or any if that is empty. One with a finalizer stays, and changes once.
@@ -120,6 +121,11 @@ func remove(key string, uid types.UID) effect {
 		}
 		if v.thing.leaving {
 			return v, true
+		}
+		if v.twice && !v.finalizer {
+			v.thing.leaving = true
+			v = h.write(v)
+			v.thing.leaving = false
 		}
 		v.there, v.thing.leaving = v.finalizer, v.finalizer
 		return h.write(v), true
@@ -196,38 +202,32 @@ func (l *line) question(f func(h *history)) error {
 	return nil
 }
 
-// answer returns what the cache makes of an object.
-func (v version) answer(at uint64) ownwrites.Answer[thing] {
-	if v.poison {
-		return ownwrites.Answer[thing]{Item: item{Key: v.key, Revision: v.revision}, UID: v.thing.uid, Lost: errPoison, Revision: at}
-	}
-	return ownwrites.Answer[thing]{Found: true, Item: v.item(), Revision: at}
-}
-
-func (l *line) ask(_ context.Context, key string) (answer ownwrites.Answer[thing], err error) {
+func (l *line) ask(_ context.Context, of pending.Target) (answer pending.Answer[thing], err error) {
 	err = l.question(func(h *history) {
 		answer.Revision = h.at()
-		if v := h.now(key); v.there {
-			answer = v.answer(h.at())
+		for _, v := range h.list(of.Key) {
+			switch {
+			case !of.All && v.key != of.Key:
+			case v.poison:
+				answer.Lost = append(answer.Lost, pending.Lost{Key: v.key, Revision: v.revision, UID: v.thing.uid, Err: errPoison})
+			default:
+				answer.Items = append(answer.Items, v.item())
+			}
 		}
 	})
 	return answer, err
 }
 
-func (l *line) list(_ context.Context, prefix string, each func(ownwrites.Answer[thing])) (revision uint64, err error) {
-	var found []version
-	err = l.question(func(h *history) { found, revision = h.list(prefix), h.at() })
-	for _, v := range found {
-		each(v.answer(revision))
-	}
-	return revision, err
+func (l *line) revision(context.Context) (at uint64, err error) {
+	err = l.question(func(h *history) { at = h.at() })
+	return at, err
 }
 
 // lateWatch brings what a server has written to an engine.
 type lateWatch struct {
 	*line
 	engine   *watchcache.Engine[thing, struct{}]
-	overlay  *ownwrites.Overlay[thing]
+	writes   *pending.Writes[thing]
 	next     int    // in the log
 	relisted uint64 // the newest revision at which it began anew; guarded by the lock of the history
 }
@@ -261,5 +261,5 @@ func (w *lateWatch) relist() {
 	at := w.relisted
 	w.history.mu.Unlock()
 	w.engine.Replace(items, at)
-	w.overlay.Listed(0)
+	w.writes.Listed(0)
 }
