@@ -59,8 +59,9 @@ func (w *Writes[V]) ask(ctx context.Context, of Target) (*answered[V], error) {
 	if v := s.view(before, of, &w.options); !s.anyOpen(&v, of) {
 		return nil, nil
 	}
+	began := time.Now()
 	said, err := w.options.Ask(ctx, of)
-	if w.pauses.ended(err); errors.Is(err, ErrNoRevision) {
+	if w.pauses.ended(began, err); errors.Is(err, ErrNoRevision) {
 		w.believe(of)
 		return nil, nil
 	}

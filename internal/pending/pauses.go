@@ -22,6 +22,7 @@ type pauses struct {
 	mu    sync.Mutex // guards what follows
 	pause time.Duration
 	next  time.Time // when the next question may be asked
+	noted time.Time // when the pause became so long
 	last  error     // of the last question, nil if it was answered
 }
 
@@ -55,16 +56,17 @@ func (p *pauses) turn() (wait time.Duration, last error) {
 	return wait, p.last
 }
 
-// ended notes the error of a question, nil if it was answered.
-func (p *pauses) ended(err error) {
+// ended notes the error of a question that began at a time, nil if it was answered. Those that are asked at the same time
+// have one pause.
+func (p *pauses) ended(began time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	switch p.last = err; {
 	case err == nil:
 		p.pause, p.next = 0, now
-	case !now.Before(p.next) || p.pause == 0: // those that end together have one pause
-		p.pause = min(max(2*p.pause, firstPause), longestPause)
+	case !began.Before(p.noted):
+		p.pause, p.noted = min(max(2*p.pause, firstPause), longestPause), now
 		p.next = now.Add(p.pause)
 	}
 }
