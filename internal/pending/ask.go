@@ -42,6 +42,7 @@ type answered[V any] struct {
 	asked uint64 // how many notes there were then
 	at    point
 	list  *watchcache.Snapshot[V] // of a target with All
+	lost  map[string]*known[V]    // what the list does not have because the cache cannot hold it
 	found []keyed[V]              // what is known of the one key, or of those that the cache cannot hold
 }
 
@@ -150,9 +151,12 @@ func (w *Writes[V]) answeredLocked(a *answered[V]) {
 func (w *Writes[V]) listedLocked(a *answered[V], items []watchcache.Item[V], state *watchcache.Snapshot[V]) {
 	engine := watchcache.New[V, struct{}](watchcache.Options[V]{})
 	engine.Replace(items, a.at.revision)
-	a.list = engine.Snapshot()
+	a.list, a.lost = engine.Snapshot(), map[string]*known[V]{}
+	for _, lost := range a.found {
+		a.lost[lost.key] = lost.known
+	}
 	w.now.number++
-	listed := &ambiguous[V]{Target: a.of, minimum: a.at, number: w.now.number, noted: time.Now(), asked: 1, list: a.list}
+	listed := &ambiguous[V]{Target: a.of, minimum: a.at, number: w.now.number, noted: time.Now(), asked: 1, list: a.list, lost: a.lost}
 	for _, item := range items {
 		listed.bytes += entryBytes
 		if same, there := state.Get(item.Key); !there || same.Revision != item.Revision {

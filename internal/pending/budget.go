@@ -130,7 +130,7 @@ func (w *Writes[V]) fitLocked(state *watchcache.Snapshot[V]) {
 	if objects.exceeds(w.now.size.objects) {
 		w.changePrefixesLocked(func(a *ambiguous[V]) *ambiguous[V] {
 			next := *a
-			if next.list, next.bytes = nil, 0; a.list != nil {
+			if next.list, next.lost, next.bytes = nil, nil, 0; a.list != nil {
 				next.asked = neverAll
 			}
 			return &next

@@ -112,6 +112,7 @@ type ambiguous[V any] struct {
 	// Of all keys with a prefix:
 	asked int                     // how many questions for some of them were answered
 	list  *watchcache.Snapshot[V] // all of them at minimum, which reads see until the state is there; nil if there is none
+	lost  map[string]*known[V]    // what the list does not have because the cache cannot hold it
 	bytes int                     // of the list
 }
 

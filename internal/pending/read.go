@@ -148,7 +148,7 @@ func (r *reading[V]) look() (v View[V], open []*ambiguous[V]) {
 // add adds an answer to what r sees, unless something newer is there.
 func (r *reading[V]) add(v *View[V], a *answered[V]) {
 	if a.list != nil && a.of.covers(r.of) && v.at.before(a.at) {
-		v.base, v.at = a.list, a.at
+		v.base, v.lost, v.at = a.list, a.lost, a.at
 	}
 	var own entries[V]
 	for _, found := range a.found {

@@ -16,6 +16,7 @@ import (
 type View[V any] struct {
 	base    *watchcache.Snapshot[V] // the state, or a newer list of the server
 	state   *watchcache.Snapshot[V] // of the watch
+	lost    map[string]*known[V]    // what base does not have because the cache cannot hold it
 	at      point                   // of base
 	entries entries[V]
 	uid     func(V) types.UID
@@ -27,7 +28,7 @@ func (s *set[V]) view(state *watchcache.Snapshot[V], of Target, o *Options[V]) V
 	v := View[V]{base: state, state: state, at: pointOf(state), entries: s.entries, uid: o.UID, bytes: s.size.objects + s.size.keys}
 	for _, a := range s.prefixes {
 		if a.list != nil && a.covers(of) && v.at.before(a.minimum) {
-			v.base, v.at = a.list, a.minimum
+			v.base, v.lost, v.at = a.list, a.lost, a.minimum
 		}
 	}
 	return v
@@ -55,26 +56,31 @@ func (v *View[V]) Changes(of Target) bool {
 	return false
 }
 
-// lies reports whether what is known of a key lies over the base. A list has nothing that the cache cannot hold, so that
-// lies over it.
+// lies reports whether what is known of a key lies over the base.
 func (v *View[V]) lies(key string, e entry[V]) bool {
 	if e.known == nil {
 		return false
 	}
 	item, there := v.base.Get(key)
-	return e.known.over(v.at, item, there, v.uid) || v.base != v.state && e.known.at == v.at && !e.known.content.Load().missing
+	return e.known.over(v.at, item, there, v.uid)
 }
 
 // over returns the content of what lies over the base under a key, nil for nothing. What is missing was written since
 // the read has asked for it, and does not count.
 func (v *View[V]) over(key string, e entry[V]) *content[V] {
-	if !v.lies(key, e) {
+	if v.lies(key, e) {
+		if c := e.known.content.Load(); !c.missing {
+			return c
+		}
+	}
+	lost := v.lost[key]
+	switch {
+	case lost == nil:
 		return nil
+	case e.known != nil && e.known.gone && e.known.uid == lost.uid:
+		return e.known.content.Load()
 	}
-	if c := e.known.content.Load(); !c.missing {
-		return c
-	}
-	return nil
+	return lost.content.Load()
 }
 
 // knownAt returns as of when a key with an entry is known.
