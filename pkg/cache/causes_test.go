@@ -110,6 +110,35 @@ var _ = Describe("A cause", func() {
 		Entry("in one", true),
 	)
 
+	DescribeTable("forbidden binds the role to the user that was refused", func(ctx SpecContext, name func(string) string, namespaced bool) {
+		create(ctx, configMap(namespace, "one", "x"))
+		its, err := env.AddUser(name(namespace))
+		Expect(err).NotTo(HaveOccurred())
+		opts := cache.Options{Mapper: fixedMapper()}
+		if namespaced {
+			opts.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+		}
+		var short context.Context
+		short, opts.DefaultWatchErrorHandler = untilItFails(ctx)
+		c := started(ctx, on(cache.New, its), opts)
+		reason := reasonOf(c.List(short, &corev1.ConfigMapList{}))
+		for document := range strings.SplitSeq(reason.Manifest(), "---\n") {
+			obj := &unstructured.Unstructured{}
+			Expect(yaml.UnmarshalStrict([]byte(document), &obj.Object)).To(Succeed())
+			Expect(client.IgnoreAlreadyExists(api.Create(ctx, obj))).To(Succeed(), "%s", document) // others may have made the role
+			DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, obj))).To(Succeed()) })
+		}
+		list := &corev1.ConfigMapList{}
+		Expect(c.List(ctx, list, client.InNamespace(namespace))).To(Succeed(), "nothing but the manifest is applied")
+		Expect(namesIn(list, namespace)).To(Equal([]string{namespace + "/one"}))
+	},
+		Entry("a user", func(unique string) string { return "jane-" + unique }, false),
+		Entry("a user in one namespace", func(unique string) string { return "jane-" + unique }, true),
+		Entry("a user with an odd name", func(unique string) string { return `https://issuer.example.com/50%#"jane": ` + unique }, true),
+		Entry("a ServiceAccount", func(unique string) string { return "system:serviceaccount:" + unique + ":operator" }, false),
+		Entry("a ServiceAccount in one namespace", func(unique string) string { return "system:serviceaccount:" + unique + ":operator" }, true),
+	)
+
 	It("prints the rule in one line of YAML too, which a log keeps", func(ctx SpecContext) {
 		_, its := newUser()
 		short, failed := untilItFails(ctx)

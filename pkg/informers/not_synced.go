@@ -6,6 +6,8 @@ package informers
 import (
 	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,9 +119,9 @@ func (e *NotSyncedError) unmapped() bool {
 // subject names the kind and the scope.
 func (e *NotSyncedError) subject() string { return describe(e.Key, e.Namespace) }
 
-// Manifest returns the Role or ClusterRole that is missing, as YAML to be applied with kubectl. A
-// RoleBinding or ClusterRoleBinding must bind it to the program's account. It is empty unless the
-// cause is Forbidden.
+// Manifest returns the Role or ClusterRole that is missing, as YAML to be applied with kubectl, and behind it the
+// binding to the user whom the API server has refused. If its answer names no user, a RoleBinding or ClusterRoleBinding
+// must bind the role to the program's account. It is empty unless the cause is Forbidden.
 func (e *NotSyncedError) Manifest() string {
 	if e.Cause != Forbidden {
 		return ""
@@ -133,10 +135,48 @@ rules:
 - apiGroups: ['%s']
   resources: [%s]
   verbs: [list, watch]
-`, kind, e.Resource.Resource, namespace, e.Resource.Group, e.Resource.Resource)
+`, kind, e.Resource.Resource, namespace, e.Resource.Group, e.Resource.Resource) + e.binding()
 }
 
-// rule is the Manifest in one line of YAML, which a log keeps as it is.
+// refusedUser is how a 403 names the user.
+var refusedUser = regexp.MustCompile(`User ("(?:[^"\\]|\\.)+") cannot `)
+
+// binding returns the binding of the role to the user that was refused; empty if the error names none. Each user has
+// a binding of its own: applying it takes the role from nobody.
+func (e *NotSyncedError) binding() string {
+	if e.Err == nil {
+		return ""
+	}
+	found := refusedUser.FindStringSubmatch(e.Err.Error())
+	if found == nil {
+		return ""
+	}
+	user, err := strconv.Unquote(found[1])
+	if err != nil {
+		return ""
+	}
+	kind, namespace := e.role()
+	subject := "kind: User\n  apiGroup: rbac.authorization.k8s.io\n  name: " + strconv.Quote(user)
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		in, name, _ := strings.Cut(account, ":")
+		subject = fmt.Sprintf("kind: ServiceAccount\n  namespace: %q\n  name: %q", in, name)
+		user = in + "-" + name
+	}
+	return fmt.Sprintf(`---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: %sBinding
+metadata:
+  name: %q%s
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: %s
+  name: cache-%s
+subjects:
+- %s
+`, kind, "cache-"+e.Resource.Resource+"-"+strings.NewReplacer("/", "-", "%", "-").Replace(user), namespace, kind, e.Resource.Resource, subject)
+}
+
+// rule is the role of the Manifest in one line of YAML, which a log keeps as it is.
 func (e *NotSyncedError) rule() string {
 	kind, namespace := e.role()
 	return fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: %s, metadata: {name: cache-%s%s}, rules: [{apiGroups: ['%s'], resources: [%s], verbs: [list, watch]}]}",
