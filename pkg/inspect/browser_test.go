@@ -204,6 +204,39 @@ func scene(ctx context.Context) (page *httptest.Server, namespace string) {
 }
 
 var _ = Describe("The page", func() {
+	It("is short for a kind in a thousand namespaces, whose answers are too", func(ctx SpecContext) {
+		b := openBrowser()
+		const namespaces, kib = 1000, 32
+		opts := cache.Options{DefaultNamespaces: map[string]cache.Config{}}
+		for n := range namespaces {
+			opts.DefaultNamespaces[fmt.Sprintf("wide-%04d", n)] = cache.Config{}
+		}
+		c := started(cache.New, cfg, opts)
+		watched(ctx, c, &corev1.ConfigMap{})
+		informer, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.IndexField(ctx, &corev1.ConfigMap{}, "set", setOf)).To(Succeed())
+		l := look(c, inspect.Options{})
+		for _, path := range []string{"/api/v1/overview", configMaps, configMaps + "?from=980", configMaps + "/events", configMaps + "/explain"} {
+			Expect(len(l.text(http.StatusOK, path))).To(BeNumerically("<", kib<<10), path)
+		}
+		page := httptest.NewServer(l.handler)
+		DeferCleanup(page.Close)
+		b.looks(1440, 900, "light")
+		b.run(chromedp.Navigate(page.URL+"#/kinds/core/v1/ConfigMap/structured"), chromedp.WaitVisible(`details[data-key="Namespaces"]`))
+		height := `document.documentElement.scrollHeight`
+		Expect(evaluate[int](b, height)).To(BeNumerically("<", 3000))
+		b.run(chromedp.Click(`details[data-key="Namespaces"] summary`), chromedp.Click(`[data-key="scopes on"]`))
+		namespacesShown := func() string { return b.text(`details[data-key="Namespaces"]`) }
+		Eventually(namespacesShown).Should(And(ContainSubstring("21 to 40 of 1,000"), ContainSubstring("wide-0020"), Not(ContainSubstring("wide-0019"))))
+		b.picture("thousand")
+		Expect(evaluate[int](b, height)).To(BeNumerically("<", 4000))
+		b.run(chromedp.Click(`[data-key="scopes back"]`))
+		Eventually(namespacesShown).Should(ContainSubstring("wide-0019"))
+	}, SpecTimeout(10*patience))
+
 	It("shows the cache, in light and dark, on wide and narrow screens, to the keyboard too", func(ctx SpecContext) {
 		b := openBrowser()
 		page, namespace := scene(ctx)
@@ -214,7 +247,15 @@ var _ = Describe("The page", func() {
 		b.looks(1440, 900, "light")
 		b.run(chromedp.Navigate(address), chromedp.WaitVisible(link("ConfigMap")))
 		Expect(b.text("table")).To(And(ContainSubstring("not synced"), ContainSubstring("dormant"), ContainSubstring("forbidden")))
-		Expect(b.text(".notes")).To(And(ContainSubstring("Pod"), ContainSubstring("has not synced: forbidden"), ContainSubstring("Whale")))
+		Expect(b.text(".notes")).To(And(ContainSubstring("Pod"), ContainSubstring("has not synced: forbidden"), Not(ContainSubstring("Whale"))), "an optional kind is absent by choice")
+		Expect(b.text("h1 + p")).To(And(MatchRegexp(`^(Pod|host) \S+ · inspect\.test `), ContainSubstring("up "), ContainSubstring("4 kinds")))
+		Eventually(func() string { return b.text(".notes") }).Should(And(ContainSubstring("slow handler"), ContainSubstring("cache.ResourceEventHandlerFuncs has not returned from an event for 1")))
+
+		By("copying the role that is missing, with its binding")
+		b.run(chromedp.Click(`.notes summary`), chromedp.WaitVisible(`.copied button`), chromedp.Click(`.copied button`))
+		Eventually(func() string { return b.text(`.copied button`) }).Should(Or(Equal("Copied"), HavePrefix("Selected")))
+		Expect(b.text(`.copied pre`)).To(And(ContainSubstring("kind: Role\n"), ContainSubstring("kind: RoleBinding\n"), MatchRegexp(`kind: User\n.*\n +name: "inspect-\w+"`)))
+		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(address), chromedp.WaitVisible(link("ConfigMap")))
 		Expect(evaluate[string](b, `document.querySelector('.pipeline svg').getAttribute('aria-label')`)).To(And(ContainSubstring("2 of 4 informers follow"), ContainSubstring("1 in trouble")))
 
 		By("being used with the keyboard alone")
@@ -223,12 +264,12 @@ var _ = Describe("The page", func() {
 			b.run(chromedp.KeyEvent(kb.Tab))
 			name, visible := b.focused()
 			Expect(visible).To(BeTrue(), "the focus of %q cannot be seen", name)
-			if names = append(names, name); name == "a ConfigMap" {
+			if names = append(names, name); name == "a ConfigMap" && slices.Contains(names, "div Informers") {
 				break
 			}
 		}
 		Expect(names).To(HaveExactElements(
-			"a Cache", "button Pause", "a Pod", "summary The role that is missing", "a Whale as unstructured", "div Informers", "a ConfigMap"), "the order of the focus")
+			"a Cache", "button Pause", "a ConfigMap", "a Pod", "summary The role that is missing, and its binding", "div Informers", "a ConfigMap"), "the order of the focus")
 		before := b.text("#status")
 		Eventually(func() string { return b.text("#status") }).WithTimeout(patience).ShouldNot(Equal(before), "the page looks again")
 		name, _ := b.focused()
@@ -252,6 +293,34 @@ var _ = Describe("The page", func() {
 		b.run(chromedp.Click("form button"), chromedp.WaitVisible(`form + div tbody a`))
 		b.run(chromedp.Focus(`form + div tbody a`), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(`pre[aria-label="YAML"]`))
 		Expect(b.text(`pre[aria-label="YAML"]`)).To(ContainSubstring("kind: ConfigMap"))
+		Expect(evaluate[string](b, `document.querySelector('tr.below').previousSibling.querySelector('a').innerText`)).To(Equal("part-00"), "it opens where it is seen")
+		name, _ = b.focused()
+		Expect(name).To(HavePrefix("h3 " + namespace + "/part-00"))
+
+		By("having an address for all that is seen")
+		open := func() string { return b.text("tr.below h3") }
+		evaluate[bool](b, `history.back(); true`)
+		Eventually(open).Should(BeEmpty(), "Back leaves the object")
+		name, _ = b.focused()
+		Expect(name).To(Equal("a part-00"))
+		b.run(chromedp.SendKeys(`input[name="labelSelector"]`, "side=port"+kb.Enter))
+		Eventually(func() string { return b.text("form + div") }).Should(And(ContainSubstring("part-06"), Not(ContainSubstring("part-01"))))
+		b.run(chromedp.Click(`form + div .row button`))
+		Eventually(func() string { return b.text("form + div") }).Should(ContainSubstring("part-14"))
+		b.run(chromedp.Click(fmt.Sprintf(`a[data-key="object %s/part-14"]`, namespace)))
+		Eventually(open).Should(ContainSubstring("part-14"))
+		pasted := evaluate[string](b, `location.href`)
+		Expect(pasted).To(And(ContainSubstring("labelSelector=side%3Dport"), ContainSubstring("limit=4"), ContainSubstring("continue="), ContainSubstring("part-14")))
+		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(pasted))
+		Eventually(open).Should(ContainSubstring("part-14"), "what is pasted shows the same")
+		Expect(evaluate[string](b, `document.querySelector('input[name="labelSelector"]').value`)).To(Equal("side=port"))
+		Expect(b.text("form + div")).To(And(ContainSubstring("part-10"), Not(ContainSubstring("part-06"))))
+		b.run(chromedp.Navigate(address + "#/kinds/core/v1/ConfigMap/structured?limit=2&object=" + namespace + "/part-29"))
+		Eventually(func() string { return b.text(".opened pre") }).Should(ContainSubstring("name: part-29"), "an object may be on no page that is shown")
+		b.run(chromedp.Click(`.opened h3 a`))
+		Eventually(func() string { return b.text(".opened") }).Should(BeEmpty())
+		Expect(evaluate[[]string](b, `[...document.querySelectorAll('section, details')].map((node) => node.innerText.split('\n')[0]).slice(-5)`)).To(
+			HaveExactElements("Recent events", "Objects", "Event handlers", "Indexes", "Memory"), "what is looked for comes before what it takes")
 
 		By("showing events as they come")
 		create(ctx, configMap(namespace, "just-now", nil))

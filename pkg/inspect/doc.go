@@ -28,7 +28,7 @@
 // # Files
 //
 //   - handler.go: New, the paths, what all answers have in common
-//   - overview.go, figures.go: the informers and their figures, by kind
+//   - overview.go, figures.go, program.go: whose cache it is, the informers and their figures, by kind
 //   - objects.go, redact.go: lists, one object, and what is not shown of Secrets
 //   - events.go, taps.go, ring.go: the recent events of a kind
 //   - assets: the page

@@ -4,7 +4,18 @@
 package inspect
 
 import (
+	"cmp"
+	"slices"
+	"time"
+
 	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+const (
+	// slowAfter is how long a handler may take for an event, or wait for its turn, before it is called slow.
+	slowAfter = 10 * time.Second
+	// maxSlow is the number of slow handlers of a kind that are named.
+	maxSlow = 3
 )
 
 // figures are the figures of one informer, or the sums of several. Counters begin with the informer.
@@ -146,7 +157,7 @@ func addAll[N int | uint64](to *map[string]N, from map[string]N) {
 	}
 }
 
-// handlersOf returns the event handlers of informers.
+// handlersOf returns the event handlers of informers, the slowest first.
 func handlersOf(stats []informers.Stats) []handlerInfo {
 	all := []handlerInfo{}
 	for n := range stats {
@@ -162,11 +173,20 @@ func handlersOf(stats []informers.Stats) []handlerInfo {
 			})
 		}
 	}
-	cut(&all, maxScopes)
+	slices.SortStableFunc(all, func(a, b handlerInfo) int { return cmp.Compare(b.LagSeconds, a.LagSeconds) })
 	return all
 }
 
-// indexesOf returns the indexes of informers.
+// slowOf returns those of handlers, the slowest first, which have not returned for too long from an event.
+func slowOf(handlers []handlerInfo) []handlerInfo {
+	n := 0
+	for n < min(len(handlers), maxSlow) && handlers[n].LagSeconds >= slowAfter.Seconds() {
+		n++
+	}
+	return handlers[:n:n]
+}
+
+// indexesOf returns the indexes of informers, the largest first.
 func indexesOf(stats []informers.Stats) []indexInfo {
 	all := []indexInfo{}
 	for n := range stats {
@@ -183,6 +203,6 @@ func indexesOf(stats []informers.Stats) []indexInfo {
 			all = append(all, indexInfo{Namespace: s.Namespace, Name: name, Pairs: x.Pairs, Bytes: x.Bytes, Hits: x.Hits})
 		}
 	}
-	cut(&all, maxScopes)
+	slices.SortStableFunc(all, func(a, b indexInfo) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return all
 }

@@ -50,7 +50,7 @@ func New(c cache.Cache, o Options) (http.Handler, error) {
 	if !ok {
 		return nil, fmt.Errorf("cannot inspect a %T: pass a cache as New or With of package github.com/tarn-dev/tarn/pkg/cache made it", c)
 	}
-	h := &handler{cache: subject, options: o, taps: newTaps(subject.Go)}
+	h := &handler{cache: subject, options: o, program: thisProgram(), taps: newTaps(subject.Go)}
 	h.mux = h.routes()
 	return h, nil
 }
@@ -58,6 +58,7 @@ func New(c cache.Cache, o Options) (http.Handler, error) {
 type handler struct {
 	cache   inspected
 	options Options
+	program program
 	taps    *taps
 	mux     *http.ServeMux
 }

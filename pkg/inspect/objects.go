@@ -135,7 +135,7 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 	}
 	page := &metav1.PartialObjectMetadataList{}
 	if err := reader.Look(r.Context(), page, &s.options, s.readers...); err != nil {
-		return objectList{}, err
+		return objectList{}, h.unquoted(s.key, err)
 	}
 	list := objectList{
 		ResourceVersion: page.ResourceVersion, Continue: page.Continue, Remaining: page.RemainingItemCount,
@@ -191,7 +191,7 @@ func (h *handler) explain(r *http.Request) (explanation, error) {
 	for _, from := range s.readers {
 		plan, err := from.Plan(&s.options)
 		if err != nil {
-			return explanation{}, err
+			return explanation{}, h.unquoted(s.key, err)
 		}
 		if plan.By >= by { // the dearest
 			by, e.Index, e.Missing = plan.By, plan.Index, plan.Missing
@@ -250,14 +250,14 @@ func (h *handler) yamlOf(r *http.Request) ([]byte, error) {
 	s.options = client.ListOptions{Namespace: key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", key.Name)}
 	one := &metav1.List{} // a list of any type: the cache knows which one the objects have
 	if err := reader.Look(r.Context(), one, &s.options, s.readers...); err != nil {
-		return nil, err
+		return nil, h.unquoted(s.key, err)
 	}
 	if len(one.Items) == 0 {
 		return nil, notFound("the cache holds no %s %s", s.key.Kind, key)
 	}
 	text, err := h.render(s.found, one.Items[0].Object)
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("cannot show %s %s: %w", s.key.Kind, key, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("cannot show %s %s: %w", s.key.Kind, key, h.unquoted(s.key, err)))
 	}
 	return bound(append(h.remarks(s, key), text...)), nil
 }

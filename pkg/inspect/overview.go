@@ -5,19 +5,24 @@ package inspect
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 const (
-	// maxKinds is the number of kinds in an answer, and maxScopes that of the namespaces of a kind.
-	maxKinds  = 500
-	maxScopes = 500
+	// maxKinds is the number of kinds in an answer, and maxRows that of the namespaces of a kind, of its handlers and
+	// of its indexes.
+	maxKinds = 500
+	maxRows  = 20
 	// maxText bounds an error in an answer, in bytes.
 	maxText = 2 << 10
 	// maxPending is the number of own writes of a kind that are shown.
@@ -27,6 +32,7 @@ const (
 // overview is the answer to api/v1/overview.
 type overview struct {
 	Cache   string    `json:"cache"`
+	Program program   `json:"program"`
 	Started bool      `json:"started"`
 	Time    time.Time `json:"time"`
 	// Phases says how many informers are in each phase, and Informers how many there are. An informer that
@@ -63,6 +69,8 @@ type kindInfo struct {
 	State     stateInfo `json:"state"`               // the worst of all scopes
 	// SharedWith are the representations that share one watch with this one: the figures are those of all.
 	SharedWith []string `json:"sharedWith,omitempty"`
+	// Slow are event handlers that have not returned for ten seconds or longer from an event, at most three.
+	Slow []handlerInfo `json:"slowHandlers,omitempty"`
 	figures
 }
 
@@ -83,12 +91,15 @@ type stateInfo struct {
 // kindDetail is the answer for one kind.
 type kindDetail struct {
 	kindInfo
-	Time       time.Time     `json:"time"`
-	AllScopes  []scopeInfo   `json:"allScopes"`
-	MoreScopes int           `json:"moreScopes,omitempty"`
-	Handlers   []handlerInfo `json:"handlerList"`
-	Indexes    []indexInfo   `json:"indexList"`
-	Pending    []pendingInfo `json:"pendingWrites"`
+	Time time.Time `json:"time"`
+	// AllScopes are the informers from one on that the request names, the worst first, and MoreScopes how many follow.
+	AllScopes    []scopeInfo   `json:"allScopes"`
+	MoreScopes   int           `json:"moreScopes,omitempty"`
+	Handlers     []handlerInfo `json:"handlerList"` // the slowest first
+	MoreHandlers int           `json:"moreHandlers,omitempty"`
+	Indexes      []indexInfo   `json:"indexList"` // the largest first
+	MoreIndexes  int           `json:"moreIndexes,omitempty"`
+	Pending      []pendingInfo `json:"pendingWrites"`
 	// MorePending is how many more there are, of which the watch may have shown some in this moment.
 	MorePending int `json:"morePending,omitempty"`
 }
@@ -113,9 +124,11 @@ type pendingInfo struct {
 
 // overview answers api/v1/overview.
 func (h *handler) overview(*http.Request) (overview, error) {
-	o := overview{Cache: h.cache.Name(), Started: h.cache.Started(), Time: time.Now(), Phases: map[informers.Phase]int{}, Kinds: []kindInfo{}}
+	o := overview{Cache: h.cache.Name(), Program: h.program, Started: h.cache.Started(), Time: time.Now(), Phases: map[informers.Phase]int{}, Kinds: []kindInfo{}}
 	for _, f := range h.byKind() {
-		info, scopes := h.describe(f, f.stats())
+		stats := f.stats()
+		info, scopes := h.describe(f, stats)
+		info.Slow = slowOf(handlersOf(stats))
 		for _, s := range scopes {
 			if s.again {
 				continue
@@ -146,10 +159,18 @@ func (h *handler) kind(r *http.Request) (kindDetail, error) {
 	if err != nil {
 		return kindDetail{}, err
 	}
+	from := 0
+	if text := r.URL.Query().Get("from"); text != "" {
+		if from, err = strconv.Atoi(text); err != nil || from < 0 {
+			return kindDetail{}, apierrors.NewBadRequest(fmt.Sprintf("from: %q is no number of a namespace", text))
+		}
+	}
 	stats := f.stats()
 	d := kindDetail{Time: time.Now(), Handlers: handlersOf(stats), Indexes: indexesOf(stats), Pending: []pendingInfo{}}
 	d.kindInfo, d.AllScopes = h.describe(f, stats)
-	d.MoreScopes = cut(&d.AllScopes, maxScopes)
+	d.Slow = slowOf(d.Handlers)
+	d.AllScopes = d.AllScopes[min(from, len(d.AllScopes)):]
+	d.MoreScopes, d.MoreHandlers, d.MoreIndexes = cut(&d.AllScopes, maxRows), cut(&d.Handlers, maxRows), cut(&d.Indexes, maxRows)
 	writes := 0
 	for i, entry := range f.entries {
 		if store := stats[i].Reads.Store; store != nil {

@@ -4,6 +4,13 @@
 package inspect
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -14,6 +21,16 @@ const hidden = "(hidden)"
 // representation.
 func (h *handler) hides(key informers.Key) bool {
 	return !h.options.ShowSecrets && key.Group == "" && key.Kind == "Secret"
+}
+
+// unquoted returns an error of a read without what it may quote of an object whose values are not shown: a transform may
+// have put a value where another one belongs, and what decodes it says so. An answer to the request itself stays.
+func (h *handler) unquoted(key informers.Key, err error) error {
+	if !h.hides(key) || apierrors.IsBadRequest(err) {
+		return err
+	}
+	return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
+		fmt.Sprintf("an object of %s cannot be read, and the error is not shown, because it may hold values of Secrets: read them in the program, and look at the transform of the kind", key))
 }
 
 // redacted returns what is shown of a Secret: all that says what it is, and the names of its keys. It
@@ -46,8 +63,17 @@ func redacted(secret map[string]any) map[string]any {
 	if annotations, ok := metadata["annotations"].(map[string]any); ok { // one of them may be the whole Secret
 		about["annotations"] = masked(annotations)
 	}
+	if !fits(about) {
+		about = map[string]any{"name": metadata["name"], "namespace": metadata["namespace"]}
+	}
 	shown["metadata"] = about
 	return shown
+}
+
+// fits reports whether all fields are of the types of metadata: what is not may be a value from elsewhere.
+func fits(metadata map[string]any) bool {
+	raw, err := json.Marshal(metadata)
+	return err == nil && json.Unmarshal(raw, &metav1.ObjectMeta{}) == nil
 }
 
 // masked returns the names of values without the values.

@@ -6,6 +6,7 @@ package inspect_test
 import (
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -99,6 +100,41 @@ var _ = Describe("Values of Secrets", func() {
 		seen := everything(l)
 		Expect(seen).To(And(ContainSubstring(treasure), ContainSubstring(base64.StdEncoding.EncodeToString([]byte(treasure)))))
 		Expect(namesOf(l.json("/api/v1/kinds/core/v1/Secret/structured/objects", "fieldSelector", "gold="+treasure))).To(Equal([]string{"chest"}))
+	})
+})
+
+var _ = Describe("A Secret whose metadata a transform has spoilt", func() {
+	It("is not quoted by the errors of reads", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "chest"}, StringData: map[string]string{"gold": treasure}})
+		for _, spoil := range []func(metadata map[string]any){
+			func(metadata map[string]any) { metadata["creationTimestamp"] = treasure },
+			func(metadata map[string]any) { metadata["deletionTimestamp"] = treasure },
+			func(metadata map[string]any) { metadata["generation"] = treasure },
+			func(metadata map[string]any) { metadata["labels"] = treasure },
+			func(metadata map[string]any) { metadata["ownerReferences"] = []any{treasure} },
+		} {
+			c := started(cache.New, cfg, cache.Options{
+				DefaultNamespaces: map[string]cache.Config{namespace: {}},
+				DefaultTransform: func(obj any) (any, error) {
+					if secret, ok := obj.(*unstructured.Unstructured); ok {
+						spoil(secret.Object["metadata"].(map[string]any))
+					}
+					return obj, nil
+				},
+			})
+			_, err := c.GetInformer(ctx, kindOnly(&unstructured.Unstructured{}), cache.BlockUntilSynced(false))
+			Expect(err).NotTo(HaveOccurred())
+			l := look(c, inspect.Options{})
+			Eventually(func() any { return l.informer("Secret", "unstructured")["state"].(tree)["phase"] }).ShouldNot(Equal("listing"))
+			for _, what := range []string{"", "/events", "/objects", "/explain", "/explain?labelSelector=a", "/objects?labelSelector=a", "/object?name=chest&namespace=" + namespace} {
+				answer := l.at(http.MethodGet, "/api/v1/kinds/core/v1/Secret/unstructured"+what)
+				body, err := io.ReadAll(answer.Body)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(string(body)).NotTo(ContainSubstring(treasure), what)
+			}
+			Expect(l.text(http.StatusOK, "/api/v1/overview")).NotTo(ContainSubstring(treasure))
+		}
 	})
 })
 

@@ -6,6 +6,7 @@
 'use strict';
 
 const every = 2000; // milliseconds between two looks
+const shown = 20; // namespaces of a page, as the server has them
 const kept = 150; // samples of a plot: five minutes
 
 // ---- elements
@@ -39,15 +40,39 @@ function show(place, ...nodes) {
   }
 }
 
-// table makes a table that scrolls by itself. A column is [heading, cell of a row, class].
-function table(label, columns, rows, empty) {
+// table makes a table that scrolls by itself. A column is [heading, cell of a row, class]. What behind returns for a
+// row stands below it, over all columns.
+function table(label, columns, rows, empty, behind) {
   if (!rows.length) return el('div', { class: 'scroll' }, el('p', { class: 'empty' }, empty));
   return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label, 'data-key': 'table ' + label },
     el('table', {},
       el('thead', {}, el('tr', {}, columns.map(([heading, , kind]) => el('th', { scope: 'col', class: kind }, heading)))),
-      el('tbody', {}, rows.map((row) => el('tr', {}, columns.map(([, cell, kind], i) =>
-        el(i ? 'td' : 'th', { scope: i ? undefined : 'row', class: kind }, cell(row))))))));
+      el('tbody', {}, rows.map((row) => {
+        const below = behind && behind(row);
+        return [el('tr', {}, columns.map(([, cell, kind], i) => el(i ? 'td' : 'th', { scope: i ? undefined : 'row', class: kind }, cell(row)))),
+          below ? el('tr', { class: 'below' }, el('td', { colspan: columns.length }, below)) : null];
+      }))));
 }
+
+// folded makes a part that is closed at first.
+const folded = (name, ...nodes) => el('details', { class: 'part', 'data-key': name }, el('summary', { 'data-key': 'open ' + name }, el('h2', {}, name)), ...nodes);
+const further = (n, noun) => (n ? el('p', { class: 'quiet' }, `and ${plural(n, noun)} more`) : null);
+
+// copyButton copies a text. Where the browser gives no clipboard, as over plain HTTP, the text is selected instead.
+function copyButton(text, key) {
+  return el('button', { type: 'button', 'data-key': 'copy ' + key, click: async (event) => {
+    const button = event.currentTarget, source = button.closest('.copied').querySelector('pre');
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = 'Copied';
+    } catch {
+      document.getSelection().selectAllChildren(source);
+      button.textContent = 'Selected: press Ctrl+C';
+    }
+  } }, 'Copy');
+}
+// copyable makes a text with its button.
+const copyable = (label, text, key) => el('div', { class: 'copied' }, copyButton(text, key), el('pre', { tabindex: 0, 'aria-label': label, 'data-key': 'text ' + key }, text));
 
 // ---- words
 
@@ -137,7 +162,7 @@ function stations(view, rates) {
     decode: { name: 'Decode', look: 'client', lines: [[rate(rates.events, 'event')], [total.decoded ? `${duration(total.decodeSeconds / total.decoded)} for one` : 'none yet', 'dim']] },
     engine: { name: 'Engine', look: 'client', lines: [[plural(total.objects, 'object')], [bytes(total.bytes), 'dim']] },
     handlers: {
-      name: 'Event handlers', look: 'yours', bad: false,
+      name: 'Event handlers', look: 'yours', bad: view.kinds.some((k) => k.slowHandlers),
       lines: [[plural(total.handlers || 0, 'handler')], [lag ? `the slowest ${number(lag)} behind` : 'none behind', 'dim']],
     },
     reads: { name: 'Get and List', look: 'yours', lines: [[rate(rates.reads, 'read')], [number(sum(total.reads)) + ' in all', 'dim']] },
@@ -169,14 +194,23 @@ function drawPipeline(view, rates) {
 
 // ---- what is not as it should be
 
+// wrong reports whether an informer is not where it should be. An optional kind that is not served is absent by choice.
+const wrong = (state) => !['synced', 'silent', 'listing', 'not started'].includes(state.phase) && !(state.phase === 'parked' && state.cause === 'kind not served');
+
 function note(state, title, key) {
   const look = { bad: 'is-bad', idle: 'is-idle' }[mood(state)] || '';
   return el('li', { class: look },
     el('div', {}, title, ' ', phase(state), state.cause ? el('span', { class: 'quiet' }, ' · ' + state.cause) : null,
       state.attempts ? el('span', { class: 'quiet' }, ' · ' + plural(state.attempts, 'attempt') + (state.since ? ' since ' + clock(state.since) : '')) : null),
     el('p', { class: 'small' }, state.manifest ? state.message.split('; grant {')[0] : state.message),
-    state.manifest ? el('details', { 'data-key': 'manifest ' + key }, el('summary', { 'data-key': 'open ' + key }, 'The role that is missing'), el('pre', { tabindex: 0, 'data-key': 'role ' + key }, state.manifest)) : null);
+    state.manifest ? el('details', { 'data-key': 'manifest ' + key }, el('summary', { 'data-key': 'open ' + key }, state.manifest.includes('roleRef:') ? 'The role that is missing, and its binding' : 'The role that is missing'), copyable('The role', state.manifest, 'role ' + key)) : null);
 }
+
+const goType = (type) => el('code', {}, type.replace(/[\w.~-]+\//g, ''));
+const slowNote = (handler, title) => el('li', {},
+  el('div', {}, title, ' ', el('span', { class: 'phase warn' }, 'slow handler'), el('span', { class: 'quiet' }, ' · ' + place(handler.namespace))),
+  el('p', { class: 'small' }, goType(handler.type), ` has not returned from an event for ${duration(handler.lagSeconds)}, and is ${plural(handler.lag, 'event')} behind. It acts on old objects.`));
+const slowNotes = (kind, title) => (kind.slowHandlers || []).map((handler) => slowNote(handler, title()));
 
 // ---- asking
 
@@ -202,6 +236,12 @@ function rates() {
     before = now;
     return grown;
   };
+}
+
+// programOf says whose cache it is, on one line for a report.
+function programOf(view) {
+  const p = view.program;
+  return [p.pod ? 'Pod ' + p.pod : 'host ' + p.host, p.name + (p.version ? ' ' + p.version : ''), p.tarn ? 'Tarn ' + p.tarn : '', 'up ' + since(p.started, view.time)].filter(Boolean).join(' · ');
 }
 
 // ---- the views: each fills the page once, and returns what looks again
@@ -242,40 +282,47 @@ function overviewPage(main) {
       }
       title.textContent = 'Cache ' + view.cache;
       document.title = view.cache + ' – cache';
-      about.textContent = view.started ? `${plural(view.kinds.length, 'kind')}, ${plural(view.informers, 'informer')}` : 'The cache is not started.';
-      const trouble = view.kinds.filter((k) => !['synced', 'silent', 'listing', 'not started'].includes(k.state.phase));
+      about.textContent = [programOf(view), view.started ? `${plural(view.kinds.length, 'kind')}, ${plural(view.informers, 'informer')}` : 'the cache is not started'].join(' · ');
+      const to = (k) => () => el('a', { href: '#/' + k.path, 'data-key': 'note ' + k.path }, k.kind + (k.representation === 'structured' ? '' : ' as ' + k.representation));
+      const trouble = view.kinds.flatMap((k) => [wrong(k.state) ? note(k.state, to(k)(), k.path) : [], slowNotes(k, to(k))]).flat();
       notes.parentElement.hidden = !trouble.length;
-      show(notes, el('ul', { class: 'notes' }, trouble.map((k) =>
-        note(k.state, el('a', { href: '#/' + k.path, 'data-key': 'note ' + k.path }, k.kind + (k.representation === 'structured' ? '' : ' as ' + k.representation)), k.path))));
+      show(notes, el('ul', { class: 'notes' }, trouble));
       last = [view, grown];
       draw();
       show(list, table('Informers', columns, view.kinds, 'Nobody has read a kind or listened to one yet.'),
-        view.moreKinds ? el('p', { class: 'quiet' }, `and ${plural(view.moreKinds, 'kind')} more`) : null);
+        further(view.moreKinds, 'kind'));
     },
   };
 }
 
-function kindPage(main, path) {
+function kindPage(main, path, query) {
   const title = el('h1', { tabindex: -1 }, path.split('/')[3]), about = el('p', { class: 'quiet' });
-  const [state, figures, plots, line, events, parts] = Array.from({ length: 6 }, () => el('div'));
+  const [state, figures, plots, line, events, pending, parts] = Array.from({ length: 7 }, () => el('div'));
+  const objects = objectsPart(path, query);
+  let from = 0; // the first namespace that is shown
   main.replaceChildren(title, about, state, figures,
     el('section', { 'aria-labelledby': 'samples' }, el('h2', { id: 'samples' }, 'Since this page is open'), plots),
     el('section', { 'aria-labelledby': 'recent' }, el('h2', { id: 'recent' }, 'Recent events'), line, events),
-    parts, objectsPart(path));
+    pending, objects.node, parts);
   const grow = rates(), samples = { events: [], reads: [], objects: [], bytes: [], lag: [] };
   const add = (name, value) => { samples[name].push(value); if (samples[name].length > kept) samples[name].shift(); };
   let seen = { since: '', events: [], newest: 0 };
+  const turnTo = (n) => { from = Math.max(0, n); look(); };
   return {
+    path,
+    at: objects.at,
     async look() {
       const [kind, recent] = await Promise.all([
-        json(path),
+        json(path, { from }),
         json(path + '/events', { after: seen.newest }).catch((error) => ({ error })),
       ]);
       title.textContent = kind.kind;
       document.title = kind.kind + ' – cache';
       about.textContent = `${groupVersion(kind)}, ${kind.resource}, as ${kind.representation}, ${scopeOf(kind)}` +
         (kind.sharedWith ? `; ${sharing(kind)}, whose figures are the same` : '');
-      show(state, kind.state.message ? el('ul', { class: 'notes' }, note(kind.state, place(kind.state.namespace), 'state')) : el('p', {}, phase(kind.state)));
+      const slow = slowNotes(kind, () => 'Event handlers');
+      show(state, kind.state.message ? null : el('p', {}, phase(kind.state)),
+        kind.state.message || slow.length ? el('ul', { class: 'notes' }, kind.state.message ? note(kind.state, place(kind.state.namespace), 'state') : null, slow) : null);
       const grown = grow(kind.time, { events: sum(kind.events), reads: sum(kind.reads) });
       add('events', grown.events); add('reads', grown.reads); add('objects', kind.objects); add('bytes', kind.bytes); add('lag', kind.handlerLag || 0);
       show(figures, figuresPart(kind));
@@ -290,12 +337,13 @@ function kindPage(main, path) {
         show(line, timeline(recent));
         show(events, eventsPart(recent));
       }
-      show(parts, partsOf(kind));
+      show(pending, pendingPart(kind));
+      show(parts, partsOf(kind, from, turnTo));
     },
   };
 }
 
-const about = (namespace, name) => (namespace ? namespace + '/' : '') + name;
+const keyOf = (namespace, name) => (namespace ? namespace + '/' : '') + name;
 
 function eventsPart(recent) {
   const counts = recent.counts;
@@ -307,7 +355,7 @@ function eventsPart(recent) {
     table('Recent events', [
       ['Time', (e) => clock(e.time)],
       ['Type', (e) => el('span', { class: { ADDED: 'good', MODIFIED: 'busy', DELETED: 'bad' }[e.type] }, e.type.toLowerCase())],
-      ['Object', (e) => about(e.namespace, e.name)],
+      ['Object', (e) => keyOf(e.namespace, e.name)],
       ['Version', (e) => e.resourceVersion || '–', 'number'],
       ['', (e) => (e.merged ? 'all that happened between two states' : '')],
     ], recent.events.slice(-12).reverse(), 'None since then.'),
@@ -327,83 +375,135 @@ function figuresPart(kind) {
   return el('dl', {}, pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', { class: String(value).length > 14 ? 'long' : undefined }, String(value)))));
 }
 
-// partsOf makes the tables of a kind that are not always there.
-function partsOf(kind) {
-  const section = (name, ...nodes) => el('section', { 'aria-label': name }, el('h2', {}, name), ...nodes);
+const section = (name, ...nodes) => el('section', { 'aria-label': name }, el('h2', {}, name), ...nodes);
+
+function pendingPart(kind) {
+  return kind.pendingWrites.length ? section('Own writes over what the watch has shown', table('Own writes', [
+    ['Object', (w) => keyOf(w.namespace, w.name)], ['Outcome', (w) => w.outcome],
+    ['Version', (w) => w.resourceVersion || '–', 'number'], ['For', (w) => duration(w.ageSeconds), 'number'],
+  ], kind.pendingWrites, ''), further(kind.morePending, 'write')) : null;
+}
+
+// partsOf makes the tables of a kind that follow its objects; turnTo shows the namespaces from one on.
+function partsOf(kind, from, turnTo) {
   const several = kind.scopes > 1;
   const namespace = several ? [['Namespace', (row) => place(row.namespace)]] : [];
+  const last = from + kind.allScopes.length;
   return [
-    kind.pendingWrites.length ? section('Own writes over what the watch has shown', table('Own writes', [
-      ['Object', (w) => about(w.namespace, w.name)], ['Outcome', (w) => w.outcome],
-      ['Version', (w) => w.resourceVersion || '–', 'number'], ['For', (w) => duration(w.ageSeconds), 'number'],
-    ], kind.pendingWrites, ''), kind.morePending ? el('p', { class: 'quiet' }, `and ${number(kind.morePending)} more`) : null) : null,
     section('Event handlers', table('Event handlers', [
-      ['Handler', (h) => el('code', {}, h.type.replace(/[\w.~-]+\//g, ''))], ...namespace,
+      ['Handler', (h) => goType(h.type)], ...namespace,
       ['Behind', (h) => el('span', { class: h.lag ? 'warn' : undefined }, plural(h.lag, 'event')), 'number'], ['For', (h) => (h.lagSeconds ? duration(h.lagSeconds) : '–'), 'number'],
       ['Calls', (h) => number(h.calls), 'number'], ['Mean', (h) => (h.calls ? duration(h.meanSeconds) : '–'), 'number'],
       ['Fell behind', (h) => number(h.lagged), 'number'], ['Has the first list', (h) => (h.synced ? 'yes' : 'no')],
-    ], kind.handlerList, 'None.')),
+    ], kind.handlerList, 'None.'), further(kind.moreHandlers, 'handler')),
     section('Indexes', table('Indexes', [
       ['Index', (x) => el('code', {}, x.name)], ...namespace, ['Pairs', (x) => number(x.pairs), 'number'],
       ['Bytes', (x) => bytes(x.bytes), 'number'], ['Hits', (x) => number(x.hits), 'number'],
-    ], kind.indexList, 'None: keys and the order of the objects answer what is asked.')),
-    section('Memory', table('Memory', [
+    ], kind.indexList, 'None: keys and the order of the objects answer what is asked.'), kind.moreIndexes ? el('p', { class: 'quiet' }, `and ${number(kind.moreIndexes)} more`) : null),
+    folded('Memory', table('Memory', [
       ['For', ([part]) => part.replace('_', ' ')], ['Bytes', ([, n]) => bytes(n), 'number'],
     ], Object.entries(kind.parts || {}).filter(([, n]) => n).sort((a, b) => b[1] - a[1]), 'None.')),
-    several ? section('Namespaces', table('Namespaces', [
+    several ? folded('Namespaces', table('Namespaces', [
       ['Namespace', (s) => place(s.namespace)], ['Phase', (s) => phase(s.state)], ['Objects', (s) => number(s.objects), 'number'],
       ['Version', (s) => s.resourceVersion || '–', 'number'], ['Last told', (s) => (s.ageSeconds === undefined ? '–' : duration(s.ageSeconds) + ' ago'), 'number'],
       ['', (s) => s.state.message || '', 'wrap'],
-    ], kind.allScopes, ''), kind.moreScopes ? el('p', { class: 'quiet' }, `and ${plural(kind.moreScopes, 'namespace')} more`) : null) : null,
+    ], kind.allScopes, 'No more.'), el('div', { class: 'row' },
+      el('p', { class: 'quiet' }, `${number(from + 1)} to ${number(last)} of ${number(kind.scopes)}, the worst first`),
+      from ? el('button', { type: 'button', 'data-key': 'scopes back', click: () => turnTo(from - shown) }, 'Previous') : null,
+      kind.moreScopes ? el('button', { type: 'button', 'data-key': 'scopes on', click: () => turnTo(last) }, 'Next') : null)) : null,
   ];
 }
 
-// objectsPart lists objects when it is asked to: a table that is read does not change by itself.
-function objectsPart(path) {
-  const input = (name, label, rest) => [name, el('label', rest && rest.short ? { class: 'short' } : {}, label, el('input', { name, autocomplete: 'off', spellcheck: 'false', ...(rest || {}), short: undefined }))];
+// ---- objects. The address says which: the selectors, the page of the list, and the object that is open.
+
+const defaults = { namespace: '', labelSelector: '', fieldSelector: '', limit: '20', continue: '', object: '' };
+
+// addressOf returns the address of a kind with what differs from the defaults.
+function addressOf(path, query) {
+  const text = new URLSearchParams(Object.keys(defaults).filter((name) => query[name] && query[name] !== defaults[name]).map((name) => [name, query[name]])).toString();
+  return '#/' + path + (text ? '?' + text : '');
+}
+
+// objectsPart lists objects when the address changes: a table that is read does not change by itself.
+function objectsPart(path, query) {
+  const input = (name, label, rest) => [name, el('label', rest.short ? { class: 'short' } : {}, label, el('input', { name, autocomplete: 'off', spellcheck: 'false', ...rest, short: undefined }))];
   const fields = Object.fromEntries([
     input('namespace', 'Namespace', { placeholder: 'all' }), input('labelSelector', 'Label selector', { placeholder: 'app=web,tier!=db' }),
-    input('fieldSelector', 'Field selector', { placeholder: 'metadata.name=web-1' }), input('limit', 'Limit', { type: 'number', min: 1, max: 500, value: 20, short: true }),
+    input('fieldSelector', 'Field selector', { placeholder: 'metadata.name=web-1' }), input('limit', 'Limit', { type: 'number', min: 1, max: 500, short: true }),
   ]);
-  const [answer, one] = [el('div', { 'aria-live': 'polite' }), el('div')];
-  const value = (name) => fields[name].querySelector('input').value.trim();
-  const query = () => Object.fromEntries(Object.keys(fields).map((name) => [name, value(name)]));
-  const failed = (error) => el('p', { class: 'note is-bad' }, error.message);
+  const answer = el('div', { 'aria-live': 'polite' });
+  const fieldOf = (name) => fields[name].querySelector('input');
+  let asked, list = [], open = [], turn = 0; // the query of the list, the list, the open object as nodes
 
-  async function list(asked, token) {
+  const go = (changes) => { // a list that is asked for again is of now
+    const to = { ...asked, ...changes };
+    if (addressOf(path, to) === addressOf(path, asked)) at(to, true);
+    else location.hash = addressOf(path, to);
+  };
+  const selectors = ({ object, ...rest }) => rest;
+  const link = (text, changes, key, label) => el('a', { href: addressOf(path, { ...asked, ...changes }), 'data-key': key, 'aria-label': label }, text);
+
+  function draw() {
+    document.getSelection().removeAllRanges(); // the reader has asked for something else
+    const { page, plan, error } = list;
+    if (error) return show(answer, open, el('p', { class: 'note is-bad' }, error.message));
+    const here = page.items.some((o) => keyOf(o.namespace, o.name) === asked.object);
+    const rest = page.remainingItemCount === undefined ? 'there are more' : `${number(page.remainingItemCount)} more`;
+    show(answer, el('p', {}, el('b', {}, 'Plan: ' + plan.by), ' ', el('span', { class: 'quiet' }, plan.text)), here ? null : open,
+      table('Objects', [
+        ['Name', (o) => link(o.name, { object: keyOf(o.namespace, o.name) === asked.object ? '' : keyOf(o.namespace, o.name) }, 'object ' + keyOf(o.namespace, o.name))],
+        ['Namespace', (o) => o.namespace || '–'], ['Version', (o) => o.resourceVersion, 'number'],
+        ['Age', (o) => (o.created ? since(o.created, Date.now()) : '–'), 'number'],
+        ['Labels', (o) => [Object.entries(o.labels || {}).map(([k, v]) => el('span', { class: 'label' }, `${k}=${v}`)), o.moreLabels ? `and ${o.moreLabels} more` : null, o.deleting ? el('span', { class: 'bad' }, ' being deleted') : null, o.ownWrite ? el('span', { class: 'warn' }, ` own write over it: ${o.ownWrite}`) : null], 'wrap'],
+      ], page.items, 'No object matches.', (o) => (keyOf(o.namespace, o.name) === asked.object ? open : null)),
+      el('div', { class: 'row' },
+        el('p', { class: 'quiet' }, `${plural(page.items.length, 'object')} at resource version ${page.resourceVersion || '–'}${page.continue && page.continue !== 'continue-not-supported' ? ', ' + rest : ''}`),
+        asked.continue ? el('button', { type: 'button', click: () => go({ continue: '', object: '' }) }, 'First page') : null,
+        page.continue ? el('button', { type: 'button', click: () => go({ continue: page.continue, object: '' }) }, 'Next page') : null));
+  }
+  async function listed(of) {
+    const { continue: token, ...which } = selectors(of);
     try {
-      const [page, plan] = await Promise.all([json(path + '/objects', { ...asked, continue: token }), json(path + '/explain', asked)]);
-      const rest = page.remainingItemCount === undefined ? 'there are more' : `${number(page.remainingItemCount)} more`;
-      show(answer, el('p', {}, el('b', {}, 'Plan: ' + plan.by), ' ', el('span', { class: 'quiet' }, plan.text)),
-        table('Objects', [
-          ['Name', (o) => el('a', { href: '#/' + path, 'data-key': 'object ' + o.uid, click: (e) => { e.preventDefault(); read(o); } }, o.name)],
-          ['Namespace', (o) => o.namespace || '–'], ['Version', (o) => o.resourceVersion, 'number'],
-          ['Age', (o) => (o.created ? since(o.created, Date.now()) : '–'), 'number'],
-          ['Labels', (o) => [Object.entries(o.labels || {}).map(([k, v]) => el('span', { class: 'label' }, `${k}=${v}`)), o.moreLabels ? `and ${o.moreLabels} more` : null, o.deleting ? el('span', { class: 'bad' }, ' being deleted') : null, o.ownWrite ? el('span', { class: 'warn' }, ` own write over it: ${o.ownWrite}`) : null], 'wrap'],
-        ], page.items, 'No object matches.'),
-        el('div', { class: 'row' },
-          el('p', { class: 'quiet' }, `${plural(page.items.length, 'object')} at resource version ${page.resourceVersion || '–'}${page.continue && page.continue !== 'continue-not-supported' ? ', ' + rest : ''}`),
-          token ? el('button', { type: 'button', click: () => list(asked) }, 'First page') : null,
-          page.continue ? el('button', { type: 'button', click: () => list(asked, page.continue) }, 'Next page') : null));
+      const [page, plan] = await Promise.all([json(path + '/objects', { ...which, continue: token }), json(path + '/explain', which)]);
+      return { page, plan };
     } catch (error) {
-      show(answer, failed(error));
+      return { error };
     }
   }
-  async function read(o) {
+  async function opened(key) {
+    if (!key) return [];
+    const [name, namespace] = key.split('/').reverse();
+    const close = link('Close', { object: '' }, 'close', 'Close ' + key);
     try {
-      const text = await (await ask(path + '/object', { namespace: o.namespace, name: o.name })).text();
-      const heading = el('h2', { tabindex: -1, 'data-key': 'yaml' }, about(o.namespace, o.name));
-      show(one, el('section', { 'aria-label': 'One object' }, heading, el('pre', { tabindex: 0, 'aria-label': 'YAML', 'data-key': 'text' }, text)));
-      heading.focus();
-      heading.scrollIntoView({ block: 'nearest' });
+      const text = await (await ask(path + '/object', { namespace, name })).text();
+      return [el('section', { 'aria-label': 'One object', class: 'opened' }, el('h3', { tabindex: -1, 'data-key': 'yaml' }, key, ' ', close), copyable('YAML', text, 'yaml'))];
     } catch (error) {
-      show(one, failed(error));
+      return [el('section', { 'aria-label': 'One object', class: 'opened' }, el('p', { class: 'note is-bad' }, error.message, ' ', close))];
     }
   }
-  list(query());
-  return el('section', { 'aria-labelledby': 'objects' }, el('h2', { id: 'objects' }, 'Objects'),
-    el('form', { submit: (e) => { e.preventDefault(); show(one); list(query()); } }, Object.values(fields), el('button', { type: 'submit' }, 'List')),
-    answer, one);
+  // at shows what the address says. Only what differs from before is asked for.
+  async function at(to, again) {
+    const before = asked, mine = ++turn;
+    asked = { ...defaults, ...to };
+    for (const name of Object.keys(fields)) fieldOf(name).value = asked[name];
+    const same = before && !again && addressOf(path, selectors(before)) === addressOf(path, selectors(asked));
+    const [nextList, nextOpen] = await Promise.all([same ? list : listed(asked), opened(asked.object)]);
+    if (mine !== turn) return;
+    [list, open] = [nextList, nextOpen];
+    draw();
+    const left = before && before.object && !asked.object && answer.querySelector(`[data-key="${CSS.escape('object ' + before.object)}"]`);
+    const target = asked.object ? answer.querySelector('.opened h3, .opened .note') : left;
+    if (!target || (before && before.object === asked.object)) return;
+    target.focus({ preventScroll: true });
+    target.scrollIntoView({ block: 'nearest' });
+  }
+  at(query);
+  return {
+    at,
+    node: el('section', { 'aria-labelledby': 'objects' }, el('h2', { id: 'objects' }, 'Objects'),
+      el('form', { submit: (e) => { e.preventDefault(); go({ ...Object.fromEntries(Object.keys(fields).map((name) => [name, fieldOf(name).value.trim()])), continue: '', object: '' }); } }, Object.values(fields), el('button', { type: 'submit' }, 'List')),
+      answer),
+  };
 }
 
 // ---- the page
@@ -422,11 +522,16 @@ function crumbs(path) {
 const kindPath = /^kinds(\/(?!\.+(\/|$))[A-Za-z0-9.-]+){4}$/;
 
 function route(event) {
-  const path = location.hash.replace(/^#\//, '');
+  const [path, text] = location.hash.replace(/^#\//, '').split('?', 2);
+  const query = Object.fromEntries(Object.entries(defaults).map(([name, value]) => [name, new URLSearchParams(text).get(name) || value]));
+  if (view && view.path === path) { // of the same kind: only its objects are others
+    view.at(query);
+    return;
+  }
   if (view && view.leave) view.leave();
   const main = document.getElementById('main');
-  view = kindPath.test(path) ? kindPage(main, path) : overviewPage(main);
-  crumbs(path);
+  view = kindPath.test(path) ? kindPage(main, path, query) : overviewPage(main);
+  crumbs(kindPath.test(path) ? path : '');
   if (event) { // not when the page opens: the reader begins at the top
     scrollTo(0, 0);
     main.querySelector('h1').focus();
