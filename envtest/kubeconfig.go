@@ -4,8 +4,11 @@
 package envtest
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -14,24 +17,51 @@ import (
 const kubeconfigName = "tarn"
 
 // KubeConfig returns a kubeconfig for an administrator, with the credentials of Config. It is for programs that read
-// their configuration from a file. Only the owner should be able to read that file.
+// their configuration from a file. Only the owner should be able to read that file: WriteKubeConfig writes such a file.
 func (e *Environment) KubeConfig() ([]byte, error) {
 	r, err := e.parts()
 	if err != nil {
 		return nil, fmt.Errorf("make a kubeconfig: %w", err)
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters[kubeconfigName] = &clientcmdapi.Cluster{
-		Server: r.admin.Host, CertificateAuthorityData: r.admin.CAData, DisableCompression: r.admin.DisableCompression,
+	return kubeconfigOf(r.admin)
+}
+
+// WriteKubeConfig writes a kubeconfig for kubectl and other programs to a new file at path, which its owner alone can
+// read (mode 0600). The file has the server, the certificate authority and the credentials of config, as AddUser and
+// Config return it, and nothing else of it. It is an error if there is a file.
+func WriteKubeConfig(path string, config *rest.Config) (err error) {
+	if config == nil {
+		return errors.New("write a kubeconfig: the configuration is nil: an environment that does not run has none")
 	}
-	config.AuthInfos[kubeconfigName] = &clientcmdapi.AuthInfo{
-		Token: r.admin.BearerToken, ClientCertificateData: r.admin.CertData, ClientKeyData: r.admin.KeyData,
+	content, err := kubeconfigOf(config)
+	if err != nil {
+		return err
 	}
-	config.Contexts[kubeconfigName] = &clientcmdapi.Context{Cluster: kubeconfigName, AuthInfo: kubeconfigName}
-	config.CurrentContext = kubeconfigName
-	data, err := clientcmd.Write(*config)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write a kubeconfig: %w", err)
+	}
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write a kubeconfig: %w", err), os.Remove(path))
+	}
+	return nil
+}
+
+// kubeconfigOf returns the kubeconfig of a configuration.
+func kubeconfigOf(config *rest.Config) ([]byte, error) {
+	file := clientcmdapi.NewConfig()
+	file.Clusters[kubeconfigName] = &clientcmdapi.Cluster{
+		Server: config.Host, CertificateAuthorityData: config.CAData, DisableCompression: config.DisableCompression,
+	}
+	file.AuthInfos[kubeconfigName] = &clientcmdapi.AuthInfo{
+		Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData,
+	}
+	file.Contexts[kubeconfigName] = &clientcmdapi.Context{Cluster: kubeconfigName, AuthInfo: kubeconfigName}
+	file.CurrentContext = kubeconfigName
+	content, err := clientcmd.Write(*file)
 	if err != nil {
 		return nil, fmt.Errorf("make a kubeconfig: %w", err)
 	}
-	return data, nil
+	return content, nil
 }
