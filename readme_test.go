@@ -39,6 +39,58 @@ func TestREADMECommands(t *testing.T) {
 	}
 }
 
+// TestREADMEBeginsWithAWholeProgram checks that a newcomer can copy the first Go block into a file of its own: it is all
+// of a program that compiles, but for its license.
+func TestREADMEBeginsWithAWholeProgram(t *testing.T) {
+	found := regexp.MustCompile("(?s)<!-- code: (\\S+) -->\n```go\n(.*?)```\n").FindStringSubmatch(readme(t))
+	if found == nil {
+		t.Fatal("README.md has no Go block")
+	}
+	source, err := os.ReadFile(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(source), "\n\n")
+	if found[2] != program || !strings.HasPrefix(program, "package main\n") {
+		t.Errorf("the first Go block of README.md is not all of %s", found[1])
+	}
+	if get := "```sh\ngo get " + module; !strings.Contains(readme(t), get) {
+		t.Errorf("README.md does not say %q", get)
+	}
+}
+
+// TestVariablesAreDocumented checks that CONTRIBUTING.md has each variable of the environment that code reads, and no other.
+func TestVariablesAreDocumented(t *testing.T) {
+	variable := regexp.MustCompile(`\bTARN_[A-Z_]*[A-Z]\b`)
+	used := map[string]string{}
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(name) != ".go" && !strings.HasPrefix(name, ".ci/") && !strings.HasPrefix(name, ".github/") {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		for _, found := range variable.FindAllString(string(source), -1) {
+			used[found] = name
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(documents(t)["CONTRIBUTING.md"], "\n### Variables\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	documented := variable.FindAllString(section, -1)
+	for found, name := range used {
+		if !slices.Contains(documented, found) {
+			t.Errorf("the table of variables in CONTRIBUTING.md lacks %s of %s", found, name)
+		}
+	}
+	for _, found := range documented {
+		if used[found] == "" {
+			t.Errorf("CONTRIBUTING.md has a variable that nothing reads: %s", found)
+		}
+	}
+}
+
 // documents returns the text of every page, by its path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()

@@ -19,6 +19,10 @@
 // The idea is that of Sieve (Sun et al., Automatic Reliability Testing For Cluster Management Controllers, OSDI 2022). Here it
 // takes one process, and some seconds for a small controller.
 //
+// It finds what the steps of the plan trigger, and nothing else. Write a step for each thing that a user does to an object of the
+// controller: create it, change each field that the controller acts on, change it back, and delete it; delete and change what the
+// controller has made; and do what others do to objects that it reads, such as a Secret that appears late.
+//
 // # Faults
 //
 //   - conflict: an update, patch or deletion has no effect, and is answered with 409.
