@@ -38,6 +38,6 @@
 //     what to index.
 //   - handler.go tells an event handler, with the shared objects of delivery.go; walks.go shares
 //     those of a whole state, and resync.go says when it is told again.
-//   - view.go is the engine as client-go's Indexer.
+//   - engine_indexer.go is the engine as client-go's Indexer, and view.go an informer whose objects have another Go type.
 //   - stats.go has the figures of an informer.
 package informer

@@ -31,8 +31,8 @@ import (
 // handler follows the engine in a goroutine of its own. What differs from
 // client-go's informer:
 //
-//   - A handler that is slower than the stream delays no other handler, and takes no
-//     memory that grows. Once it is more events behind than the window has, it gets one
+//   - A handler that is slower than the stream takes no memory that grows, and delays no other
+//     handler, but for a moment, once, while they share the replay of a whole state. Once it is more events behind than the window has, it gets one
 //     event for each object that has changed since the state that it has seen. A deleted
 //     object comes as a DeletedFinalStateUnknown; if a new object is under its key, that
 //     one is added after it.

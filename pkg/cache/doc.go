@@ -15,8 +15,8 @@
 //     limit they are read page by page from one state;
 //   - label selectors are answered from indexes, which are built when lists need them;
 //   - metadata-only reads are answered from objects that are cached already;
-//   - a slow event handler takes no more memory and delays no other handler: it gets one
-//     event for each object that has changed;
+//   - a slow event handler takes no more memory: it gets one event for each object that has
+//     changed;
 //   - a read that gives up waiting for an informer says what the informer waits for, as a
 //     [NotSyncedError]; one kind that cannot be cached need not stop the others, and [Ready] and
 //     [Live] are checks of health;
