@@ -195,7 +195,7 @@ function drawPipeline(view, rates) {
 // ---- what is not as it should be
 
 // wrong reports whether an informer is not where it should be. An optional kind that is not served is absent by choice.
-const wrong = (state) => !['synced', 'silent', 'listing', 'not started'].includes(state.phase) && !(state.phase === 'parked' && state.cause === 'kind not served');
+const wrong = (state) => !['synced', 'silent', 'listing', 'not started'].includes(state.phase) && !(state.phase === 'dormant' && state.cause === 'kind not served');
 
 function note(state, title, key) {
   const look = { bad: 'is-bad', idle: 'is-idle' }[mood(state)] || '';
