@@ -31,7 +31,7 @@ type access struct {
 	self      *rest.Config                          // of the server's own user; nil if issue makes it
 	first     []authenticator.Request               // are asked before all others
 	clientCA  dynamiccertificates.CAContentProvider // who signs certificates of users; nil if nobody does
-	tokens    *tokens
+	tokens    *userTokens
 	static    authenticator.Token // knows further tokens; may be nil
 	accounts  authenticator.Token // knows tokens of service accounts; set before authenticator is called
 	audiences []string            // of tokens that are for this server; likewise

@@ -14,32 +14,32 @@ import (
 
 const adminName = "kubernetes-admin"
 
-// tokens knows the bearer tokens of one server and whose they are. It is safe for concurrent use.
-type tokens struct {
+// userTokens knows the bearer tokens of one server and whose they are. It is safe for concurrent use.
+type userTokens struct {
 	mu    sync.RWMutex
 	users map[string]*user.DefaultInfo // guarded by mu; by token
 }
 
-func newTokens() *tokens {
-	return &tokens{users: map[string]*user.DefaultInfo{}}
+func newTokens() *userTokens {
+	return &userTokens{users: map[string]*user.DefaultInfo{}}
 }
 
 // issue makes a new token for the user, who may have others.
-func (t *tokens) issue(name string, groups ...string) string {
+func (t *userTokens) issue(name string, groups ...string) string {
 	token := rand.Text()
 	t.add(token, name, groups...)
 	return token
 }
 
 // add makes a token one of the user's.
-func (t *tokens) add(token, name string, groups ...string) {
+func (t *userTokens) add(token, name string, groups ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.users[token] = &user.DefaultInfo{Name: name, Groups: append([]string(nil), groups...)}
 }
 
 // AuthenticateToken implements authenticator.Token.
-func (t *tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
+func (t *userTokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	info, ok := t.users[token]

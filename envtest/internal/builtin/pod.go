@@ -153,7 +153,7 @@ func attachPod(a *attachment) (map[string]rest.Storage, error) {
 		"resize":              newPartREST(a.store, resizeStrategy(a.strategy)),
 		"binding":             bindingREST{store: a.store},
 		"eviction": evictionREST{
-			pods: a.store, status: newPartREST(a.store, statusStrategy{a.strategy}),
+			pods: a.store, status: newPartREST(a.store, newStatusStrategy(a.strategy)),
 			budgets: func() budgetStore { return a.peer(budgetResource) },
 		},
 	})

@@ -18,6 +18,9 @@ import (
 // statusStrategy is the update strategy of the status subresource: it keeps the stored desired state.
 type statusStrategy struct{ strategy }
 
+// newStatusStrategy returns the strategy for the status of what s is for.
+func newStatusStrategy(s strategy) statusStrategy { return statusStrategy{s} }
+
 var (
 	_ rest.RESTUpdateStrategy  = statusStrategy{}
 	_ rest.ResetFieldsStrategy = statusStrategy{}

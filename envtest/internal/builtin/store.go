@@ -74,7 +74,7 @@ func newStorages(
 		}
 	}
 	if _, own := storages[k.resource+"/status"]; k.rules.status && !own {
-		storages[k.resource+"/status"] = newPartREST(store, statusStrategy{strategy})
+		storages[k.resource+"/status"] = newPartREST(store, newStatusStrategy(strategy))
 	}
 	if k.scale != nil {
 		storages[k.resource+"/scale"] = scaleREST{store: store, kind: k}

@@ -79,7 +79,7 @@ func TestStrategyGuardsStatusAndGeneration(t *testing.T) {
 
 	status := deployment(9, 6)
 	status.Generation = 3
-	statusStrategy{s}.PrepareForUpdate(ctx, status, old)
+	newStatusStrategy(s).PrepareForUpdate(ctx, status, old)
 	if *status.Spec.Replicas != 1 || status.Status.ReadyReplicas != 6 || status.Generation != 3 {
 		t.Errorf("the status subresource makes %v", status)
 	}
@@ -90,7 +90,7 @@ func TestStrategyResetFields(t *testing.T) {
 	if set := s.GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("status")) {
 		t.Errorf("a write to the object may own %s", set)
 	}
-	if set := (statusStrategy{s}).GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("spec")) {
+	if set := newStatusStrategy(s).GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("spec")) {
 		t.Errorf("a write to the status may own %s", set)
 	}
 	class := newStrategy(kindOf(t, &storagev1.StorageClass{}), Scheme())
@@ -146,7 +146,7 @@ func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
 		_ = rest.BeforeUpdate(s, ctx, obj.DeepCopyObject(), obj)
 		_, _ = s.WarningsOnCreate(ctx, obj), s.WarningsOnUpdate(ctx, obj.DeepCopyObject(), obj)
 		if k.rules.status {
-			if err := rest.BeforeUpdate(statusStrategy{s}, ctx, obj.DeepCopyObject(), obj); err != nil {
+			if err := rest.BeforeUpdate(newStatusStrategy(s), ctx, obj.DeepCopyObject(), obj); err != nil {
 				t.Errorf("%s: an unchanged status is refused: %v", k.gvk, err)
 			}
 		}

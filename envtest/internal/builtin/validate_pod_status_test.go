@@ -78,7 +78,7 @@ func TestPodStatus(t *testing.T) {
 			pod := old.DeepCopy()
 			c.change(pod)
 			defaultPodStatus(&pod.Status)
-			s := statusStrategy{strategyOf(t, coreKinds(), pod)}
+			s := newStatusStrategy(strategyOf(t, coreKinds(), pod))
 			s.PrepareForUpdate(context.Background(), pod, old)
 			expectFaults(t, s.ValidateUpdate(context.Background(), pod, old), c.want)
 		})
