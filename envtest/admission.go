@@ -30,6 +30,7 @@ import (
 	"k8s.io/component-base/tracing"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	builtinadmission "github.com/tarn-dev/tarn/envtest/internal/builtin/admission"
 )
 
 // mapperReset is how often policies learn of new kinds, as in kube-apiserver.
@@ -57,7 +58,7 @@ func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kin
 	}
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
-	settings, err := opts.admissionSettings(append(plugins.Registered(), builtin.PodSecurityName, builtin.ResourceQuotaName))
+	settings, err := opts.admissionSettings(append(plugins.Registered(), builtinadmission.PodSecurityName, builtinadmission.ResourceQuotaName))
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kin
 	if err != nil {
 		return err
 	}
-	if !opts.pluginOff(builtin.ResourceQuotaName) {
+	if !opts.pluginOff(builtinadmission.ResourceQuotaName) {
 		quotas, err := s.quotaPlugin(kinds, settings)
 		if err != nil {
 			return err
@@ -98,13 +99,13 @@ func (s *server) setAdmission(config *genericapiserver.Config, opts Options, kin
 
 // quotaPlugin makes the plugin ResourceQuota.
 func (s *server) quotaPlugin(kinds *builtin.Kinds, settings admission.ConfigProvider) (admission.Interface, error) {
-	config, err := settings.ConfigFor(builtin.ResourceQuotaName)
+	config, err := settings.ConfigFor(builtinadmission.ResourceQuotaName)
 	if err != nil {
-		return nil, fmt.Errorf("configure admission plugin %s: %w", builtin.ResourceQuotaName, err)
+		return nil, fmt.Errorf("configure admission plugin %s: %w", builtinadmission.ResourceQuotaName, err)
 	}
 	plugin, err := kinds.ResourceQuota(s.run, config, s.loopback.kube, s.drained)
 	if err != nil {
-		return nil, fmt.Errorf("set up admission plugin %s: %w", builtin.ResourceQuotaName, err)
+		return nil, fmt.Errorf("set up admission plugin %s: %w", builtinadmission.ResourceQuotaName, err)
 	}
 	return plugin, nil
 }
@@ -113,22 +114,22 @@ func (s *server) quotaPlugin(kinds *builtin.Kinds, settings admission.ConfigProv
 func (o Options) kindPlugins(
 	kinds *builtin.Kinds, settings admission.ConfigProvider, authorizer authorizer.Authorizer, mapper meta.RESTMapper,
 ) ([]admission.Interface, error) {
-	config, err := settings.ConfigFor(builtin.PodSecurityName)
+	config, err := settings.ConfigFor(builtinadmission.PodSecurityName)
 	if err != nil {
-		return nil, fmt.Errorf("configure admission plugin %s: %w", builtin.PodSecurityName, err)
+		return nil, fmt.Errorf("configure admission plugin %s: %w", builtinadmission.PodSecurityName, err)
 	}
 	security, err := kinds.PodSecurity(config)
 	if err != nil {
-		return nil, fmt.Errorf("set up admission plugin %s: %w", builtin.PodSecurityName, err)
+		return nil, fmt.Errorf("set up admission plugin %s: %w", builtinadmission.PodSecurityName, err)
 	}
 	list := insertBefore(slices.Clone(kinds.Admission), "Priority", security)
-	list = insertBefore(list, "PersistentVolumeClaimResize", builtin.OwnerReferences(authorizer, mapper))
-	return slices.DeleteFunc(list, func(plugin admission.Interface) bool { return o.pluginOff(builtin.PluginName(plugin)) }), nil
+	list = insertBefore(list, "PersistentVolumeClaimResize", builtinadmission.OwnerReferences(authorizer, mapper))
+	return slices.DeleteFunc(list, func(plugin admission.Interface) bool { return o.pluginOff(builtinadmission.PluginName(plugin)) }), nil
 }
 
 // insertBefore puts a plugin before the one of the name.
 func insertBefore(list []admission.Interface, name string, plugin admission.Interface) []admission.Interface {
-	at := slices.IndexFunc(list, func(other admission.Interface) bool { return builtin.PluginName(other) == name })
+	at := slices.IndexFunc(list, func(other admission.Interface) bool { return builtinadmission.PluginName(other) == name })
 	return slices.Insert(list, at, plugin)
 }
 

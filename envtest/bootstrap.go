@@ -15,7 +15,7 @@ import (
 	rbacinformers "k8s.io/client-go/informers/rbac/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/scheduling"
 )
 
 var systemNamespaces = []string{
@@ -32,7 +32,7 @@ func (s *server) bootstrap(ctx context.Context, users *access) error {
 	for _, name := range systemNamespaces {
 		create(&namespaces, client.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	for _, class := range builtin.SystemPriorityClasses() {
+	for _, class := range scheduling.SystemPriorityClasses() {
 		create(&others, client.SchedulingV1().PriorityClasses(), class)
 	}
 	for i := range defaults.ClusterRoles {

@@ -10,11 +10,12 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/tokens"
 )
 
 // rights is what the built-in kinds ask about users. Its authenticator is set later: it knows the tokens that those kinds make.
-func (s *server) rights(opts Options, users *access) (*builtin.Access, error) {
+func (s *server) rights(opts Options, users *access) (*kind.Access, error) {
 	authorizer, rules, err := newAuthorizer(s.loopback.informers, opts.modes())
 	if err != nil {
 		return nil, err
@@ -24,7 +25,7 @@ func (s *server) rights(opts Options, users *access) (*builtin.Access, error) {
 		return nil, err
 	}
 	users.audiences = []string{keys.Issuer}
-	rights := &builtin.Access{Authorizer: authorizer, Rules: rules, Keys: keys, Audiences: users.audiences}
+	rights := &kind.Access{Authorizer: authorizer, Rules: rules, Keys: keys, Audiences: users.audiences}
 	if s.faults != nil {
 		rights.Now = s.faults.Now
 		if users.clientCA != nil {
@@ -36,9 +37,9 @@ func (s *server) rights(opts Options, users *access) (*builtin.Access, error) {
 
 // tokenKeys are those that the flags name, or new ones of the server at the address, which is the issuer then: who checks a token
 // finds the keys there.
-func (o Options) tokenKeys(address string) (*builtin.TokenKeys, error) {
+func (o Options) tokenKeys(address string) (*tokens.TokenKeys, error) {
 	if o.process == nil {
-		return builtin.NewTokenKeys("https://"+address+"/", nil)
+		return tokens.NewTokenKeys("https://"+address+"/", nil)
 	}
 	f := o.process.flags.Access
 	key, err := keyutil.PrivateKeyFromFile(f.SigningKeyFile)
@@ -59,11 +60,11 @@ func (o Options) tokenKeys(address string) (*builtin.TokenKeys, error) {
 			known = append(known, key)
 		}
 	}
-	return builtin.NewTokenKeys(f.Issuers[0], signer, known...)
+	return tokens.NewTokenKeys(f.Issuers[0], signer, known...)
 }
 
 // serveKeys serves the keys by which others check tokens of service accounts.
-func serveKeys(generic *genericapiserver.GenericAPIServer, keys *builtin.TokenKeys, address string) error {
+func serveKeys(generic *genericapiserver.GenericAPIServer, keys *tokens.TokenKeys, address string) error {
 	documents, err := keys.Documents(address)
 	if err != nil {
 		return err

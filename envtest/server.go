@@ -29,6 +29,7 @@ import (
 
 	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
@@ -139,7 +140,7 @@ func (s *server) abandon() {
 
 // config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
 func (s *server) config(
-	opts Options, stores *stores, rights *builtin.Access, kinds *builtin.Kinds,
+	opts Options, stores *stores, rights *kind.Access, kinds *builtin.Kinds,
 ) (*genericapiserver.RecommendedConfig, error) {
 	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
 	config.ExternalAddress = s.serving.address()

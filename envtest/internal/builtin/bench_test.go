@@ -3,7 +3,11 @@
 
 package builtin
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+)
 
 // Both are part of the start of every server; the scheme of the first one only.
 
@@ -17,7 +21,7 @@ func BenchmarkNew(b *testing.B) {
 	Scheme()
 	getter := noStorage()
 	for b.Loop() {
-		if _, err := New(getter, &Access{}); err != nil {
+		if _, err := New(getter, &kind.Access{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -12,22 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestPullPolicy(t *testing.T) {
-	for image, want := range map[string]corev1.PullPolicy{
-		"a":                       corev1.PullAlways,
-		"a:latest":                corev1.PullAlways,
-		"a:1":                     corev1.PullIfNotPresent,
-		"host:5000/a":             corev1.PullAlways,
-		"host:5000/a:1":           corev1.PullIfNotPresent,
-		"a@sha256:0123456789":     corev1.PullIfNotPresent,
-		"host:1/a:2@sha256:01234": corev1.PullIfNotPresent,
-	} {
-		if got := pullPolicy(image); got != want {
-			t.Errorf("%s: %s, want %s", image, got, want)
-		}
-	}
-}
-
 func TestDefaultPod(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{
@@ -57,24 +41,5 @@ func TestDefaultsReachListItems(t *testing.T) {
 	Scheme().Default(list)
 	if list.Items[0].Type != corev1.SecretTypeOpaque {
 		t.Errorf("type is %q", list.Items[0].Type)
-	}
-}
-
-func TestQOSClass(t *testing.T) {
-	all := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
-	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-	for _, c := range []struct {
-		want             corev1.PodQOSClass
-		requests, limits corev1.ResourceList
-	}{
-		{corev1.PodQOSBestEffort, nil, nil},
-		{corev1.PodQOSBurstable, cpu, nil},
-		{corev1.PodQOSBurstable, cpu, all},
-		{corev1.PodQOSGuaranteed, all, all},
-	} {
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: c.requests, Limits: c.limits}}}}}
-		if got := qosClass(pod); got != c.want {
-			t.Errorf("requests %v, limits %v: %s, want %s", c.requests, c.limits, got, c.want)
-		}
 	}
 }

@@ -23,6 +23,12 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
+
+	builtinadmission "github.com/tarn-dev/tarn/envtest/internal/builtin/admission"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/core"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/reviews"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/serviceaccount"
 )
 
 // Kinds are the built-in kinds of one server.
@@ -36,12 +42,12 @@ type Kinds struct {
 	// Tokens knows the tokens of service accounts that the server made.
 	Tokens authenticator.Token
 
-	stores Stores
+	stores kind.Stores
 }
 
 // New makes the storages of every row of the table through getter, and the reviews that answer from access. After an error
 // nothing is left open.
-func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
+func New(getter generic.RESTOptionsGetter, access *kind.Access) (*Kinds, error) {
 	stores, err := newStores(getter)
 	if err != nil {
 		return nil, err
@@ -49,37 +55,37 @@ func New(getter generic.RESTOptionsGetter, access *Access) (*Kinds, error) {
 	peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
 	var set groupSet
 	for _, k := range kinds() {
-		storages, err := newStorages(k, Scheme(), stores[k.groupResource()], peer, access)
+		storages, err := kind.NewStorages(k, Scheme(), stores[k.GroupResource()], peer, access)
 		if err != nil {
 			stores.Destroy()
 			return nil, err
 		}
-		set.add(k.gvk.GroupVersion(), storages)
-		if !k.alias.Empty() {
-			set.add(k.alias.GroupVersion(), storages)
+		set.add(k.GVK.GroupVersion(), storages)
+		if !k.Alias.Empty() {
+			set.add(k.Alias.GroupVersion(), storages)
 		}
 	}
-	set.add(corev1.SchemeGroupVersion, virtualStorages(stores[corev1.Resource("pods")]))
-	reviews := reviewStorages(access)
+	set.add(corev1.SchemeGroupVersion, core.VirtualStorages(stores[corev1.Resource("pods")]))
+	reviews := reviews.ReviewStorages(access)
 	for _, gv := range []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion} {
 		set.add(gv, reviews[gv])
 	}
-	return &Kinds{Groups: set.groups, Admission: newPlugins(peer, access), Tokens: newAccounts(access, peer), stores: stores}, nil
+	return &Kinds{Groups: set.groups, Admission: builtinadmission.NewPlugins(peer, access), Tokens: serviceaccount.NewAccounts(access, peer), stores: stores}, nil
 }
 
 // Destroy closes the storages of kinds that no server has installed. To close them twice is harmless.
 func (k *Kinds) Destroy() { k.stores.Destroy() }
 
 // newStores makes the store of every row, by resource. After an error none is left open.
-func newStores(getter generic.RESTOptionsGetter) (Stores, error) {
-	made := Stores{}
+func newStores(getter generic.RESTOptionsGetter) (kind.Stores, error) {
+	made := kind.Stores{}
 	for _, k := range kinds() {
-		store, err := newStore(k, Scheme(), getter)
+		store, err := kind.NewStore(k, Scheme(), getter)
 		if err != nil {
 			made.Destroy()
-			return nil, fmt.Errorf("store of %s: %w", k.gvk, err)
+			return nil, fmt.Errorf("store of %s: %w", k.GVK, err)
 		}
-		made[k.groupResource()] = store
+		made[k.GroupResource()] = store
 	}
 	return made, nil
 }
@@ -89,7 +95,7 @@ type groupSet struct {
 	groups []*genericapiserver.APIGroupInfo
 }
 
-// add puts storages into their group and version, which are made when they are new.
+// Add puts storages into their group and version, which are made when they are new.
 func (s *groupSet) add(gv schema.GroupVersion, storages map[string]rest.Storage) {
 	group := s.group(gv.Group)
 	if !slices.Contains(group.PrioritizedVersions, gv) {
@@ -129,7 +135,7 @@ func (k *Kinds) Overwritten(resource schema.GroupResource, name types.Namespaced
 
 // PodSecurity makes the plugin PodSecurity with its configuration, which may be nil. It stands before the plugin Priority.
 func (k *Kinds) PodSecurity(config io.Reader) (admission.Interface, error) {
-	return newPodSecurity(k.stores, config)
+	return builtinadmission.NewPodSecurity(k.stores, config)
 }
 
 // ResourceQuota makes the plugin ResourceQuota with its configuration, which may be nil, and a client by which the server asks
@@ -137,5 +143,5 @@ func (k *Kinds) PodSecurity(config io.Reader) (admission.Interface, error) {
 func (k *Kinds) ResourceQuota(
 	ctx context.Context, config io.Reader, client kubernetes.Interface, drained <-chan struct{},
 ) (admission.Interface, error) {
-	return newResourceQuota(ctx, k.stores, config, client, drained)
+	return builtinadmission.NewResourceQuota(ctx, k.stores, config, client, drained)
 }

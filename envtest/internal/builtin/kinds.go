@@ -6,18 +6,34 @@ package builtin
 import (
 	"slices"
 	"sync"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/admissionregistration"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/apiregistration"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/apps"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/autoscaling"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/batch"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/certificates"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/coordination"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/core"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/discovery"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/flowcontrol"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/networking"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/node"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/policy"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/rbac"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/resource"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/scheduling"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/storage"
 )
 
 // kinds returns the table. Callers change neither the slice nor the rows.
-func kinds() []*kind { return table() }
+func kinds() []*kind.Kind { return table() }
 
-var table = sync.OnceValue(func() []*kind {
+var table = sync.OnceValue(func() []*kind.Kind {
 	return slices.Concat(
-		coreKinds(), coreResourceKinds(), appsKinds(), batchKinds(), autoscalingKinds(), coordinationKinds(), discoveryKinds(), networkingKinds(),
-		nodeKinds(), policyKinds(), rbacKinds(), schedulingKinds(), storageKinds(), admissionKinds(), certificatesKinds(),
-		flowcontrolKinds(), resourceKinds(), apiregistrationKinds(),
+		core.CoreKinds(), core.CoreResourceKinds(), apps.AppsKinds(), batch.BatchKinds(), autoscaling.AutoscalingKinds(), coordination.CoordinationKinds(), discovery.DiscoveryKinds(), networking.NetworkingKinds(),
+		node.NodeKinds(), policy.PolicyKinds(), rbac.RbacKinds(), scheduling.SchedulingKinds(), storage.StorageKinds(), admissionregistration.AdmissionKinds(), certificates.CertificatesKinds(),
+		flowcontrol.FlowcontrolKinds(), resource.ResourceKinds(), apiregistration.ApiregistrationKinds(),
 	)
 })
-
-// inAll is the category of the resources that `kubectl get all` shows.
-var inAll = []string{"all"}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
 // noStorage gives stores without storage: enough to build them.
@@ -31,7 +33,7 @@ func noStorage() generic.RESTOptionsGetter {
 }
 
 func TestEveryKindIsServed(t *testing.T) {
-	built, err := New(noStorage(), &Access{})
+	built, err := New(noStorage(), &kind.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,32 +50,32 @@ func TestEveryKindIsServed(t *testing.T) {
 		}
 	}
 	for _, k := range kinds() {
-		gv := k.gvk.GroupVersion()
-		if !served[gv.WithResource(k.resource)] {
-			t.Errorf("%s %s is not served", gv, k.resource)
+		gv := k.GVK.GroupVersion()
+		if !served[gv.WithResource(k.Resource)] {
+			t.Errorf("%s %s is not served", gv, k.Resource)
 		}
-		if k.rules.status != served[gv.WithResource(k.resource+"/status")] {
-			t.Errorf("%s %s: status subresource served: %v, want %v", gv, k.resource, !k.rules.status, k.rules.status)
+		if k.Rules.Status != served[gv.WithResource(k.Resource+"/status")] {
+			t.Errorf("%s %s: status subresource served: %v, want %v", gv, k.Resource, !k.Rules.Status, k.Rules.Status)
 		}
 	}
 }
 
 func TestEveryKindHasItsParts(t *testing.T) {
 	for _, k := range kinds() {
-		obj := newFunc(Scheme(), k.gvk)()
+		obj := kind.NewFunc(Scheme(), k.GVK)()
 		if _, err := meta.Accessor(obj); err != nil {
-			t.Errorf("%s: %v", k.gvk, err)
+			t.Errorf("%s: %v", k.GVK, err)
 		}
-		if k.rules.status && !statusOf(obj).IsValid() {
-			t.Errorf("%s has a status subresource but no field Status", k.gvk)
+		if k.Rules.Status && !kind.StatusOf(obj).IsValid() {
+			t.Errorf("%s has a status subresource but no field Status", k.GVK)
 		}
-		if err := meta.SetList(newFunc(Scheme(), k.listGVK())(), []runtime.Object{obj}); err != nil {
-			t.Errorf("%s: %v", k.listGVK(), err)
+		if err := meta.SetList(kind.NewFunc(Scheme(), k.ListGVK())(), []runtime.Object{obj}); err != nil {
+			t.Errorf("%s: %v", k.ListGVK(), err)
 		}
-		plural, singular := meta.UnsafeGuessKindToResource(k.gvk)
-		if plural.Resource != k.resource || singular.Resource != k.singularName() {
+		plural, singular := meta.UnsafeGuessKindToResource(k.GVK)
+		if plural.Resource != k.Resource || singular.Resource != k.SingularName() {
 			t.Errorf("%s: resource %s, singular %s; clients that guess expect %s and %s",
-				k.gvk, k.resource, k.singularName(), plural.Resource, singular.Resource)
+				k.GVK, k.Resource, k.SingularName(), plural.Resource, singular.Resource)
 		}
 	}
 }
@@ -81,8 +83,8 @@ func TestEveryKindHasItsParts(t *testing.T) {
 func TestEveryKindHasOpenAPI(t *testing.T) {
 	defs := OpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/definitions/" + path) })
 	for _, k := range kinds() {
-		for _, gvk := range []schema.GroupVersionKind{k.gvk, k.listGVK()} {
-			obj := newFunc(Scheme(), gvk)()
+		for _, gvk := range []schema.GroupVersionKind{k.GVK, k.ListGVK()} {
+			obj := kind.NewFunc(Scheme(), gvk)()
 			named, ok := obj.(interface{ OpenAPIModelName() string })
 			if !ok {
 				named = reflect.ValueOf(obj).Elem().Interface().(interface{ OpenAPIModelName() string })

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
 // mediaTypes are the encodings that clients and storage use.
@@ -37,9 +39,9 @@ func codecFor(t *testing.T, mediaType string, gv schema.GroupVersion) runtime.Co
 func served() []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind
 	for _, k := range kinds() {
-		all = append(all, k.gvk)
-		if !k.alias.Empty() {
-			all = append(all, k.alias)
+		all = append(all, k.GVK)
+		if !k.Alias.Empty() {
+			all = append(all, k.Alias)
 		}
 	}
 	return all
@@ -49,7 +51,7 @@ func TestEveryKindRoundTrips(t *testing.T) {
 	for _, gvk := range served() {
 		for _, mediaType := range mediaTypes {
 			codec := codecFor(t, mediaType, gvk.GroupVersion())
-			obj := newFunc(Scheme(), gvk)()
+			obj := kind.NewFunc(Scheme(), gvk)()
 			m, err := meta.Accessor(obj)
 			if err != nil {
 				t.Fatal(err)
@@ -80,18 +82,18 @@ func TestEveryKindRoundTrips(t *testing.T) {
 func TestEventsRoundTripBetweenGroups(t *testing.T) {
 	filler := randfill.NewWithSeed(1).NilChance(.3).NumElements(1, 2).Funcs(metafuzzer.Funcs(Codecs())[1:]...)
 	for _, k := range kinds() {
-		if k.gvk.Kind != "Event" {
+		if k.GVK.Kind != "Event" {
 			continue
 		}
 		for i := range 50 {
 			event := &corev1.Event{}
 			filler.Fill(event)
 			event.TypeMeta = metav1.TypeMeta{}
-			other, err := Scheme().ConvertToVersion(event, k.alias.GroupVersion())
+			other, err := Scheme().ConvertToVersion(event, k.Alias.GroupVersion())
 			if err != nil {
 				t.Fatal(err)
 			}
-			back, err := Scheme().ConvertToVersion(other, schema.GroupVersion{Group: k.alias.Group, Version: runtime.APIVersionInternal})
+			back, err := Scheme().ConvertToVersion(other, schema.GroupVersion{Group: k.Alias.Group, Version: runtime.APIVersionInternal})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,16 +111,16 @@ func TestDefaultsSurviveAnyContent(t *testing.T) {
 		Funcs(append(metafuzzer.Funcs(Codecs())[1:], func(s *intstr.IntOrString, c randfill.Continue) { *s = intstr.FromInt32(c.Int31n(100)) })...)
 	for _, k := range kinds() {
 		for range 20 {
-			obj := newFunc(Scheme(), k.gvk)()
+			obj := kind.NewFunc(Scheme(), k.GVK)()
 			filler.Fill(obj)
 			Scheme().Default(obj)
 			once := obj.DeepCopyObject()
 			Scheme().Default(obj)
 			if !apiequality.Semantic.DeepEqual(once, obj) {
-				t.Errorf("%s: defaults are not stable (seed %d)", k.gvk, seed)
+				t.Errorf("%s: defaults are not stable (seed %d)", k.GVK, seed)
 			}
-			if _, _, err := k.attributes(obj); err != nil {
-				t.Errorf("%s: %v", k.gvk, err)
+			if _, _, err := k.Attributes(obj); err != nil {
+				t.Errorf("%s: %v", k.GVK, err)
 			}
 		}
 	}

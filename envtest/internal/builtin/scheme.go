@@ -37,6 +37,12 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-openapi/pkg/common"
 
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/autoscaling"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/connect"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/core"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/events"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/serviceaccount"
 	"github.com/tarn-dev/tarn/envtest/internal/openapi"
 )
 
@@ -77,15 +83,15 @@ func buildScheme() *runtime.Scheme {
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
 		rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme, authorizationv1.AddToScheme, certificatesv1.AddToScheme,
 		flowcontrolv1.AddToScheme, nodev1.AddToScheme, resourcev1.AddToScheme,
-		apiregistrationv1.AddToScheme, addEventConversions, addAutoscalerConversions, addEvictionConversions,
-		addConnectParameters,
+		apiregistrationv1.AddToScheme, events.AddEventConversions, autoscaling.AddAutoscalerConversions, core.AddEvictionConversions,
+		connect.AddConnectParameters,
 	} {
 		utilruntime.Must(add(scheme))
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 
 	// The first version of a group to claim a kind defines its internal form. Events are stored in their core form.
-	registerInternalEvents(scheme)
+	events.RegisterInternalEvents(scheme)
 	for _, gv := range []schema.GroupVersion{
 		corev1.SchemeGroupVersion, admissionregistrationv1.SchemeGroupVersion, appsv1.SchemeGroupVersion,
 		authenticationv1.SchemeGroupVersion, autoscalingv2.SchemeGroupVersion, autoscalingv1.SchemeGroupVersion,
@@ -98,9 +104,9 @@ func buildScheme() *runtime.Scheme {
 		registerInternal(scheme, gv)
 	}
 	scheme.AddTypeDefaultingFunc(&autoscalingv1.HorizontalPodAutoscaler{}, func(o any) {
-		missing(&o.(*autoscalingv1.HorizontalPodAutoscaler).Spec.MinReplicas, 1)
+		kind.Missing(&o.(*autoscalingv1.HorizontalPodAutoscaler).Spec.MinReplicas, 1)
 	})
-	scheme.AddTypeDefaultingFunc(&authenticationv1.TokenRequest{}, func(o any) { defaultTokenRequest(o.(*authenticationv1.TokenRequest)) })
+	scheme.AddTypeDefaultingFunc(&authenticationv1.TokenRequest{}, func(o any) { serviceaccount.DefaultTokenRequest(o.(*authenticationv1.TokenRequest)) })
 	for _, k := range kinds() {
 		utilruntime.Must(registerKind(scheme, k))
 	}
@@ -120,26 +126,26 @@ func registerInternal(scheme *runtime.Scheme, gv schema.GroupVersion) {
 }
 
 // registerKind adds the defaults and field labels of one row.
-func registerKind(scheme *runtime.Scheme, k *kind) error {
-	obj, err := scheme.New(k.gvk)
+func registerKind(scheme *runtime.Scheme, k *kind.Kind) error {
+	obj, err := scheme.New(k.GVK)
 	if err != nil {
-		return fmt.Errorf("the table names %s, which no package of API types registers: %w", k.gvk, err)
+		return fmt.Errorf("the table names %s, which no package of API types registers: %w", k.GVK, err)
 	}
-	if k.hooks.defaults != nil {
+	if k.Hooks.Defaults != nil {
 		addDefaults(scheme, k, obj)
 	}
-	if k.fields.convert == nil {
+	if k.Fields.Convert == nil {
 		return nil
 	}
-	return scheme.AddFieldLabelConversionFunc(k.gvk, k.fields.convert)
+	return scheme.AddFieldLabelConversionFunc(k.GVK, k.Fields.Convert)
 }
 
 // addDefaults registers a row's defaults for its type and, item by item, for its list type.
-func addDefaults(scheme *runtime.Scheme, k *kind, obj runtime.Object) {
-	scheme.AddTypeDefaultingFunc(obj, func(o any) { k.hooks.defaults(o.(runtime.Object)) })
-	list, err := scheme.New(k.listGVK())
+func addDefaults(scheme *runtime.Scheme, k *kind.Kind, obj runtime.Object) {
+	scheme.AddTypeDefaultingFunc(obj, func(o any) { k.Hooks.Defaults(o.(runtime.Object)) })
+	list, err := scheme.New(k.ListGVK())
 	utilruntime.Must(err)
-	scheme.AddTypeDefaultingFunc(list, func(o any) { eachItem(o.(runtime.Object), k.hooks.defaults) })
+	scheme.AddTypeDefaultingFunc(list, func(o any) { eachItem(o.(runtime.Object), k.Hooks.Defaults) })
 }
 
 // eachItem calls f with a pointer to each item of a typed list.

@@ -18,17 +18,19 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
 // kindOf finds the row of an object's type.
-func kindOf(t *testing.T, obj runtime.Object) *kind {
+func kindOf(t *testing.T, obj runtime.Object) *kind.Kind {
 	t.Helper()
 	gvks, _, err := Scheme().ObjectKinds(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range kinds() {
-		if k.gvk == gvks[0] {
+		if k.GVK == gvks[0] {
 			return k
 		}
 	}
@@ -45,7 +47,7 @@ func deployment(replicas, ready int32) *appsv1.Deployment {
 
 func TestStrategyGuardsStatusAndGeneration(t *testing.T) {
 	ctx := context.Background()
-	s := newStrategy(kindOf(t, deployment(0, 0)), Scheme())
+	s := kind.NewStrategy(kindOf(t, deployment(0, 0)), Scheme())
 
 	created := deployment(1, 9)
 	created.Generation = 7
@@ -79,21 +81,21 @@ func TestStrategyGuardsStatusAndGeneration(t *testing.T) {
 
 	status := deployment(9, 6)
 	status.Generation = 3
-	newStatusStrategy(s).PrepareForUpdate(ctx, status, old)
+	kind.NewStatusStrategy(s).PrepareForUpdate(ctx, status, old)
 	if *status.Spec.Replicas != 1 || status.Status.ReadyReplicas != 6 || status.Generation != 3 {
 		t.Errorf("the status subresource makes %v", status)
 	}
 }
 
 func TestStrategyResetFields(t *testing.T) {
-	s := newStrategy(kindOf(t, deployment(0, 0)), Scheme())
+	s := kind.NewStrategy(kindOf(t, deployment(0, 0)), Scheme())
 	if set := s.GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("status")) {
 		t.Errorf("a write to the object may own %s", set)
 	}
-	if set := newStatusStrategy(s).GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("spec")) {
+	if set := kind.NewStatusStrategy(s).GetResetFields()["apps/v1"]; !set.Has(fieldpath.MakePathOrDie("spec")) {
 		t.Errorf("a write to the status may own %s", set)
 	}
-	class := newStrategy(kindOf(t, &storagev1.StorageClass{}), Scheme())
+	class := kind.NewStrategy(kindOf(t, &storagev1.StorageClass{}), Scheme())
 	if set := class.GetResetFields(); set != nil {
 		t.Errorf("a kind without status resets %v", set)
 	}
@@ -115,74 +117,41 @@ func TestStrategyChecksNames(t *testing.T) {
 		obj := c.obj.(runtime.Object)
 		k := kindOf(t, obj)
 		c.obj.SetName(c.name)
-		if !k.cluster {
+		if !k.Cluster {
 			c.obj.SetNamespace("ns")
 		}
 		Scheme().Default(obj)
-		if errs := newStrategy(k, Scheme()).validateMeta(obj); (len(errs) == 0) != c.ok {
-			t.Errorf("%s named %q: %v", k.gvk.Kind, c.name, errs)
+		if errs := kind.NewStrategy(k, Scheme()).ValidateMeta(obj); (len(errs) == 0) != c.ok {
+			t.Errorf("%s named %q: %v", k.GVK.Kind, c.name, errs)
 		}
 	}
 }
 
 func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
 	for _, k := range kinds() {
-		obj := newFunc(Scheme(), k.gvk)()
+		obj := kind.NewFunc(Scheme(), k.GVK)()
 		m, err := meta.Accessor(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.SetName("one")
-		if !k.cluster {
+		if !k.Cluster {
 			m.SetNamespace("ns")
 		}
 		ctx := genericapirequest.WithNamespace(genericapirequest.NewContext(), m.GetNamespace())
 		Scheme().Default(obj)
 		rest.FillObjectMetaSystemFields(m)
-		s := newStrategy(k, Scheme())
+		s := kind.NewStrategy(k, Scheme())
 		// An empty object is invalid for many kinds; it must be refused, never panic.
 		_ = rest.BeforeCreate(s, ctx, obj)
 		m.SetResourceVersion("1")
 		_ = rest.BeforeUpdate(s, ctx, obj.DeepCopyObject(), obj)
 		_, _ = s.WarningsOnCreate(ctx, obj), s.WarningsOnUpdate(ctx, obj.DeepCopyObject(), obj)
-		if k.rules.status {
-			if err := rest.BeforeUpdate(newStatusStrategy(s), ctx, obj.DeepCopyObject(), obj); err != nil {
-				t.Errorf("%s: an unchanged status is refused: %v", k.gvk, err)
+		if k.Rules.Status {
+			if err := rest.BeforeUpdate(kind.NewStatusStrategy(s), ctx, obj.DeepCopyObject(), obj); err != nil {
+				t.Errorf("%s: an unchanged status is refused: %v", k.GVK, err)
 			}
 		}
-	}
-}
-
-func TestPodGrace(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		pod       corev1.Pod
-		requested *int64
-		want      int64
-	}{
-		{"unscheduled", corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](30)}}, nil, 0},
-		{"on a node", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](30)}}, nil, 30},
-		{"on a node, forced", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}, ptr.To[int64](0), 0},
-		{"on a node, in a hurry", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](30)}}, ptr.To[int64](5), 5},
-		{"done", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](30)}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, nil, 0},
-	} {
-		options := &metav1.DeleteOptions{GracePeriodSeconds: c.requested}
-		if !podGrace(&c.pod, options) || *options.GracePeriodSeconds != c.want {
-			t.Errorf("%s: grace period is %d, want %d", c.name, *options.GracePeriodSeconds, c.want)
-		}
-	}
-}
-
-func TestJobSelector(t *testing.T) {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}}
-	prepareJob(context.Background(), job, nil)
-	if job.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] != "u" || job.Spec.Template.Labels[batchv1.JobNameLabel] != "j" {
-		t.Errorf("selector %v, labels %v", job.Spec.Selector, job.Spec.Template.Labels)
-	}
-	manual := &batchv1.Job{Spec: batchv1.JobSpec{ManualSelector: ptr.To(true)}}
-	prepareJob(context.Background(), manual, nil)
-	if manual.Spec.Selector != nil {
-		t.Errorf("a manual selector became %v", manual.Spec.Selector)
 	}
 }
 
@@ -192,7 +161,7 @@ func TestOrphans(t *testing.T) {
 		&appsv1.Deployment{}: rest.DeleteDependents,
 		&corev1.Event{}:      rest.Unsupported,
 	} {
-		if got := newStrategy(kindOf(t, obj), Scheme()).DefaultGarbageCollectionPolicy(context.Background()); got != want {
+		if got := kind.NewStrategy(kindOf(t, obj), Scheme()).DefaultGarbageCollectionPolicy(context.Background()); got != want {
 			t.Errorf("%T: %s, want %s", obj, got, want)
 		}
 	}

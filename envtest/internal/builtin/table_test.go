@@ -5,13 +5,14 @@ package builtin
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
 // beyond is how many cells a kind has beyond its columns, as on a kube-apiserver.
@@ -19,22 +20,22 @@ var beyond = map[string]int{"IPAddress": 1}
 
 func TestEveryTableFitsItsColumns(t *testing.T) {
 	for _, k := range kinds() {
-		obj := newFunc(Scheme(), k.gvk)()
+		obj := kind.NewFunc(Scheme(), k.GVK)()
 		if rc, ok := obj.(*corev1.ReplicationController); ok {
 			rc.Spec.Template = &corev1.PodTemplateSpec{} // validation asks for one
 		}
 		Scheme().Default(obj)
-		list := newFunc(Scheme(), k.listGVK())()
+		list := kind.NewFunc(Scheme(), k.ListGVK())()
 		if err := meta.SetList(list, []runtime.Object{obj, obj}); err != nil {
 			t.Fatal(err)
 		}
 		for wanted, shown := range map[int]runtime.Object{1: obj, 2: list} {
-			table, err := k.tableConvertor().ConvertToTable(context.Background(), shown, &metav1.TableOptions{})
+			table, err := k.TableConvertor().ConvertToTable(context.Background(), shown, &metav1.TableOptions{})
 			if err != nil {
-				t.Fatalf("%s: %v", k.gvk, err)
+				t.Fatalf("%s: %v", k.GVK, err)
 			}
-			if len(table.Rows) != wanted || len(table.Rows[0].Cells) != len(table.ColumnDefinitions)+beyond[k.gvk.Kind] {
-				t.Errorf("%s: %d rows of %d cells under %d columns", k.gvk, len(table.Rows), len(table.Rows[0].Cells), len(table.ColumnDefinitions))
+			if len(table.Rows) != wanted || len(table.Rows[0].Cells) != len(table.ColumnDefinitions)+beyond[k.GVK.Kind] {
+				t.Errorf("%s: %d rows of %d cells under %d columns", k.GVK, len(table.Rows), len(table.Rows[0].Cells), len(table.ColumnDefinitions))
 			}
 			_ = table.DeepCopy() // panics if a cell is no JSON value
 		}
@@ -42,37 +43,8 @@ func TestEveryTableFitsItsColumns(t *testing.T) {
 }
 
 func TestTableWithoutHeaders(t *testing.T) {
-	table, err := kindOf(t, &corev1.Pod{}).tableConvertor().ConvertToTable(context.Background(), &corev1.Pod{}, &metav1.TableOptions{NoHeaders: true})
+	table, err := kindOf(t, &corev1.Pod{}).TableConvertor().ConvertToTable(context.Background(), &corev1.Pod{}, &metav1.TableOptions{NoHeaders: true})
 	if err != nil || table.ColumnDefinitions != nil {
 		t.Errorf("columns %v, %v", table.ColumnDefinitions, err)
-	}
-}
-
-func TestPodCells(t *testing.T) {
-	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
-	exited := func(code int32) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
-	}
-	status := func(phase corev1.PodPhase, main ...corev1.ContainerStatus) corev1.PodStatus {
-		return corev1.PodStatus{Phase: phase, ContainerStatuses: main}
-	}
-	now := metav1.Now()
-	for _, c := range []struct {
-		pod  corev1.Pod
-		want string
-	}{
-		{corev1.Pod{Status: status(corev1.PodPending)}, "0/1 Pending 0"},
-		{corev1.Pod{Status: status(corev1.PodRunning, corev1.ContainerStatus{Ready: true, State: running, RestartCount: 2})}, "1/1 Running 2"},
-		{corev1.Pod{Status: status(corev1.PodRunning, corev1.ContainerStatus{State: waiting, RestartCount: 3})}, "0/1 CrashLoopBackOff 3"},
-		{corev1.Pod{Status: status(corev1.PodFailed, corev1.ContainerStatus{State: exited(2)})}, "0/1 ExitCode:2 0"},
-		{corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: status(corev1.PodRunning)}, "0/1 Terminating 0"},
-		{corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{Name: "i", State: exited(1)}}}}, "0/1 Init:ExitCode:1 0"},
-	} {
-		c.pod.Spec.Containers = []corev1.Container{{Name: "main"}}
-		cells := podCells(&c.pod)
-		if got := fmt.Sprintf("%v %v %v", cells[0], cells[1], cells[2]); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
 	}
 }
