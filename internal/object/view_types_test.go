@@ -31,7 +31,8 @@ type typed[S any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              S `json:"spec,omitempty"`
-	hidden            *int
+	//lint:ignore U1000 a conversion by reflection stumbles over it
+	hidden *int
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -31,7 +31,8 @@ type oddity struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              oddSpec `json:"spec,omitempty"`
-	hidden            func()
+	//lint:ignore U1000 a conversion by reflection stumbles over it
+	hidden func()
 }
 
 type oddSpec struct {
@@ -40,6 +41,7 @@ type oddSpec struct {
 	Names  map[int]string `json:"names,omitempty"`
 	Pair   [2]int         `json:"pair"`
 	Quoted int            `json:"quoted,string,omitempty"`
+	//lint:ignore U1000 a conversion by reflection stumbles over it
 	hidden any
 }
 
