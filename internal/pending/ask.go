@@ -108,7 +108,7 @@ func (w *Writes[V]) placeLocked(a *answered[V], s *set[V], before *watchcache.Sn
 func (w *Writes[V]) foundLocked(state *watchcache.Snapshot[V], a *answered[V], key string, k *known[V]) {
 	w.now.number++
 	k.number, k.noted = w.now.number, time.Now()
-	w.putLocked(state, key, k, 0)
+	w.putLocked(state, key, k)
 	a.found = append(a.found, keyed[V]{key: key, entry: entry[V]{known: k}})
 }
 
@@ -141,7 +141,7 @@ func (w *Writes[V]) answeredLocked(a *answered[V]) {
 	for _, e := range w.now.entries.all(a.of) {
 		if e.ambiguous != nil && e.ambiguous.number <= a.asked {
 			e.ambiguous = nil
-			w.setLocked(e.key, e.entry, 0)
+			w.setLocked(e.key, e.entry)
 		}
 	}
 }
@@ -173,8 +173,10 @@ func (w *Writes[V]) believe(of Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.now.entries.all(of) {
-		e.ambiguous = nil
-		w.setLocked(e.key, e.entry, 0)
+		if e.ambiguous = nil; e.known != nil && e.known.content.Load().missing {
+			e.known = nil
+		}
+		w.setLocked(e.key, e.entry)
 	}
 	w.changePrefixesLocked(func(a *ambiguous[V]) *ambiguous[V] {
 		if a.meets(of) {

@@ -62,17 +62,14 @@ func (w *Writes[V]) countLocked(s size, n int) {
 	w.options.Budget.keys.used.Add(int64(n * s.keys))
 }
 
-// setLocked puts e under a key, or removes what is there if e says nothing. Bytes are those that make holds.
-func (w *Writes[V]) setLocked(key string, e entry[V], bytes int) {
+// setLocked puts e under a key, or removes what is there if e says nothing.
+func (w *Writes[V]) setLocked(key string, e entry[V]) {
 	if old, there := w.now.entries.tree.Delete(keyed[V]{key: key}); there {
 		if w.countLocked(old.size, -1); old.size.objects > 0 {
 			w.objects.Delete(old)
 		}
 		if old.wasOpen {
 			w.now.open--
-		}
-		if bytes == 0 && old.known == e.known {
-			bytes = old.size.objects // of what is still to be made
 		}
 	}
 	if e.known == nil && e.ambiguous == nil {
@@ -81,7 +78,7 @@ func (w *Writes[V]) setLocked(key string, e entry[V], bytes int) {
 	if e.wasOpen = e.open(); e.wasOpen {
 		w.now.open++
 	}
-	e.size = size{objects: w.sizeOf(e.known, bytes), keys: entryBytes + len(key)}
+	e.size = size{objects: w.sizeOf(e.known), keys: entryBytes + len(key)}
 	w.countLocked(e.size, 1)
 	set := keyed[V]{key, e}
 	w.now.entries.tree.Set(set)
@@ -90,14 +87,14 @@ func (w *Writes[V]) setLocked(key string, e entry[V], bytes int) {
 	}
 }
 
-// sizeOf returns the bytes of the objects of k, of which make holds some until it was called.
-func (w *Writes[V]) sizeOf(k *known[V], make int) (bytes int) {
+// sizeOf returns the bytes of the objects of k.
+func (w *Writes[V]) sizeOf(k *known[V]) (bytes int) {
 	if k == nil {
 		return 0
 	}
 	c := k.content.Load()
 	if c.make != nil {
-		bytes = make
+		bytes = c.bytes
 	} else if c.made.Held {
 		bytes = w.options.Size(c.made.Value)
 	}
@@ -141,7 +138,7 @@ func (w *Writes[V]) fitLocked(state *watchcache.Snapshot[V]) {
 		w.dropLocked(oldest)
 		w.tellLocked(oldest, state)
 	}
-	if keys.exceeds(w.now.size.keys) {
+	if w.now.entries.tree.Len() > 0 && keys.exceeds(w.now.size.keys) { // prefixes are few in any case
 		all := &ambiguous[V]{Target: Target{All: true}, minimum: point{w.now.restored, 1}}
 		entries, prefixes := w.now.entries.all(Target{All: true}), w.now.prefixes
 		w.tellLocked(entries[0], state)
@@ -168,7 +165,7 @@ func (w *Writes[V]) dropLocked(e keyed[V]) {
 		c = content[V]{missing: true, before: c.before}
 	}
 	e.known = e.known.with(c)
-	w.setLocked(e.key, e.entry, 0)
+	w.setLocked(e.key, e.entry)
 }
 
 // missing returns that what is known of a key is ambiguous, nil if nothing is.

@@ -51,6 +51,7 @@ type known[V any] struct {
 // content is the object of a known, which a read makes. It does not change.
 type content[V any] struct {
 	make    func() (Made[V], error) // nil if it was made
+	bytes   int                     // that make holds
 	made    Made[V]                 // the object, unless none is Held
 	missing bool                    // the response did not have the object, or there was no room: it is ambiguous
 	before  *shown[V]               // what reads have shown until then, unless the object is Held; nil for the state alone

@@ -331,7 +331,7 @@ func (w *Writes[V]) make(e keyed[V]) error {
 	if !there || now.known != e.known {
 		return nil
 	}
-	w.setLocked(e.key, now, 0)
+	w.setLocked(e.key, now)
 	w.publishLocked(w.options.State())
 	return nil
 }

@@ -66,7 +66,7 @@ func (w *Writes[V]) sweepOnce() (prove bool) {
 			prove = true
 		}
 		if next := w.leftLocked(e, state, now); next != e.entry {
-			w.setLocked(e.key, next, 0)
+			w.setLocked(e.key, next)
 		}
 	}
 	w.changePrefixesLocked(func(a *ambiguous[V]) *ambiguous[V] {
@@ -94,7 +94,7 @@ func (w *Writes[V]) leftLocked(e keyed[V], state *watchcache.Snapshot[V], now ti
 	left := e.entry
 	if k := e.known; k != nil && !w.neededLocked(e.key, k, state) {
 		left.known = nil
-	} else if k != nil && pointOf(state).before(k.at) && now.Sub(k.noted) >= deadline {
+	} else if k != nil && (k.gone || pointOf(state).before(k.at)) && now.Sub(k.noted) >= deadline {
 		_, there := state.Get(e.key)
 		if left.known = nil; there || k.content.Load().shows() { // otherwise reads show the same
 			w.options.Ended(keyed[V]{e.key, entry[V]{known: k}}.ending(state, false))
@@ -129,7 +129,7 @@ func (w *Writes[V]) prove() {
 	for _, e := range w.now.entries.all(Target{All: true}) {
 		if e.ambiguous != nil {
 			e.ambiguous = e.ambiguous.by(a.at, a.asked)
-			w.setLocked(e.key, e.entry, 0)
+			w.setLocked(e.key, e.entry)
 		}
 	}
 	w.changePrefixesLocked(func(p *ambiguous[V]) *ambiguous[V] { return p.by(a.at, a.asked) })

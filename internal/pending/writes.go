@@ -109,7 +109,7 @@ func (w *Writes[V]) Note(e Entry[V]) {
 	}
 	state := w.options.State()
 	w.beginLocked(state)
-	k := newKnown(w.pointLocked(e.Revision), content[V]{make: e.Make, missing: e.Outcome == Ambiguous})
+	k := newKnown(w.pointLocked(e.Revision), content[V]{make: e.Make, bytes: e.Bytes, missing: e.Outcome == Ambiguous})
 	k.uid, k.gone, k.number, k.noted = e.UID, e.Outcome == Gone, w.now.number, time.Now()
 	_, there := state.Get(e.Key)
 	switch {
@@ -118,7 +118,7 @@ func (w *Writes[V]) Note(e Entry[V]) {
 		e.Outcome == Shown && !there && !pointOf(state).before(k.at):
 		w.ambiguousLocked(&ambiguous[V]{Target: Target{Key: e.Key}})
 	default:
-		w.putLocked(state, e.Key, k, e.Bytes)
+		w.putLocked(state, e.Key, k)
 	}
 	w.publishLocked(state)
 }
@@ -168,8 +168,8 @@ func (w *Writes[V]) deletesLocked(key string, k *known[V], state *watchcache.Sna
 	return k.at.known()
 }
 
-// putLocked notes what is known of a key, unless something newer is. Bytes are those that make holds.
-func (w *Writes[V]) putLocked(state *watchcache.Snapshot[V], key string, k *known[V], bytes int) {
+// putLocked notes what is known of a key, unless something newer is.
+func (w *Writes[V]) putLocked(state *watchcache.Snapshot[V], key string, k *known[V]) {
 	e, _ := w.now.entries.get(key)
 	old, c := e.known, *k.content.Load()
 	if old != nil && old.gone && old.uid == k.uid && !k.gone { // it stays so, whatever was on its way
@@ -185,7 +185,7 @@ func (w *Writes[V]) putLocked(state *watchcache.Snapshot[V], key string, k *know
 	if e.known = k; !w.neededLocked(key, k, state) {
 		e.known = nil // the watch was faster
 	}
-	w.setLocked(key, e, bytes)
+	w.setLocked(key, e)
 }
 
 // lastLocked returns what reads have shown last under a key, in place of the state.
@@ -210,7 +210,7 @@ func (w *Writes[V]) ambiguousLocked(a *ambiguous[V]) {
 	if !a.All {
 		e, _ := w.now.entries.get(a.Key)
 		e.ambiguous = a.join(e.ambiguous, a.Target)
-		w.setLocked(a.Key, e, 0)
+		w.setLocked(a.Key, e)
 		return
 	}
 	w.prefixLocked(a)
