@@ -125,7 +125,7 @@ func (a *aggregation) begin() error {
 	case aggregationEnded:
 		return errStopping
 	}
-	client, err := clientset.NewForConfig(a.server.loopback.config)
+	client, err := clientset.NewForConfig(impatient(a.server.loopback.config))
 	if err != nil {
 		return fmt.Errorf("create a client for APIServices: %w", err)
 	}

@@ -100,3 +100,23 @@ func protobuf(config *rest.Config) *rest.Config {
 	c.ContentType = runtime.ContentTypeProtobuf
 	return c
 }
+
+// impatient returns a copy of config for controllers that pass no context, and have queues of their own. The client leaves it to
+// them when to ask again: it would sleep for the time that an answer names in Retry-After, which can outlive the server.
+func impatient(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatientTransport{next} })
+	return c
+}
+
+// impatientTransport hides when to ask again.
+type impatientTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t impatientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if err == nil {
+		resp.Header.Del("Retry-After")
+	}
+	return resp, err
+}
