@@ -95,7 +95,7 @@ type groupSet struct {
 	groups []*genericapiserver.APIGroupInfo
 }
 
-// Add puts storages into their group and version, which are made when they are new.
+// add puts storages into their group and version, which are made when they are new.
 func (s *groupSet) add(gv schema.GroupVersion, storages map[string]rest.Storage) {
 	group := s.group(gv.Group)
 	if !slices.Contains(group.PrioritizedVersions, gv) {

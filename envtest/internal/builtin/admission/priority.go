@@ -53,7 +53,7 @@ func (p priorityClasses) prioritize(ctx context.Context, a admission.Attributes)
 	return nil
 }
 
-// ClassOf returns the class of a name, or the one that Pods without a class have. The caller does not change what its pointers
+// classOf returns the class of a name, or the one that Pods without a class have. The caller does not change what its pointers
 // lead to.
 func (p priorityClasses) classOf(ctx context.Context, a admission.Attributes, name string) (*schedulingv1.PriorityClass, error) {
 	if name == "" {

@@ -70,7 +70,7 @@ func (r runtimeClasses) apply(ctx context.Context, a admission.Attributes) error
 
 var errOverhead = errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 
-// Check refuses a new Pod with another overhead than that of its class.
+// check refuses a new Pod with another overhead than that of its class.
 func (r runtimeClasses) check(ctx context.Context, a admission.Attributes) error {
 	pod := kind.MustBe[*corev1.Pod](a.GetObject())
 	class, err := r.of(ctx, a, pod)

@@ -60,7 +60,7 @@ func checkDescriptor(schedule string) error {
 	return fmt.Errorf("unrecognized descriptor: %s", schedule)
 }
 
-// Check looks at one value, range or step: a, a-b, *, each with or without /step.
+// check looks at one value, range or step: a, a-b, *, each with or without /step.
 func (f cronField) check(part string) error {
 	value, step, stepped := strings.Cut(part, "/")
 	if stepped {

@@ -175,7 +175,7 @@ func (u scaleUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (run
 	return obj, nil
 }
 
-// Changed returns the Scale after the request, checked.
+// changed returns the Scale after the request, checked.
 func (u scaleUpdate) changed(ctx context.Context, was *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, was)
 	if err != nil {

@@ -124,7 +124,7 @@ func (f *PodCheck) resources(r *corev1.ResourceRequirements, nameRule func(*kind
 	f.claimNames(r.Claims, at.Child("claims"))
 }
 
-// WholePod checks what a Pod asks for beside its containers.
+// wholePod checks what a Pod asks for beside its containers.
 func (f *PodCheck) wholePod(at *field.Path) {
 	r := f.Spec.Resources
 	if r == nil {

@@ -83,7 +83,7 @@ func ValidatePodSpec(spec *corev1.PodSpec, pod bool, at *field.Path) field.Error
 	return f.List
 }
 
-// Names checks the names that a Pod spec has, and gives.
+// names checks the names that a Pod spec has, and gives.
 func (f *PodCheck) names(at *field.Path) {
 	spec := f.Spec
 	for _, n := range []struct {

@@ -60,7 +60,7 @@ type podWarnings struct {
 // byteResources are those that have no fractions.
 var byteResources = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
-// Nodes warns of outdated labels by which the Pod chooses its node, and of spreads and neighbours that no Pod counts for.
+// nodes warns of outdated labels by which the Pod chooses its node, and of spreads and neighbours that no Pod counts for.
 func (p *podWarnings) nodes() {
 	for key := range p.Spec.NodeSelector {
 		p.NodeLabel(key, p.inSpec.Child("nodeSelector").Key(key))
