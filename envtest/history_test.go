@@ -63,7 +63,7 @@ func updateLarge(ctx context.Context, config *rest.Config, updates, readers int,
 	return nil
 }
 
-// TestHistoryOfAServerIsBounded writes 80 MB in objects of two kinds, of which two are alive.
+// TestHistoryOfAServerIsBounded writes 80 MB in objects of two kinds, and leaves one alive of each.
 func TestHistoryOfAServerIsBounded(t *testing.T) {
 	if os.Getenv(oracleVariable) != "" {
 		t.Skip("about the environment: there is none with " + oracleVariable)

@@ -71,18 +71,25 @@ func (r roleOf) begin(ctx context.Context, manager ctrl.Manager) {
 	Expect(manager.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
 }
 
+// awaited begins a manager with the controller, for whose cache of ConfigMaps Reset waits until end is called.
+func awaited(ctx SpecContext, s *shared) (manager ctrl.Manager, controller roleOf, end func()) {
+	GinkgoHelper()
+	manager, err := ctrl.NewManager(s.config, ctrl.Options{
+		Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	controller = roleOf{manager.GetClient(), make(chan error, 1000), &sync.RWMutex{}}
+	controller.begin(ctx, manager)
+	end, err = s.env.AwaitCache(manager.GetClient(), &corev1.ConfigMap{})
+	Expect(err).NotTo(HaveOccurred())
+	return manager, controller, end
+}
+
 var _ = Describe("a cache that Reset awaits", func() {
 	It("keeps the slate clean of what no owner reference tells of", func(ctx SpecContext) {
 		injector := faults.New()
 		s := newShared(ctx, envtest.Options{Faults: injector})
-		manager, err := ctrl.NewManager(s.config, ctrl.Options{
-			Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		})
-		Expect(err).NotTo(HaveOccurred())
-		controller := roleOf{manager.GetClient(), make(chan error, 1000), &sync.RWMutex{}}
-		controller.begin(ctx, manager)
-		end, err := s.env.AwaitCache(manager.GetClient(), &corev1.ConfigMap{})
-		Expect(err).NotTo(HaveOccurred())
+		manager, controller, end := awaited(ctx, s)
 		roles := func() []rbacv1.ClusterRole {
 			list, err := s.kube.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: "of=owner"})
 			Expect(err).NotTo(HaveOccurred())
@@ -124,14 +131,7 @@ var _ = Describe("a cache that Reset awaits", func() {
 	It("may be the cause that Reset does not end", func(ctx SpecContext) {
 		injector := faults.New()
 		s := newShared(ctx, envtest.Options{Faults: injector})
-		manager, err := ctrl.NewManager(s.config, ctrl.Options{
-			Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		})
-		Expect(err).NotTo(HaveOccurred())
-		controller := roleOf{manager.GetClient(), make(chan error, 1000), &sync.RWMutex{}}
-		controller.begin(ctx, manager)
-		end, err := s.env.AwaitCache(manager.GetClient(), &corev1.ConfigMap{})
-		Expect(err).NotTo(HaveOccurred())
+		_, controller, end := awaited(ctx, s)
 		s.owner(ctx)
 		Eventually(controller.attempts).WithContext(ctx).Should(Receive(BeNil()))
 		hold, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "configmaps"})

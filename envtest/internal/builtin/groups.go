@@ -66,9 +66,9 @@ func New(getter generic.RESTOptionsGetter, access *kind.Access) (*Kinds, error) 
 		}
 	}
 	set.add(corev1.SchemeGroupVersion, core.VirtualStorages(stores[corev1.Resource("pods")]))
-	reviews := reviews.ReviewStorages(access)
+	questions := reviews.ReviewStorages(access)
 	for _, gv := range []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion} {
-		set.add(gv, reviews[gv])
+		set.add(gv, questions[gv])
 	}
 	return &Kinds{Groups: set.groups, Admission: builtinadmission.NewPlugins(peer, access), Tokens: serviceaccount.NewAccounts(access, peer), stores: stores}, nil
 }

@@ -47,7 +47,7 @@ var notCounted = map[schema.GroupResource]struct{}{
 	eventsv1.Resource("events"):                           {},
 }
 
-// quotasIn returns the quotas of a namespace, of which the request before is counted already. The caller may change the slice and not
+// quotasIn returns the quotas of a namespace. The request before is counted already. The caller may change the slice and not
 // what the quotas refer to.
 func quotasIn(ctx context.Context, store *genericregistry.Store, namespace string) ([]corev1.ResourceQuota, error) {
 	list, err := kind.ListIn[*corev1.ResourceQuotaList](ctx, store, namespace)

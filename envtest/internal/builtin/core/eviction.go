@@ -49,7 +49,7 @@ var (
 	_ rest.GroupVersionAcceptor     = evictionREST{}
 )
 
-// AddEvictionConversions lets an eviction be read in policy/v1beta1, of which nothing else is served.
+// AddEvictionConversions lets an eviction be read in policy/v1beta1. Nothing else of that version is served.
 func AddEvictionConversions(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypeWithName(policyv1beta1.SchemeGroupVersion.WithKind("Eviction"), &policyv1beta1.Eviction{})
 	return scheme.AddConversionFunc((*policyv1beta1.Eviction)(nil), (*policyv1.Eviction)(nil), func(from, to any, _ conversion.Scope) error {
