@@ -195,8 +195,8 @@ func (v *View) AddField(name string, extract client.IndexerFunc) error {
 	return v.indexers.addField(name, extract)
 }
 
-// Objects walks the objects of now, in the order of their keys. Each is made when the walk comes to
-// it, and must not be changed.
+// Objects iterates over the present objects in the order of their keys, without those that do not fit the
+// view's type. Each is made when the iteration comes to it, and must not be changed.
 func (v *View) Objects() iter.Seq[client.Object] {
 	return func(yield func(client.Object) bool) {
 		for kept := range v.base.Objects() {
