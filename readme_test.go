@@ -329,7 +329,7 @@ func rows(text string) [][]string {
 
 // TestREADMEIsShort keeps the README to what a newcomer needs: the rest has pages.
 func TestREADMEIsShort(t *testing.T) {
-	const most = 900
+	const most = 650
 	if n := len(strings.Fields(visible(readme(t)))); n >= most {
 		t.Errorf("README.md has %d words, want less than %d", n, most)
 	}

@@ -65,20 +65,20 @@ func overlay(t *testing.T) string {
 }
 
 // TestLinkedModules compares what the manager links on Tarn's cache with what it
-// links on controller-runtime's. docs/linking.md says the same.
+// links on controller-runtime's. docs/versions.md says the same.
 func TestLinkedModules(t *testing.T) {
 	theirs, ours := linked(t, "cmd/testdata/main.go"), linked(t, "./cmd")
 	added := slices.DeleteFunc(slices.Clone(ours), func(module string) bool { return slices.Contains(theirs, module) })
 	if want := []string{"github.com/tidwall/btree"}; !slices.Equal(added, want) {
 		t.Errorf("beside Tarn itself, a manager links %q more, want %q", added, want)
 	}
-	page, err := os.ReadFile("../../docs/linking.md")
+	page, err := os.ReadFile("../../docs/versions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// One of theirs is Tarn's module, in which this example lies.
 	if row := fmt.Sprintf("| modules linked | %d | %d |", len(theirs)-1, len(ours)); !strings.Contains(string(page), row) {
-		t.Errorf("docs/linking.md has no row %q", row)
+		t.Errorf("docs/versions.md has no row %q", row)
 	}
 	for _, module := range []string{"k8s.io/apiserver", "go.etcd.io/etcd/server/v3"} {
 		if slices.Contains(ours, module) {

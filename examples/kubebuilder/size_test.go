@@ -20,7 +20,7 @@ import (
 // mostBytes is by how many bytes the manager may be larger on Tarn's cache than on controller-runtime's.
 const mostBytes = 4_000_000
 
-// TestLinkedSize builds the managers of docs/linking.md, and one that uses all of pkg that is for a manager. It compares
+// TestLinkedSize builds the managers of docs/versions.md, and one that uses all of pkg that is for a manager. It compares
 // sizes, and looks for methods through which reflection can call any exported method by its name: for one such
 // method the linker keeps all others too, a third of the program.
 func TestLinkedSize(t *testing.T) {
@@ -39,10 +39,10 @@ func TestLinkedSize(t *testing.T) {
 	if more > mostBytes {
 		t.Errorf("Tarn's cache adds %d bytes to a manager, want at most %d", more, mostBytes)
 	}
-	row := regexp.MustCompile(`\| binary \| ([\d.]+) MB \| ([\d.]+) MB \| ([\d.]+) MB, \d+ % \|`).FindStringSubmatch(read(t, "../../docs/linking.md"))
-	readme := regexp.MustCompile(`two modules and ([\d.]+) MB\]\(docs/linking.md\)`).FindStringSubmatch(read(t, "../../README.md"))
+	row := regexp.MustCompile(`\| binary \| ([\d.]+) MB \| ([\d.]+) MB \| ([\d.]+) MB, \d+ % \|`).FindStringSubmatch(read(t, "../../docs/versions.md"))
+	readme := regexp.MustCompile(`two modules and ([\d.]+) MB\]\(docs/versions.md\)`).FindStringSubmatch(read(t, "../../README.md"))
 	if row == nil || readme == nil {
-		t.Fatal("docs/linking.md or README.md does not say how large a manager becomes")
+		t.Fatal("docs/versions.md or README.md does not say how large a manager becomes")
 	}
 	for n, bytes := range []int64{theirs.size, ours.size, more, more} {
 		said := append(row[1:], readme[1])[n]
