@@ -17,35 +17,29 @@ import (
 
 const (
 	// firstPause is the time after the first answer that does not show what has happened. Each pause is twice as long as the one
-	// before, and mostQuestions is the number of questions after which nothing more is expected: ten seconds in all.
-	firstPause    = 20 * time.Millisecond
+	// before, up to longestPause.
+	firstPause   = 20 * time.Millisecond
+	longestPause = time.Minute
+	// mostQuestions is the number of questions after which nothing more is expected of an event: ten seconds in all.
 	mostQuestions = 10
 	// agreement is the time between two answers that agree that a kind is absent.
 	agreement = 100 * time.Millisecond
-	// shortestPoll and longestPoll are the times between two questions where nothing tells of changes.
-	shortestPoll = time.Second
-	longestPoll  = time.Minute
 )
-
-// sight is what an answer says of the kinds of a version, of one of them at least.
-type sight struct {
-	changed  bool // it is in another state now
-	pending  bool // no answer shows yet what has happened
-	doubtful bool // another answer must agree that it is absent
-	served   bool // it is served
-	lacking  bool // it is not served so that it can be cached, and other kinds of the version are served
-	lost     bool // it is absent, and no event says why
-}
 
 // answered notes an answer, and returns what is to be told without the lock. Events are those that had happened before the question.
 func (f *Follower) answered(gv schema.GroupVersion, v *version, events int, resources *metav1.APIResourceList, err error) (tells []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	seen, recovered := sight{}, v.failed && err == nil // the server may not know all of its kinds yet
+	recovered := v.failed && err == nil
+	if v.failed = err != nil; recovered {
+		v.asked = 0
+	}
 	for _, k := range v.kinds {
+		if recovered && k.news == none {
+			k.news = changed // the server may not know all of its kinds yet
+		}
 		now := State{Err: err}
-		k.pending = k.pending || recovered
-		if err == nil && k.see(resources, &seen) {
+		if err == nil && k.see(resources, v) {
 			now = k.state
 		} else if err == nil || !MayBeAway(err) {
 			continue // another answer follows
@@ -54,12 +48,8 @@ func (f *Follower) answered(gv schema.GroupVersion, v *version, events int, reso
 			tells = append(tells, func() { (*tell)(now) })
 		}
 	}
-	if recovered || seen.changed {
-		v.asked = 0
-	}
-	v.failed = err != nil
 	if v.events == events { // otherwise a question is under way that knows what has happened
-		if after := f.again(gv, v, seen, err); after > 0 {
+		if after := f.again(gv, v); after > 0 {
 			f.askLocked(gv, v, after)
 		}
 	}
@@ -67,55 +57,51 @@ func (f *Follower) answered(gv schema.GroupVersion, v *version, events int, reso
 }
 
 // see takes what an answer says of a kind, and reports whether that is certain.
-func (k *kind) see(resources *metav1.APIResourceList, all *sight) (certain bool) {
+func (k *kind) see(resources *metav1.APIResourceList, v *version) (certain bool) {
 	now, scope := stateIn(resources, k.GroupVersionKind)
-	if scope != "" {
-		k.scope, all.served = scope, true
-	}
-	all.lacking = all.lacking || now.Mapping == nil && len(resources.APIResources) > 0
 	if now.Mapping == nil && k.state.Mapping != nil && k.news != deleted {
 		if k.doubted.IsZero() {
 			k.doubted = time.Now()
 		}
 		if time.Since(k.doubted) < agreement {
-			all.doubtful = true
 			return false
 		}
 	}
 	k.doubted = time.Time{}
-	if !now.equals(k.state) {
-		all.changed, k.lost = true, !now.served() && k.news == none
-		k.pending = k.pending && !now.served()
+	differs := !now.equals(k.state)
+	if differs {
+		v.asked, k.lost = 0, !now.served() && k.news != deleted
 	}
-	k.pending = k.pending && (now.served() || k.news != deleted)
+	if k.news == deleted && !now.served() || differs && now.served() {
+		k.news = none // the answer shows what has happened
+	}
 	if k.state = now; now.Mapping != nil {
 		k.resource = now.Mapping.Resource.Resource
 	}
-	all.pending, all.lost = all.pending || k.pending, all.lost || k.lost
+	if scope != "" {
+		k.scope = scope
+	}
 	return true
 }
 
-// again returns the time until the next question, or zero if there is none.
-func (f *Follower) again(gv schema.GroupVersion, v *version, seen sight, err error) time.Duration {
-	if seen.doubtful {
-		return agreement
-	}
+// again returns the time until the next question, or zero if there is none. After an event it asks until answers show what has
+// happened, mostQuestions at most. Then it asks on for what is absent and may come without an event.
+func (f *Follower) again(gv schema.GroupVersion, v *version) time.Duration {
 	v.asked++
-	switch {
-	case err != nil:
-		return min(firstPause<<min(v.asked-1, 20), longestPoll)
-	case f.unknown.crds:
-		return wait.Jitter(min(shortestPoll<<min(v.asked-1, 10), longestPoll), 0.1)
-	case v.asked < mostQuestions && seen.pending:
-		return firstPause << (v.asked - 1)
-	}
+	ask := v.failed
 	for _, k := range v.kinds {
-		k.pending, k.news = false, none
+		if !v.failed && !k.doubted.IsZero() {
+			return agreement
+		}
+		if !v.failed && v.asked >= mostQuestions {
+			k.news = none
+		}
+		ask = ask || k.news != none || k.state.Mapping == nil && (k.lost || f.blindTo(gv))
 	}
-	if seen.lost || f.unknown.apiServices && !seen.served || seen.lacking && f.unknown.mayChange(gv) {
-		return wait.Jitter(longestPoll, 0.1)
+	if !ask {
+		return 0
 	}
-	return 0
+	return wait.Jitter(min(firstPause<<min(v.asked-1, 20), longestPause), 0.1)
 }
 
 func (s State) served() bool { return s.Mapping != nil || s.Verbs != nil }

@@ -4,16 +4,17 @@
 // Package served says which kinds the API server serves, and tells when that changes.
 //
 // A [Follower] has a queue of versions of groups. Events of CRDs and APIServices, answers of 404 and timers add to it.
-// For each of them discovery is asked, and those who follow a kind of that version are told. Nobody but the Follower
-// asks discovery, and without a kind that is followed it asks for nothing.
+// For each of them the Follower asks discovery, and tells the followers of its kinds. Without a kind that is followed it asks for
+// nothing.
 //
 // # Contract
 //
 //   - A kind is absent if two answers agree that are 100 ms apart, or an answer agrees with the deletion of its definition: a
 //     server that has just started may not know all of its kinds. One answer is enough to say that a kind is served.
 //   - After an event, discovery may be some seconds behind. The Follower asks ten times in ten seconds, and less if the
-//     answers show what the event has announced.
-//   - Where nothing tells of changes, the Follower asks once a minute: see again in answer.go.
+//     answers show what has happened.
+//   - The Follower asks on, at least once a minute, for an absent kind that may come without an event: if CRDs or APIServices may not
+//     be watched, if another server serves its version, if nothing told of its end; and while discovery fails.
 //   - Each version is asked for by one goroutine at a time, which tells of the answer. A server that does not answer for one
 //     keeps no other one waiting.
 //

@@ -4,6 +4,7 @@
 package served
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -15,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -32,7 +35,8 @@ type Follower struct {
 	mu       sync.Mutex                                            // guards what follows
 	queue    workqueue.TypedDelayingInterface[schema.GroupVersion] // nil before Run
 	versions map[schema.GroupVersion]*version
-	unknown  unknown
+	blind    map[string]bool               // kinds of definitions that may not be watched now
+	servers  sets.Set[schema.GroupVersion] // versions that another server may serve
 }
 
 // version is a version of a group with kinds that are followed.
@@ -50,20 +54,19 @@ type kind struct {
 	state    State
 	scope    meta.RESTScopeName // as last known
 	resource string             // as last known
-	news     news
-	pending  bool      // no answer shows yet what has happened
-	doubted  time.Time // of the first answer that lacks a kind that is served; zero if the newest one has it
-	lost     bool      // it is absent, and no event says why
+	news     news               // that no answer shows yet
+	doubted  time.Time          // of the first answer that lacks a kind that is served; zero if the newest one has it
+	lost     bool               // it is absent, and no event says why
 	tells    map[*func(State)]struct{}
 }
 
-// news is what the newest event of a CRD or an APIService tells of a kind.
+// news is what has happened to a kind.
 type news int
 
 const (
 	none    news = iota
-	changed      // it was created or changed
-	deleted      // it was deleted
+	changed      // something: it was created, changed, or refused
+	deleted      // its definition was deleted
 )
 
 // State is what is known of a kind. The zero value is that it is absent. A value does not change.
@@ -78,7 +81,9 @@ type State struct {
 
 // New returns a Follower that asks the API server of cfg with client, when Run runs. Its requests have a [UserAgent] of their own.
 func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, error) {
-	client = marked(cfg, client)
+	own := *client
+	own.Transport = transport.NewUserAgentRoundTripper(cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())+" "+UserAgent, cmp.Or(client.Transport, http.DefaultTransport))
+	client = &own
 	asks, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, client)
 	if err != nil {
 		return nil, fmt.Errorf("make the client of discovery: %w", err)
@@ -87,6 +92,7 @@ func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, 
 	return &Follower{
 		config: cfg, client: client, discovery: asks, logger: logger,
 		begun: begun, begin: sync.OnceFunc(func() { close(begun) }), versions: map[schema.GroupVersion]*version{},
+		blind: map[string]bool{},
 	}, nil
 }
 
@@ -110,7 +116,7 @@ func (f *Follower) Follow(gvk schema.GroupVersionKind, mapping *meta.RESTMapping
 		v.kinds[gvk.Kind] = k
 	}
 	k.tells[&tell] = struct{}{}
-	k.pending = true
+	k.news = changed
 	f.happenedLocked(gv, v)
 	f.begin()
 	return func() { f.forget(v, k, &tell) }
@@ -149,7 +155,7 @@ func (f *Follower) Refused(gvk schema.GroupVersionKind, gone bool) {
 	}
 	switch k := v.kinds[gvk.Kind]; {
 	case gone && k.state.served():
-		k.pending = true
+		k.news = changed
 		f.happenedLocked(gv, v)
 	case !gone && v.next.IsZero():
 		f.askLocked(gv, v, 0)
@@ -183,8 +189,9 @@ func (f *Follower) Run(ctx context.Context) {
 	queue := f.open()
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
-	running.Go(func() { f.watchCRDs(ctx) })
-	running.Go(func() { f.watchAPIServices(ctx) })
+	for _, of := range []schema.GroupVersionResource{crds, apiServices} {
+		running.Go(func() { f.watch(ctx, &definitions{f, of}) })
+	}
 	for {
 		gv, ended := queue.Get()
 		if ended {
