@@ -126,16 +126,18 @@ func (o *optional) sleep(why error) (changed bool) {
 func (o *optional) arrive(mapping *meta.RESTMapping) {
 	logger := o.options.Logger.WithValues("kind", o.entry.String())
 	o.away.Store(nil)
-	o.mapping = mapping
 	if !o.options.holds(mapping.Scope) {
+		o.mapping = mapping
 		logger.Info("A kind is served with another scope than before: reads use other informers; event handlers must be added to those", "scope", mapping.Scope.Name())
 		o.rest()
 		return
 	}
 	if err := o.source.Bind(mapping); err != nil {
-		logger.Error(err, "A kind is served, and cannot be cached")
+		logger.Error(err, "A kind is served, and cannot be cached: it is tried again when discovery answers next")
+		o.sleep(err)
 		return
 	}
+	o.mapping = mapping
 	o.entry.Reader.SetScope(mapping.Scope.Name())
 	own := o.entry.ours()
 	o.state.Store(int32(arriving))

@@ -5,6 +5,7 @@ package informers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +18,11 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/served"
 )
 
 // announcing is an API server that serves Pods, or does not, and tells of the CRD of Pods that there might be.
@@ -129,6 +134,31 @@ func TestAfterAKindHasGoneNobodyAsks(t *testing.T) {
 		time.Sleep(time.Minute)
 		g.Expect(meta.IsNoMatchError(entry.WaitForSync(t.Context()))).To(BeTrue())
 		g.Expect(server.asked.Load() - before).To(BeNumerically("<=", 3))
+	})
+}
+
+// TestAKindThatCannotBeBoundIsTriedAgain: its first source cannot be made. The entry waits for the next event.
+func TestAKindThatCannotBeBoundIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server, entry := announcedMap(t, g, false)
+		tries := 0
+		source, err := served.NewSource(served.Guess(podKey.GroupVersionKind), func(*meta.RESTMapping) (listwatch.Source, error) {
+			if tries++; tries == 2 {
+				return nil, errors.New("no source")
+			}
+			return listwatch.Metadata(listwatch.Target{Config: &rest.Config{}, HTTPClient: http.DefaultClient, Kind: podKey.GroupVersionKind})
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		entry.optional().source = source
+		server.serves.Store(true)
+		server.crds <- crdEvent("ADDED", 6)
+		time.Sleep(time.Minute)
+		g.Expect(entry.WaitForSync(t.Context())).To(MatchError(ContainSubstring("no source")))
+		server.crds <- crdEvent("MODIFIED", 7)
+		time.Sleep(time.Minute)
+		g.Expect(tries).To(Equal(3))
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 	})
 }
 
