@@ -41,7 +41,7 @@ var knownDifferences = []knownDifference{
 		"the ranges are reported"},
 	{regexp.MustCompile(`^(poddisruptionbudgets|validatingadmissionpolicies) put of the status status.conditions`), "which fields of a wrong condition are named",
 		"the libraries are those of v1.37, which name other ones"},
-	{regexp.MustCompile(`^(networkpolicies|(mutating|validating)webhookconfigurations) put \S+=\[\]( after .*)?: metadata.generation: 1, not 2`), "an empty list in the place of none counts as a change of NetworkPolicies and webhook configurations",
+	{regexp.MustCompile(`^(networkpolicies|(mutating|validating)webhookconfigurations) put \S+=\[\]( after .*)?: metadata.generation: 1, not 2`), "an empty list in place of none counts as a change of NetworkPolicies and webhook configurations",
 		"here nothing changes, as for all other kinds"},
 	{regexp.MustCompile(`^events get of a version that is none`), "Events: the answer to a `get` of a resource version that is none",
 		"there is a watch cache before them here, which answers as it does for other kinds"},
