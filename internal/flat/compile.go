@@ -109,7 +109,7 @@ func (c *compiler) complete(p *plan, path string) error {
 	if err := c.fill(p, path); err != nil {
 		return err
 	}
-	if reason := c.layout.misfit(p); reason != "" {
+	if reason := c.layout.mismatch(p); reason != "" {
 		return c.refuse(path, "%s", reason)
 	}
 	return nil

@@ -69,7 +69,7 @@
 //   - The namespace, the name, the resourceVersion, the uid, the labels and the annotations are
 //     fields of ObjectMeta, four strings and two maps of strings. (knowsMetadata)
 //
-// The second group refuses the types that hold such a value (misfit, mirrored):
+// The second group refuses the types that hold such a value (mismatch, mirrored):
 //
 //   - Numbers have the size of their kind; pointers, maps and handles take a word.
 //   - A type that is taken for free of pointers is free of them, and is not aligned to more than

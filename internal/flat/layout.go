@@ -196,9 +196,9 @@ func (l *layout) knowsMetadata(s *structPlan) bool {
 	return true
 }
 
-// misfit returns why values of the compiled plan p are not what the codec takes them for; "" if
+// mismatch returns why values of the compiled plan p are not what the codec takes them for; "" if
 // they are.
-func (l *layout) misfit(p *plan) string {
+func (l *layout) mismatch(p *plan) string {
 	switch {
 	case p.size > math.MaxUint32:
 		return "values of type " + p.typ.String() + " are too large"

@@ -93,7 +93,7 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 			i.reflect(serving)
 			continue
 		}
-		i.intake.clear()
+		i.store.clear()
 		select {
 		case <-woken:
 		case <-ctx.Done():
@@ -113,9 +113,9 @@ func (i *Informer) reflect(ctx context.Context) {
 	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		attempt, abort := context.WithCancelCause(ctx)
 		defer abort(nil)
-		i.intake.losses.refused, i.intake.progress.abort = nil, abort
+		i.store.losses.refused, i.store.progress.abort = nil, abort
 		if err := reflector.ListAndWatchWithContext(attempt); err != nil && attempt.Err() == nil {
-			handle(ctx, reflector, because(err, i.intake.losses.refused))
+			handle(ctx, reflector, because(err, i.store.losses.refused))
 		}
 		return false, nil
 	})
@@ -124,8 +124,8 @@ func (i *Informer) reflect(ctx context.Context) {
 // newReflector returns a Reflector whose waits end with ctx.
 func (i *Informer) newReflector(ctx context.Context) *toolscache.Reflector {
 	logger := klog.FromContext(ctx)
-	// Without an example the Reflector lets arrivals pass. The source has looked at the kind.
-	return toolscache.NewReflectorWithOptions(i.lw, nil, i.intake, toolscache.ReflectorOptions{
+	// Without an example the Reflector lets every decodedEvent pass. The source has checked the kind.
+	return toolscache.NewReflectorWithOptions(i.lw, nil, i.store, toolscache.ReflectorOptions{
 		TypeDescription: i.description,
 		Clock:           runClock{i.clock, ctx, &i.running},
 		Logger:          &logger,
@@ -133,7 +133,7 @@ func (i *Informer) newReflector(ctx context.Context) *toolscache.Reflector {
 }
 
 // clear makes the state empty, at the version that it has.
-func (in *intake) clear() {
+func (in *reflectorStore) clear() {
 	version := strconv.FormatUint(in.engine.Revision(), 10)
 	in.replace(nil, version, false)
 	in.losses.replace()
@@ -151,7 +151,7 @@ func because(err, reason error) error {
 	return &refusedList{text: err.Error(), reason: reason}
 }
 
-// refusedList is the error of a list that the intake has refused.
+// refusedList is the error of a list that the reflectorStore has refused.
 type refusedList struct {
 	text   string
 	reason error

@@ -85,7 +85,7 @@ func TestInformerKeptStringsKeepLittle(t *testing.T) {
 
 // fewEvents returns client-go's informer, and ours with a window that hardly keeps any object.
 func fewEvents() []implementation {
-	short := func(how arriving) func(*server, setting) toolscache.SharedIndexInformer {
+	short := func(how delivered) func(*server, setting) toolscache.SharedIndexInformer {
 		return func(s *server, want setting) toolscache.SharedIndexInformer {
 			i, err := New(sourceOf(s, how), Options{Example: want.example, Verify: true, Window: 4})
 			if err != nil {
@@ -96,6 +96,6 @@ func fewEvents() []implementation {
 	}
 	return []implementation{
 		{name: "client-go", new: newClientGoInformer}, {name: "flat", new: short(asReceived)},
-		{name: "arrivals", new: short(asArrivals)}, {name: "messages", new: short(asMessages)},
+		{name: "decoded events", new: short(asDecodedEvents)}, {name: "messages", new: short(asMessages)},
 	}
 }

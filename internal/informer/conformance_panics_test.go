@@ -213,7 +213,7 @@ func TestAPanicIsReportedBeforeTheProcessEnds(t *testing.T) {
 			i, err := New(noSource, Options{Example: &corev1.ConfigMap{}})
 			NewWithT(t).Expect(err).NotTo(HaveOccurred())
 			NewWithT(t).Expect(i.AddField("field", func(client.Object) []string { broken(); return nil })).To(Succeed())
-			i.intake.arrive(bad)
+			i.store.decode(bad)
 		},
 		"handling": func(ctx context.Context) {
 			i, err := New(noSource, Options{Example: &corev1.ConfigMap{}})
@@ -245,7 +245,7 @@ func TestNoHandlerGetsAnUpdateWithoutItsOldObject(t *testing.T) {
 		return cm
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asDecodedEvents), ours: true}, setting{}, true)
 		var returned *corev1.ConfigMap
 		r.Expect(r.informer.SetTransform(func(obj any) (any, error) {
 			returned = obj.(*corev1.ConfigMap)

@@ -45,13 +45,13 @@ type implementation struct {
 }
 
 // implementations returns the table: client-go's informer, and ours in both forms and
-// as a cache makes it, whose objects arrive kept.
+// as a cache makes it, whose objects come kept.
 func implementations() []implementation {
 	return []implementation{
 		{name: "client-go", new: newClientGoInformer},
 		{name: "flat", new: newOwnInformer(false, asReceived), ours: true, window: conformanceWindow},
 		{name: "decoded", new: newOwnInformer(true, asReceived), ours: true, window: conformanceWindow},
-		{name: "arrivals", new: newOwnInformer(false, asArrivals), ours: true, window: conformanceWindow},
+		{name: "decoded events", new: newOwnInformer(false, asDecodedEvents), ours: true, window: conformanceWindow},
 		{name: "messages", new: newOwnInformer(false, asMessages), ours: true, window: conformanceWindow},
 		{name: "view", new: newShownInformer, ours: true, window: conformanceWindow, view: true},
 	}
@@ -66,18 +66,18 @@ func newClientGoInformer(s *server, want setting) toolscache.SharedIndexInformer
 		toolscache.SharedIndexInformerOptions{ResyncPeriod: want.resync, Indexers: want.allIndexers()})
 }
 
-// arriving is how the objects of a watch come to the Reflector.
-type arriving int
+// delivered is how the objects of a watch come to the Reflector.
+type delivered int
 
 const (
-	asReceived arriving = iota
-	asArrivals          // kept, as in a cache
-	asMessages          // kept, of a protobuf message, without having been decoded
+	asReceived      delivered = iota
+	asDecodedEvents           // kept, as in a cache
+	asMessages                // kept, of a protobuf message, without having been decoded
 )
 
 // newOwnInformer returns a function that makes our informer. A decoded informer indexes namespaces
 // with client-go's function, and others by the order of the keys.
-func newOwnInformer(decoded bool, how arriving) func(*server, setting) toolscache.SharedIndexInformer {
+func newOwnInformer(decoded bool, how delivered) func(*server, setting) toolscache.SharedIndexInformer {
 	return func(s *server, want setting) toolscache.SharedIndexInformer {
 		o := Options{
 			Example: want.example, ResyncPeriod: want.resync, Indexers: want.indexers, NamespaceIndex: want.namespaces,
@@ -98,7 +98,7 @@ func newOwnInformer(decoded bool, how arriving) func(*server, setting) toolscach
 func noSource(Receiver) toolscache.ListerWatcher { return nil }
 
 // sourceOf returns the source that lists and watches s.
-func sourceOf(s *server, how arriving) Source {
+func sourceOf(s *server, how delivered) Source {
 	return func(to Receiver) toolscache.ListerWatcher {
 		o := listwatch.Options{Bookmarks: s.streaming, Each: to.Each}
 		switch how {

@@ -33,7 +33,7 @@ func TestADictionaryIsRenewedThoughListsHaveFailed(t *testing.T) {
 			i, err := New(noSource, Options{Example: &corev1.ConfigMap{}})
 			g.Expect(err).NotTo(HaveOccurred())
 			list := func(version int) (kept []any) {
-				collect := i.intake.Transformer()
+				collect := i.store.Transformer()
 				for n := range objects {
 					o, err := collect(paired(n, version))
 					g.Expect(err).NotTo(HaveOccurred())
@@ -44,8 +44,8 @@ func TestADictionaryIsRenewedThoughListsHaveFailed(t *testing.T) {
 			for range failed {
 				list(1) // and the Reflector begins anew
 			}
-			g.Expect(i.intake.Replace(list(1), "20000")).To(Succeed())
-			g.Expect(i.intake.Update(configMap("ns/fixed", ""))).To(Succeed())
+			g.Expect(i.store.Replace(list(1), "20000")).To(Succeed())
+			g.Expect(i.store.Update(configMap("ns/fixed", ""))).To(Succeed())
 			before, ok := i.engine.Get("ns\x00fixed")
 			g.Expect(ok).To(BeTrue())
 			renewed := func() bool {
@@ -55,7 +55,7 @@ func TestADictionaryIsRenewedThoughListsHaveFailed(t *testing.T) {
 			round := 1
 			for ; !renewed() && round <= mostRounds; round++ {
 				for n := range objects {
-					g.Expect(i.intake.Update(paired(n, round+1))).To(Succeed())
+					g.Expect(i.store.Update(paired(n, round+1))).To(Succeed())
 				}
 			}
 			g.Expect(renewed()).To(BeTrue(), "after %d rounds", mostRounds)

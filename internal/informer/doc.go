@@ -25,18 +25,18 @@
 // is there once.
 //
 // RunWithContext owns all goroutines of the informer, and returns when they have ended. The locks
-// of the engine, of resyncs and of walks come after Informer.mu; indexers.mu, intake.mu and the
-// engine's lock are taken in this order. No lock is taken while that of walks is held.
+// of the engine, of resyncs and of sharedReplay come after Informer.mu; indexers.mu, reflectorStore.mu and the
+// engine's lock are taken in this order. No lock is taken while that of sharedReplay is held.
 //
 // # Files
 //
 //   - informer.go has Informer and its life, attempts.go its lists and watches, progress.go how far
 //     they have come; indexers.go its indexes, clock.go the clock of its Reflector.
-//   - arrival.go makes what is kept of an object where a watch is decoded, and intake.go
+//   - decoded_event.go makes what is kept of an object where a watch is decoded, and reflector_store.go
 //     is the store that the Reflector writes into; losses.go has the objects that a transform has
 //     failed for, and unindexed.go those that a function of an index has. values.go tells the engine
 //     what to index.
-//   - handler.go tells an event handler, with the shared objects of delivery.go; walks.go shares
+//   - handler.go tells an event handler, with the shared objects of delivery.go; shared_replay.go shares
 //     those of a whole state, and resync.go says when it is told again.
 //   - engine_indexer.go is the engine as client-go's Indexer, and view.go an informer whose objects have another Go type.
 //   - stats.go has the figures of an informer.

@@ -23,7 +23,7 @@ func TestFollowTellsOfEventsWithoutTheirObjects(t *testing.T) {
 		g := NewWithT(t)
 		i, err := New(noSource, Options{Example: &corev1.ConfigMap{}})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(i.intake.Replace([]any{versioned("ns/old", "5"), versioned("ns/gone", "6")}, "10")).To(Succeed())
+		g.Expect(i.store.Replace([]any{versioned("ns/old", "5"), versioned("ns/gone", "6")}, "10")).To(Succeed())
 
 		var notes []Note
 		over := errors.New("over")
@@ -33,9 +33,9 @@ func TestFollowTellsOfEventsWithoutTheirObjects(t *testing.T) {
 		synctest.Wait()
 		g.Expect(notes).To(BeEmpty(), "what was there before is no event")
 
-		g.Expect(i.intake.Update(versioned("ns/new", "11"))).To(Succeed())
-		g.Expect(i.intake.Update(versioned("ns/old", "12"))).To(Succeed())
-		g.Expect(i.intake.Delete(versioned("ns/new", "13"))).To(Succeed())
+		g.Expect(i.store.Update(versioned("ns/new", "11"))).To(Succeed())
+		g.Expect(i.store.Update(versioned("ns/old", "12"))).To(Succeed())
+		g.Expect(i.store.Delete(versioned("ns/new", "13"))).To(Succeed())
 		synctest.Wait()
 		g.Expect(notes).To(Equal([]Note{
 			{Type: watchcache.Added, Key: "ns\x00new", Revision: 11},
@@ -43,14 +43,14 @@ func TestFollowTellsOfEventsWithoutTheirObjects(t *testing.T) {
 			{Type: watchcache.Deleted, Key: "ns\x00new", Revision: 13},
 		}))
 		notes = nil
-		g.Expect(i.intake.Replace([]any{versioned("ns/old", "12"), versioned("ns/late", "15")}, "20")).To(Succeed())
+		g.Expect(i.store.Replace([]any{versioned("ns/old", "12"), versioned("ns/late", "15")}, "20")).To(Succeed())
 		synctest.Wait()
 		g.Expect(notes).To(HaveLen(2))
 		for _, n := range notes {
 			g.Expect(n.Merged).To(BeTrue())
 			g.Expect(strings.TrimPrefix(n.Key, "ns\x00")).To(BeElementOf("late", "gone"))
 		}
-		g.Expect(i.intake.handled.Load()).To(BeFalse(), "a follower is no handler, for which objects are made")
+		g.Expect(i.store.handled.Load()).To(BeFalse(), "a follower is no handler, for which objects are made")
 
 		cancel(over)
 		g.Expect(<-ended).To(MatchError(over))

@@ -26,7 +26,7 @@ type registration struct {
 	handler  toolscache.ResourceEventHandler
 	logger   klog.Logger
 	cursor   *watchcache.Cursor[object.Object, *delivery]
-	walker   *walker      // of informer.walks
+	replayer *replayer    // of informer.replay
 	view     *object.View // nil if the handler gets the objects as they are kept
 	unfit    unfit
 	resync   time.Duration // zero is never
@@ -54,7 +54,7 @@ type listened struct {
 	description string // of the kind, in logs
 	clock       clock.WithTicker
 	resyncs     *resyncs
-	walks       *walks
+	replay      *sharedReplay
 	counts      *counts
 }
 
@@ -105,9 +105,9 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 	if i.run.released && !i.HasSynced() {
 		r.synced.close()
 	}
-	r.walker = i.walks.join()
+	r.replayer = i.replay.join()
 	i.handlers[r] = struct{}{}
-	i.intake.handled.Store(true)
+	i.store.handled.Store(true)
 	if i.run.phase == started {
 		ctx := i.run.ctx
 		i.running.Go(func() { r.run(ctx) })
@@ -129,11 +129,11 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	}
 	delete(i.handlers, r)
 	i.counts.retire(r)
-	i.intake.handled.Store(len(i.handlers) > 0)
+	i.store.handled.Store(len(i.handlers) > 0)
 	r.removed.Store(true)
 	r.cursor.Close()
 	if i.run.phase == created {
-		i.walks.leave(r.walker)
+		i.replay.leave(r.replayer)
 		close(r.ended)
 	}
 	return nil
@@ -174,10 +174,10 @@ func (r *registration) ShutdownChan() <-chan struct{} { return r.ended }
 func (r *registration) run(ctx context.Context) {
 	defer close(r.ended)
 	defer r.cursor.Close()
-	defer r.informer.walks.leave(r.walker)
+	defer r.informer.replay.leave(r.replayer)
 	resyncs, clock := r.informer.resyncs, r.informer.clock
 	due := resyncs.after(clock.Now(), r.resync)
-	r.informer.walks.schedule(r.walker, due)
+	r.informer.replay.schedule(r.replayer, due)
 	until, cancel := untilResync(ctx, due)
 	defer func() { cancel() }()
 	for {
@@ -201,7 +201,7 @@ func (r *registration) run(ctx context.Context) {
 			r.resyncTo(ctx, seen)
 			cancel()
 			due = resyncs.next(due, clock.Now(), r.resync)
-			r.informer.walks.schedule(r.walker, due)
+			r.informer.replay.schedule(r.replayer, due)
 			until, cancel = untilResync(ctx, due)
 		}
 	}
@@ -209,8 +209,8 @@ func (r *registration) run(ctx context.Context) {
 
 // catchUp passes on the changes that lead from the state that the handler has seen to another.
 func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
-	r.informer.walks.depart(r.walker)
-	defer r.informer.walks.arriveAt(r.walker, diff.To.Revision())
+	r.informer.replay.begin(r.replayer)
+	defer r.informer.replay.endAt(r.replayer, diff.To.Revision())
 	for event := range diff.Events() {
 		if !r.deliverChange(ctx, event) {
 			return
@@ -281,7 +281,7 @@ func (r *registration) tryDeliver(event *event) error {
 	if event.Attached != nil {
 		shared = event.Attached.as(r.view)
 	} else { // the event is of a Diff
-		shared = r.informer.walks.deliver(r.walker, event, r.view)
+		shared = r.informer.replay.deliver(r.replayer, event, r.view)
 	}
 	switch event.Type {
 	case watchcache.Added:
@@ -309,12 +309,12 @@ func (r *registration) add(current any) {
 
 // resyncTo tells the handler of every object again.
 func (r *registration) resyncTo(ctx context.Context, state *snapshot) {
-	r.informer.walks.departForResync(r.walker)
-	defer r.informer.walks.arrive(r.walker)
+	r.informer.replay.beginResync(r.replayer)
+	defer r.informer.replay.end(r.replayer)
 	for item := range state.Items("", "") {
 		again := event{Type: watchcache.Added, Item: item}
 		tell := func() error {
-			obj, err := r.informer.walks.deliver(r.walker, &again, r.view).after(&again)
+			obj, err := r.informer.replay.deliver(r.replayer, &again, r.view).after(&again)
 			if err == nil {
 				begin := r.calls.begin()
 				r.handler.OnUpdate(obj, obj)

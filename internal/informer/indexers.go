@@ -28,7 +28,7 @@ type indexers struct {
 	space string
 
 	// mu guards what follows. It is held while an index is declared, so it comes before
-	// intake.mu.
+	// reflectorStore.mu.
 	mu        sync.Mutex
 	functions toolscache.Indexers
 	names     map[string]string // in the engine

@@ -46,7 +46,7 @@ type Informer struct {
 	*listened
 	lw       toolscache.ListerWatcher
 	engine   *engine
-	intake   *intake
+	store    *reflectorStore
 	indexers *indexers
 	synced   chan struct{} // closed when the first list is in the engine
 	example  runtime.Object
@@ -154,7 +154,7 @@ func New(source Source, o Options) (*Informer, error) {
 	var i *Informer
 	form := object.NewForm(object.Options{
 		Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify,
-		FieldFailed: func(obj client.Object, reason any) { i.intake.losses.unindexed.add(obj, reason) },
+		FieldFailed: func(obj client.Object, reason any) { i.store.losses.unindexed.add(obj, reason) },
 	})
 	o.Observer = o.Observer.complete()
 	if o.Description == "" {
@@ -163,7 +163,7 @@ func New(source Source, o Options) (*Informer, error) {
 	i = &Informer{
 		listened: &listened{
 			form: form, description: o.Description, clock: clock.RealClock{},
-			resyncs: newResyncs(o.ResyncPeriod), walks: newWalks(form), counts: &counts{},
+			resyncs: newResyncs(o.ResyncPeriod), replay: newSharedReplay(form), counts: &counts{},
 		},
 		engine:       watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{Window: o.Window, Values: Values(form), Now: stats.Now}),
 		synced:       make(chan struct{}),
@@ -177,10 +177,10 @@ func New(source Source, o Options) (*Informer, error) {
 		o.Listed()
 		synced()
 	}
-	i.intake = newIntake(i.engine, form, &o, i.walks.expect, func() { i.run.dormancy.unlessLeft(listed) })
-	i.intake.progress.synced, i.intake.progress.counts = synced, i.counts
-	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.intake.declare)
-	i.lw = source(Receiver{Each: i.intake.arrive, Message: i.intake.arriveMessage})
+	i.store = newReflectorStore(i.engine, form, &o, i.replay.expect, func() { i.run.dormancy.unlessLeft(listed) })
+	i.store.progress.synced, i.store.progress.counts = synced, i.counts
+	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.store.declare)
+	i.lw = source(Receiver{Each: i.store.decode, Message: i.store.decodeMessage})
 	return i, i.AddIndexers(o.Indexers)
 }
 
@@ -196,7 +196,7 @@ func (i *Informer) Form() *object.Form { return i.form }
 // Keep returns what the informer would keep of an object if it received it. The object must not be
 // changed any more.
 func (i *Informer) Keep(obj any) (watchcache.Item[object.Object], error) {
-	obj, _, err := i.intake.receive(obj)
+	obj, _, err := i.store.receive(obj)
 	if err != nil {
 		return watchcache.Item[object.Object]{}, err
 	}
@@ -268,7 +268,7 @@ func (i *Informer) SetTransform(transform toolscache.TransformFunc) error {
 	if i.run.phase != created {
 		return errStarted
 	}
-	i.intake.transform = transform
+	i.store.transform = transform
 	return nil
 }
 
@@ -313,8 +313,8 @@ func (i *Informer) AddField(name string, extract client.IndexerFunc) error {
 	return i.indexers.addField(name, extract)
 }
 
-// Objects walks the objects of now, in the order of their keys. Each is made when the walk comes
-// to it, and must not be changed.
+// Objects iterates over the present objects in the order of their keys. Each is made when the iteration
+// comes to it, and must not be changed.
 func (i *Informer) Objects() iter.Seq[client.Object] {
 	snapshot := i.engine.Snapshot()
 	return func(yield func(client.Object) bool) {
@@ -332,7 +332,7 @@ func (i *Informer) GetStore() toolscache.Store { return i.GetIndexer() }
 
 // GetIndexer implements SharedIndexInformer. The Indexer is a view of the engine.
 func (i *Informer) GetIndexer() toolscache.Indexer {
-	return &engineIndexer{engine: i.engine, form: i.form, indexers: i.indexers, write: i.intake.write}
+	return &engineIndexer{engine: i.engine, form: i.form, indexers: i.indexers, write: i.store.write}
 }
 
 // GetController implements SharedInformer.

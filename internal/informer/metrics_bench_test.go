@@ -46,7 +46,7 @@ func BenchmarkRatio(b *testing.B) {
 }
 
 // cpuOfCounting returns the CPU time that it takes to count b.N events: the time that an event took to decode (as
-// listwatch.Traffic does), the event, its age, when it was written, and each call of a handler.
+// listwatch.Counters does), the event, its age, when it was written, and each call of a handler.
 func cpuOfCounting(b *testing.B, handlers int) int64 {
 	var (
 		c       counts
@@ -82,7 +82,7 @@ func (s podStream) cpuOfEvents(b *testing.B, handlers int, counted bool) int64 {
 	i, err := New(func(to Receiver) toolscache.ListerWatcher {
 		o := listwatch.Options{Message: to.Message, Each: to.Each}
 		if counted {
-			o.Traffic = &listwatch.Traffic{}
+			o.Counters = &listwatch.Counters{}
 		}
 		return listwatch.New(pods, o)
 	}, Options{Example: pods.Example()})

@@ -80,7 +80,7 @@ func (p *progress) replaced(version string) (restored bool) {
 // Told returns when the API server last told the informer anything: an event, a bookmark or a list.
 // It is zero if it never did.
 func (i *Informer) Told() time.Time {
-	if sign := i.intake.progress.sign.Load(); sign > 0 {
+	if sign := i.store.progress.sign.Load(); sign > 0 {
 		return time.Unix(0, sign)
 	}
 	return time.Time{}

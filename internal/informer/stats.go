@@ -95,8 +95,8 @@ type Events struct{ Added, Updated, Deleted, Bookmarks uint64 }
 type Memory struct {
 	// Window is for the Events that some handler has still to get.
 	Window, Events int
-	// Walks is for objects that handlers share which are told of a whole state.
-	Walks int
+	// Replay is for the objects that handlers share while they replay a whole state.
+	Replay int
 }
 
 // HandlerStats are figures of an event handler.
@@ -171,7 +171,7 @@ const measured = 32
 
 func (i *Informer) memory() Memory {
 	held := i.engine.Held(measured)
-	m := Memory{Events: held.Events, Window: held.Ring, Walks: i.walks.size()}
+	m := Memory{Events: held.Events, Window: held.Ring, Replay: i.replay.size()}
 	bytes := 0
 	for n := range held.Some {
 		e := &held.Some[n]
@@ -186,8 +186,8 @@ func (i *Informer) memory() Memory {
 	return m
 }
 
-// size returns how many bytes the objects take that walkers share.
-func (s *walks) size() int {
+// size returns how many bytes the objects take that replayers share.
+func (s *sharedReplay) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes

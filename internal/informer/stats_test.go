@@ -28,7 +28,7 @@ func TestStatsCountEventsByType(t *testing.T) {
 	i, err := New(noSource, Options{Example: &corev1.ConfigMap{}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(i.Stats().Events).To(BeZero())
-	in := i.intake
+	in := i.store
 	g.Expect(in.Replace([]any{ofVersion("ns/a", "1"), ofVersion("ns/b", "1")}, "1")).To(Succeed())
 	g.Expect(in.Add(ofVersion("ns/c", "2"))).To(Succeed())
 	g.Expect(in.Update(ofVersion("ns/c", "3"))).To(Succeed())
@@ -44,7 +44,7 @@ func TestStatsCountEventsByType(t *testing.T) {
 // TestStatsShowAHandlerThatIsBehind, and nothing of it when it has caught up or was removed.
 func TestStatsShowAHandlerThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asDecodedEvents), ours: true}, setting{}, true)
 		i, gate := r.informer.(*Informer), r.gate()
 		slow := r.handle(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { gate.pass() }})
 		r.handle(toolscache.ResourceEventHandlerFuncs{})
@@ -83,7 +83,7 @@ func TestStatsShowAHandlerThatIsBehind(t *testing.T) {
 // TestStatsHaveTheDurationsOfOneInEightCalls, the first among them.
 func TestStatsHaveTheDurationsOfOneInEightCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asDecodedEvents), ours: true}, setting{}, true)
 		r.handle(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { time.Sleep(15 * time.Second) }})
 		for n := range 17 {
 			r.server.put(configMap(fmt.Sprint("ns/", n), "1"))
@@ -110,7 +110,7 @@ func behind(i *Informer) (events []int) {
 // TestStatsCountHandlersThatFellOutOfTheWindow, also when the handler is removed.
 func TestStatsCountHandlersThatFellOutOfTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asDecodedEvents), ours: true}, setting{}, true)
 		i, gate := r.informer.(*Informer), r.gate()
 		registration := r.handle(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { gate.pass() }})
 		r.server.put(configMap("ns/a", "1"))
@@ -142,7 +142,7 @@ func TestUnindexedAreTheVersionsThatAnIndexFunctionPanickedAt(t *testing.T) {
 		}
 		return nil
 	})).To(Succeed())
-	in := i.intake
+	in := i.store
 	unindexed := func() int {
 		n, err := i.Unindexed()
 		g.Expect(err == nil).To(Equal(n == 0))
@@ -171,9 +171,9 @@ func TestUnindexedAreTheVersionsThatAnIndexFunctionPanickedAt(t *testing.T) {
 
 	older, newer := in.form.Keep(good("ns/a", "6")), bad("ns/a", "7") // decoded at the same time
 	kept := in.form.Keep(newer)
-	g.Expect(in.Update(&arrival{kept: older, metadata: good("ns/a", "6")})).To(Succeed())
+	g.Expect(in.Update(&decodedEvent{kept: older, metadata: good("ns/a", "6")})).To(Succeed())
 	g.Expect(unindexed()).To(Equal(1), "the newer version is still to come")
-	g.Expect(in.Update(&arrival{kept: kept, metadata: newer})).To(Succeed())
+	g.Expect(in.Update(&decodedEvent{kept: kept, metadata: newer})).To(Succeed())
 	g.Expect(unindexed()).To(Equal(1))
 	g.Expect(in.Replace([]any{good("ns/b", "8")}, "8")).To(Succeed())
 	g.Expect(unindexed()).To(BeZero())
@@ -192,7 +192,7 @@ func TestAnEventThatIsCountedTakesNoMoreMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = i.intake.Bookmark("1") }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = i.store.Bookmark("1") }); n > 0 {
 		t.Errorf("a bookmark takes %v allocations", n)
 	}
 }
@@ -200,7 +200,7 @@ func TestAnEventThatIsCountedTakesNoMoreMemory(t *testing.T) {
 // TestTheFirstListOfADormantInformerBeginsWhenItIsDormantNoMore, not while there is nothing to list.
 func TestTheFirstListOfADormantInformerBeginsWhenItIsDormantNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asDecodedEvents), ours: true}, setting{}, true)
 		i := r.informer.(*Informer)
 		i.Sleep()
 		r.start()

@@ -110,7 +110,7 @@ func (u *unindexed) countLocked() { u.number.Store(int64(len(u.failed) + u.more)
 // Unindexed returns the number of objects that some index does not have because its function has
 // panicked for them, and the error of one of them.
 func (i *Informer) Unindexed() (int, *IndexError) {
-	u := &i.intake.losses.unindexed
+	u := &i.store.losses.unindexed
 	if u.number.Load() == 0 {
 		return 0, nil
 	}

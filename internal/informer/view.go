@@ -52,7 +52,7 @@ func NewView(base *Informer, example client.Object, space string) (*View, error)
 		return nil, err
 	}
 	v := &View{base: base, as: as, handlers: map[*registration]struct{}{}}
-	declare := base.intake.declare
+	declare := base.store.declare
 	if as != nil {
 		v.unfit = index.Unfit(space)
 		declare = v.declare
@@ -65,7 +65,7 @@ func NewView(base *Informer, example client.Object, space string) (*View, error)
 // declare adds an index of the objects as the view shows them to the engine, before the first one that of those
 // that it cannot show.
 func (v *View) declare(name string, extract func(client.Object) []string) {
-	v.base.intake.declareAll(func() {
+	v.base.store.declareAll(func() {
 		v.as.DeclareUnfit(v.unfit)
 		v.as.Declare(name, extract)
 	}, v.unfit, name)
@@ -75,7 +75,7 @@ func (v *View) declare(name string, extract func(client.Object) []string) {
 // the handlers of the view to end, as RunWithContext does.
 func (v *View) Close() {
 	if names := v.indexers.close(); len(names) > 0 {
-		v.base.intake.undeclare(append(names, v.unfit)...)
+		v.base.store.undeclare(append(names, v.unfit)...)
 	}
 }
 

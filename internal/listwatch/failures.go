@@ -22,7 +22,7 @@ import (
 
 // Failure is what keeps an informer from following the API server.
 type Failure struct {
-	// Err is the error of the last attempt that failed. It is a *MisfitError or a *StatusError, an
+	// Err is the error of the last attempt that failed. It is a *DecodeError or a *StatusError, an
 	// error of the API server, one of the connection, or what the Reflector made of one of these.
 	Err error
 	// Since is the time of the first attempt that failed since the last success, and Attempts is
@@ -39,15 +39,15 @@ type Failure struct {
 // after a connection was closed or timed out; neither calls the handler. So Failures also watches
 // the requests. The zero value is ready to use. It is safe for concurrent use.
 type Failures struct {
-	traffic Traffic // has its own locks
+	counters Counters // has its own locks
 
-	mu      sync.Mutex    // guards what follows
-	last    *Failure      // nil after a success
-	begun   time.Time     // the newest request began; zero if there was none
-	counted bool          // the attempt of now has failed, and is counted
-	misfit  atomic.Bool   // written with mu
-	listed  bool          // a list was complete
-	changed chan struct{} // closed and set to nil by wakeLocked; nil if nobody waits
+	mu          sync.Mutex    // guards what follows
+	last        *Failure      // nil after a success
+	begun       time.Time     // the newest request began; zero if there was none
+	counted     bool          // the attempt of now has failed, and is counted
+	decodeError atomic.Bool   // written with mu
+	listed      bool          // a list was complete
+	changed     chan struct{} // closed and set to nil by wakeLocked; nil if nobody waits
 }
 
 // Last returns what fails now, or nil if nothing does.
@@ -61,8 +61,8 @@ func (f *Failures) Last() *Failure {
 	return &last
 }
 
-// Traffic returns what counts the lists and watches whose failures these are.
-func (f *Failures) Traffic() *Traffic { return &f.traffic }
+// Counters returns what counts the same lists and watches.
+func (f *Failures) Counters() *Counters { return &f.counters }
 
 // Changed returns a channel that is closed when Last has changed, and by Wake.
 func (f *Failures) Changed() <-chan struct{} {
@@ -74,16 +74,16 @@ func (f *Failures) Changed() <-chan struct{} {
 	return f.changed
 }
 
-// Misfit reports that a list arrived that did not fit the Go types of the kind, and that no list
+// Undecoded reports that a list arrived that did not fit the Go types of the kind, and that no list
 // has been complete since. One object that does not fit is enough, and further lists fail as long
 // as that object exists.
-func (f *Failures) Misfit() bool { return f.misfit.Load() }
+func (f *Failures) Undecoded() bool { return f.decodeError.Load() }
 
 // Listed is called when a list is complete and all its objects fit.
 func (f *Failures) Listed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.misfit.Store(false)
+	f.decodeError.Store(false)
 	f.listed = true
 	f.setLocked(nil)
 }
@@ -93,7 +93,7 @@ func (f *Failures) Listed() {
 func (f *Failures) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.misfit.Store(false)
+	f.decodeError.Store(false)
 	f.last, f.listed, f.counted = nil, false, false
 	f.wakeLocked()
 }
@@ -139,7 +139,7 @@ func (f *Failures) Begun() time.Time {
 func (f *Failures) answered() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.listed && !f.misfit.Load() {
+	if f.listed && !f.decodeError.Load() {
 		f.setLocked(nil)
 	}
 }
@@ -162,8 +162,8 @@ func (f *Failures) noteAs(ctx context.Context, err error, ended bool) {
 		f.counted = true
 		next.Attempts++
 	}
-	if misfit := (*MisfitError)(nil); errors.As(err, &misfit) {
-		f.misfit.Store(true)
+	if decodeError := (*DecodeError)(nil); errors.As(err, &decodeError) {
+		f.decodeError.Store(true)
 	}
 	f.setLocked(&next)
 }
@@ -197,18 +197,18 @@ func (f *Failures) Client(c *http.Client) *http.Client {
 // Source returns a source that lists and watches as s does, and notes the errors of the API server.
 func (f *Failures) Source(s Source) Source { return &observedSource{Source: s, failures: f} }
 
-// MisfitError is the error for a list with an object that does not fit the Go type of its kind.
-type MisfitError struct {
+// DecodeError is the error for a list with an object that does not fit the Go type of its kind.
+type DecodeError struct {
 	// Object is the key of the object. It is empty if it is unknown.
 	Object types.NamespacedName
 	err    error
 }
 
 // Error implements error.
-func (e *MisfitError) Error() string { return e.err.Error() }
+func (e *DecodeError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error of the decoder.
-func (e *MisfitError) Unwrap() error { return e.err }
+func (e *DecodeError) Unwrap() error { return e.err }
 
 // StatusError is the error for an answer of the API server, or of a proxy before it, as far as its
 // HTTP status says.

@@ -31,16 +31,16 @@ type Options struct {
 	// it returns takes the place of the first one. Each is called for several events at the same
 	// time; the results keep the order of the events.
 	Each func(watch.Event) watch.Event
-	// Silence is how long a watch may bring nothing, if the API server sends bookmarks. A watch that
+	// IdleTimeout is how long a watch may bring nothing, if the API server sends bookmarks. A watch that
 	// is silent for longer is ended. Zero, and a negative number, mean that no watch is. Cut, which
 	// must be set then, is told of each watch that is ended.
-	Silence time.Duration
-	Cut     func(silent time.Duration)
+	IdleTimeout time.Duration
+	Cut         func(silent time.Duration)
 	// Recent, if it is set, reports whether lists must be the most recent ones: a list that may come from
 	// the cache of the API server, however old that is, is asked for without a resource version then.
 	Recent func() bool
-	// Traffic, if it is set, counts the lists and watches.
-	Traffic *Traffic
+	// Counters, if set, count the lists and watches.
+	Counters *Counters
 }
 
 // anyVersion is the resource version with which a Reflector asks for its first list.
@@ -63,13 +63,13 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 	if o.Message != nil {
 		each = withMessages(o.Message, each)
 	}
-	each = o.Traffic.each(each)
-	heard := &silence{limit: o.Silence, cut: func(silent time.Duration) {
-		o.Traffic.cut()
+	each = o.Counters.each(each)
+	heard := &idleTimeout{limit: o.IdleTimeout, cut: func(silent time.Duration) {
+		o.Counters.cut()
 		o.Cut(silent)
 	}}
 	open := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-		if o.Bookmarks && o.Silence > 0 {
+		if o.Bookmarks && o.IdleTimeout > 0 {
 			return heard.watch(ctx, opts, each, func(ctx context.Context) (watch.Interface, error) { return s.Watch(ctx, opts) })
 		}
 		watcher, err := s.Watch(ctx, opts)
@@ -84,14 +84,14 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 			if opts.ResourceVersion == anyVersion && o.Recent != nil && o.Recent() {
 				opts.ResourceVersion = ""
 			}
-			o.Traffic.listing(opts)
+			o.Counters.listing(opts)
 			return s.List(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			opts.Watch = true
 			opts.AllowWatchBookmarks = o.Bookmarks
 			o.Selector.applyTo(&opts)
-			return o.Traffic.watch(ctx, opts, open)
+			return o.Counters.watch(ctx, opts, open)
 		},
 	}}
 }

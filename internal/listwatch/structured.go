@@ -78,22 +78,22 @@ func (s *structured) List(ctx context.Context, opts metav1.ListOptions) (runtime
 		return nil, err
 	}
 	if err := result.Into(into); err != nil {
-		return nil, s.misfit(result, err)
+		return nil, s.decodeError(result, err)
 	}
 	return into, nil
 }
 
-// misfit returns a MisfitError in place of err if the answer is a list of the kind with an object
+// decodeError returns a DecodeError in place of err if the answer is a list of the kind with an object
 // that does not fit the Go type. If the list is in JSON, the error names the object, because the
 // error of the decoder names only the field. For any other answer, such as a page of a proxy, it is
 // unknown whether the objects fit, and err is returned.
-func (s *structured) misfit(result rest.Result, err error) error {
+func (s *structured) decodeError(result rest.Result, err error) error {
 	body, bodyErr := result.Raw()
 	if bodyErr != nil {
 		return err
 	}
 	if s.isProtobufList(body) {
-		return &MisfitError{err: err}
+		return &DecodeError{err: err}
 	}
 	var list struct {
 		metav1.TypeMeta
@@ -104,10 +104,10 @@ func (s *structured) misfit(result rest.Result, err error) error {
 	}
 	for _, item := range list.Items {
 		object, named := s.object.DeepCopyObject(), metav1.PartialObjectMetadata{}
-		misfit := (&undecoded{json: item}).decodeInto(object)
-		if misfit != nil && json.Unmarshal(item, &named) == nil {
+		decodeError := (&undecoded{json: item}).decodeInto(object)
+		if decodeError != nil && json.Unmarshal(item, &named) == nil {
 			key := client.ObjectKeyFromObject(&named)
-			return &MisfitError{Object: key, err: fmt.Errorf("%s does not fit %T: %w", key, object, misfit)}
+			return &DecodeError{Object: key, err: fmt.Errorf("%s does not fit %T: %w", key, object, decodeError)}
 		}
 	}
 	return err

@@ -141,27 +141,27 @@ func (made measurer) table(t reflect.Type) func(unsafe.Pointer) int {
 		return func(at unsafe.Pointer) int { return beyondContent(*(*map[string]any)(at)) }
 	}
 	key, value := made.of(t.Key()), made.of(t.Elem())
-	walkers := sync.Pool{New: func() any { return &walker{key: reflect.New(t.Key()), value: reflect.New(t.Elem())} }}
+	iterators := sync.Pool{New: func() any { return &mapIterator{key: reflect.New(t.Key()), value: reflect.New(t.Elem())} }}
 	return func(at unsafe.Pointer) int {
 		table := reflect.NewAt(t, at).Elem()
 		sum := tableBytes(table.Len(), key.size, value.size)
 		if table.Len() > 0 {
-			w := walkers.Get().(*walker)
+			w := iterators.Get().(*mapIterator)
 			sum += w.beyond(table, key, value)
-			walkers.Put(w)
+			iterators.Put(w)
 		}
 		return sum
 	}
 }
 
-// walker walks a map. It is reused, because a new one takes three allocations.
-type walker struct {
+// mapIterator iterates over a map. It is reused, because a new one takes three allocations.
+type mapIterator struct {
 	pairs      reflect.MapIter
 	key, value reflect.Value // pointers to the current pair
 }
 
 // beyond returns the bytes of memory to which the keys and values of a map refer.
-func (w *walker) beyond(table reflect.Value, key, value *measure) (sum int) {
+func (w *mapIterator) beyond(table reflect.Value, key, value *measure) (sum int) {
 	for w.pairs.Reset(table); w.pairs.Next(); {
 		w.key.Elem().SetIterKey(&w.pairs)
 		w.value.Elem().SetIterValue(&w.pairs)

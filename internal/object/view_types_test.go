@@ -173,7 +173,7 @@ func seesWhatIsDecoded(g *WithT, form *object.Form, wire []byte, empty func() ru
 	received, _, err := unstructured.UnstructuredJSONScheme.Decode(wire, nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	kept := form.Keep(received)
-	want, misfit := decoded(wire, empty())
+	want, decodeError := decoded(wire, empty())
 	view, err := form.As(reflect.TypeOf(empty()))
 	g.Expect(err).NotTo(HaveOccurred())
 
@@ -187,17 +187,17 @@ func seesWhatIsDecoded(g *WithT, form *object.Form, wire []byte, empty func() ru
 	}
 	for name, f := range made {
 		got, err := f()
-		if misfit != nil {
-			g.Expect(err).To(MatchError(And(ContainSubstring("Shape ns/a does not fit %T", empty()), ContainSubstring(misfit.Error()))), "%s of %s", name, wire)
+		if decodeError != nil {
+			g.Expect(err).To(MatchError(And(ContainSubstring("Shape ns/a does not fit %T", empty()), ContainSubstring(decodeError.Error()))), "%s of %s", name, wire)
 			continue
 		}
 		g.Expect(err).NotTo(HaveOccurred(), "%s of %s", name, wire)
 		g.Expect(got).To(Equal(want), "%s of %s", name, wire)
 	}
-	if misfit != nil {
+	if decodeError != nil {
 		g.Expect(into).To(Equal(empty()), "nothing is half made")
 	}
-	return misfit == nil
+	return decodeError == nil
 }
 
 // TestAViewIsWhatTheDecoderMakes of what was received, or an error where that is one.
@@ -310,7 +310,7 @@ func TestAViewIsWhatTheDecoderMakesOfRandomTypes(t *testing.T) {
 	random := newRandom(t)
 	g := NewWithT(t)
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*unstructured.Unstructured](), Verify: true})
-	fit, misfit := 0, 0
+	fit, unfit := 0, 0
 	for range 400 {
 		dynamicType = randomType(random, 3)
 		for range 5 {
@@ -319,9 +319,9 @@ func TestAViewIsWhatTheDecoderMakesOfRandomTypes(t *testing.T) {
 			if seesWhatIsDecoded(g, form, wireOf(g, string(spec)), func() runtime.Object { return &typed[dynamic]{} }) {
 				fit++
 			} else {
-				misfit++
+				unfit++
 			}
 		}
 	}
-	g.Expect(min(fit, misfit)).To(BeNumerically(">", 100), "%d fit and %d do not", fit, misfit)
+	g.Expect(min(fit, unfit)).To(BeNumerically(">", 100), "%d fit and %d do not", fit, unfit)
 }

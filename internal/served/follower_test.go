@@ -75,7 +75,7 @@ func (s *recovering) RoundTrip(r *http.Request) (*http.Response, error) {
 	case streaming:
 		response.StatusCode, body = http.StatusUnprocessableEntity, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`
 	case r.URL.Query().Get("watch") != "":
-		response.Body = silence{s.end, r.Context().Done()}
+		response.Body = idleBody{s.end, r.Context().Done()}
 		return response, nil
 	}
 	response.Body = io.NopCloser(strings.NewReader(body))
@@ -110,17 +110,17 @@ func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
 
-// silence is the body of a watch that brings nothing until it ends.
-type silence struct{ expire, gone <-chan struct{} }
+// idleBody is the body of a watch that brings nothing until it ends.
+type idleBody struct{ expire, gone <-chan struct{} }
 
 // Read implements io.Reader.
-func (s silence) Read([]byte) (int, error) {
+func (b idleBody) Read([]byte) (int, error) {
 	select {
-	case <-s.expire:
-	case <-s.gone:
+	case <-b.expire:
+	case <-b.gone:
 	}
 	return 0, io.EOF
 }
 
 // Close implements io.Closer.
-func (silence) Close() error { return nil }
+func (idleBody) Close() error { return nil }

@@ -85,7 +85,7 @@ func (f *Follower) watchOnce(ctx context.Context, of *definitions) error {
 	}
 	var waits sync.WaitGroup
 	defer waits.Wait()
-	lw := listwatch.New(source, listwatch.Options{Bookmarks: true, Silence: idleTimeout, Cut: func(time.Duration) {}})
+	lw := listwatch.New(source, listwatch.Options{Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {}})
 	reflector := toolscache.NewReflectorWithOptions(lw, nil, of, toolscache.ReflectorOptions{
 		TypeDescription: of.Resource, Clock: informer.ClockUntil(ctx, &waits),
 	})

@@ -291,7 +291,7 @@ var _ = Describe("An optional kind of an APIService", func() {
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: "bob"}, g.object("", ""))).To(Succeed())
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: "one"}, &corev1.ConfigMap{})).To(Succeed())
 		for _, group := range []string{g.group, other.group, ""} {
-			Expect(phaseOf(c, group)).To(Equal(informers.Following), group)
+			Expect(phaseOf(c, group)).To(Equal(informers.Synced), group)
 		}
 	})
 })

@@ -170,9 +170,9 @@ var _ = Describe("A Go type of a kind with one watch", Ordered, func() {
 		for n, spec := range specs {
 			key := client.ObjectKey{Namespace: namespace, Name: fmt.Sprint("odd-", n)}
 			want, got := &oddity{}, &oddity{}
-			misfit := live.Get(ctx, key, want)
+			decodeError := live.Get(ctx, key, want)
 			err := c.Get(ctx, key, got)
-			if misfit != nil {
+			if decodeError != nil {
 				Expect(err).To(MatchError(ContainSubstring("does not fit *cache_test.oddity")), "%v", spec)
 				Expect(added).NotTo(HaveKey(key.Name))
 				continue

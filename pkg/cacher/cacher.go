@@ -25,18 +25,18 @@ import (
 // Cacher is a storage.Interface that answers reads and watches out of memory. Make one
 // with [New]. It is safe for concurrent use.
 type Cacher struct {
-	config     Config
-	features   featureSet
-	form       *element.Form
-	engine     *dispatch.Engine
-	indexes    *indexes
-	ready      *readiness
-	waiter     *waiter
-	dispatcher *dispatch.Dispatcher
-	intake     *intake
-	checker    *checker
-	metrics    *metrics
-	lifetime   lifetime
+	config         Config
+	features       featureSet
+	form           *element.Form
+	engine         *dispatch.Engine
+	indexes        *indexes
+	ready          *readiness
+	waiter         *waiter
+	dispatcher     *dispatch.Dispatcher
+	reflectorStore *reflectorStore
+	checker        *checker
+	metrics        *metrics
+	lifetime       lifetime
 }
 
 // lifetime has the goroutines of a Cacher but those of watchers, which are the dispatcher's.
@@ -106,7 +106,7 @@ func assemble(config Config, ended <-chan struct{}) (*Cacher, error) {
 		Admit: c.ready.isIn, Clock: config.Clock, Metrics: metrics,
 		Logger: config.Logger.WithValues("resource", config.GroupResource),
 	})
-	c.intake = newIntake(config, c.form, c.engine, requester, metrics, c.synced)
+	c.reflectorStore = newReflectorStore(config, c.form, c.engine, requester, metrics, c.synced)
 	c.checker = &checker{config: config, form: c.form, engine: c.engine, ready: c.ready, metrics: metrics}
 	return c, nil
 }
@@ -139,7 +139,7 @@ func (c *Cacher) synced(revision uint64) {
 // run lists and watches until ctx ends, and begins anew whenever that fails.
 func (c *Cacher) run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	in := c.intake
+	in := c.reflectorStore
 	reflector := toolscache.NewReflectorWithOptions(
 		&listerWatcher{storage: c.config.Storage, prefix: c.config.ResourcePrefix, newList: c.config.NewListFunc, streams: c.features.watchList, rewatch: in.rewatch},
 		c.config.NewFunc(), in, toolscache.ReflectorOptions{
@@ -190,7 +190,7 @@ func (c *Cacher) Versioner() storage.Versioner { return c.config.Storage.Version
 // Create implements storage.Interface.
 func (c *Cacher) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	if ttl > 0 {
-		c.intake.group.expires.Store(true)
+		c.reflectorStore.group.expires.Store(true)
 	}
 	return c.config.Storage.Create(ctx, key, obj, out, ttl)
 }

@@ -41,7 +41,7 @@ func churned(t *testing.T, objects, first, last int) (c *Cacher, bytes int) {
 	for version := first; version <= last; version++ {
 		for n := range objects {
 			revision++
-			if err := c.intake.Update(paired(n, version, revision)); err != nil {
+			if err := c.reflectorStore.Update(paired(n, version, revision)); err != nil {
 				t.Fatal(err)
 			}
 		}

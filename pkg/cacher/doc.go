@@ -22,7 +22,7 @@
 // # Watches
 //
 // One goroutine dispatches events: it puts each into the channels of the watchers that it
-// may concern and never waits. A watcher whose channel is full is parked: it reads the
+// may concern and never waits. A watcher whose channel is full catches up: it reads the
 // history in a goroutine of its own until it has caught up. So there is no time budget as in
 // upstream's Cacher, which closes a watch that is not read for some milliseconds, and a watcher
 // that has nothing to do takes no goroutine.
@@ -59,7 +59,7 @@
 //
 //   - cacher.go: the Cacher: what it consists of, writes, and its life; config.go: its options
 //   - decorator.go: the Cacher as a decorator of a server's storages
-//   - lister_watcher.go, intake.go, revision_group.go: from the storage into the engine
+//   - lister_watcher.go, reflector_store.go, revision_group.go: from the storage into the engine
 //   - get.go, list.go, list_request.go, indexes.go: reads
 //   - waiter.go: how a request waits for a revision; readiness.go: and for the first list
 //   - watch.go: what is asked of the dispatcher, which is internal/dispatch

@@ -17,7 +17,7 @@ import (
 // resource are dropped with its last Cacher. There are more than twelve fields because each
 // metric has one.
 type families struct {
-	events, sent, begun, errors, reads, lists, looked, given, parks, expiries, checks *prometheus.CounterVec
+	events, sent, begun, errors, reads, lists, looked, given, catchUps, expiries, checks *prometheus.CounterVec
 
 	waits  *prometheus.HistogramVec
 	newest *prometheus.GaugeVec
@@ -55,7 +55,7 @@ func newFamilies() *families {
 		lists:    counter("apiserver_cache_list_total", "LIST requests served from the watch cache.", "index"),
 		looked:   counter("apiserver_cache_list_fetched_objects_total", "Objects looked at for LIST requests.", "index"),
 		given:    counter("apiserver_cache_list_returned_objects_total", "Objects returned for LIST requests."),
-		parks:    counter("tarn_cacher_watchers_parked_total", "How often a watcher could not take an event at once and was left to read the history by itself."),
+		catchUps: counter("tarn_cacher_watchers_catching_up_total", "How often a watcher could not take an event at once and was left to read the history by itself."),
 		expiries: counter("apiserver_terminated_watchers_total", "Watchers that the history has passed."),
 		checks:   counter("apiserver_storage_consistency_checks_total", "Comparisons of the cache with the storage.", "status"),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -87,7 +87,7 @@ type vector interface {
 
 func (f *families) all() []vector {
 	return []vector{
-		f.events, f.sent, f.begun, f.errors, f.reads, f.lists, f.looked, f.given, f.parks, f.expiries, f.checks, f.waits, f.newest,
+		f.events, f.sent, f.begun, f.errors, f.reads, f.lists, f.looked, f.given, f.catchUps, f.expiries, f.checks, f.waits, f.newest,
 	}
 }
 

@@ -157,7 +157,7 @@ func TestHistoryBytes(t *testing.T) {
 				config.NewFunc = func() runtime.Object { return test.create(0).DeepCopyObject() }
 				config.Decoded, config.HistoryBytes = ptr.To(!test.flat), bound
 			})
-			in := c.intake
+			in := c.reflectorStore
 			before := heap()
 			for n := range test.writes {
 				obj := test.create(n)
@@ -189,7 +189,7 @@ func TestHistoryBudget(t *testing.T) {
 		for n := range 300 {
 			obj := configMap(n)
 			obj.(metav1.Object).SetResourceVersion(fmt.Sprint(101 + n))
-			g.Expect(c.intake.Update(obj)).To(Succeed())
+			g.Expect(c.reflectorStore.Update(obj)).To(Succeed())
 		}
 		g.Expect(budget.Held()).To(And(BeNumerically(">", bound/4), BeNumerically("<=", bound)))
 		_, kept := c.engine.Position(101 + 300 - 5)

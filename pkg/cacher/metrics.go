@@ -21,10 +21,10 @@ type metrics struct {
 	end    func() // must be called when the Cacher ends; drops the series if they are the last of the resource
 
 	// Resolved once: they are written with every event or list.
-	received, dispatched, parked, expired prometheus.Counter
-	revision                              prometheus.Gauge
-	given                                 prometheus.Counter
-	byIndex                               sync.Map // name to *indexMetrics
+	received, dispatched, catchingUp, expired prometheus.Counter
+	revision                                  prometheus.Gauge
+	given                                     prometheus.Counter
+	byIndex                                   sync.Map // name to *indexMetrics
 }
 
 var _ dispatch.Metrics = (*metrics)(nil)
@@ -43,7 +43,7 @@ func newMetrics(config Config) (*metrics, error) {
 	f.enter(resource)
 	m := &metrics{families: f, labels: labelsOf(resource), end: sync.OnceFunc(func() { f.leave(resource) })}
 	m.received, m.dispatched = m.events.With(m.labels), m.sent.With(m.labels)
-	m.parked, m.expired = m.parks.With(m.labels), m.expiries.With(m.labels)
+	m.catchingUp, m.expired = m.catchUps.With(m.labels), m.expiries.With(m.labels)
 	m.revision, m.given = m.newest.With(m.labels), m.families.given.With(m.labels)
 	return m, nil
 }
@@ -58,8 +58,8 @@ func (m *metrics) with(more prometheus.Labels) prometheus.Labels {
 // Dispatched implements dispatch.Metrics.
 func (m *metrics) Dispatched() { m.dispatched.Inc() }
 
-// Parked implements dispatch.Metrics.
-func (m *metrics) Parked() { m.parked.Inc() }
+// CatchingUp implements dispatch.Metrics.
+func (m *metrics) CatchingUp() { m.catchingUp.Inc() }
 
 // Expired implements dispatch.Metrics.
 func (m *metrics) Expired() { m.expired.Inc() }

@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 		g.Expect(got).To(HaveKeyWithValue("apiserver_cache_list_total ", 2.0))
 		g.Expect(got).To(HaveKeyWithValue("apiserver_cache_list_returned_objects_total", 2.0))
 		g.Expect(got).To(HaveKeyWithValue("apiserver_storage_consistency_checks_total success", 1.0))
-		g.Expect(got).To(HaveKeyWithValue("tarn_cacher_watchers_parked_total", BeNumerically(">", 0)))
+		g.Expect(got).To(HaveKeyWithValue("tarn_cacher_watchers_catching_up_total", BeNumerically(">", 0)))
 		g.Expect(got).To(HaveKeyWithValue("apiserver_terminated_watchers_total", 1.0))
 	}, indexed, withOptions(cacher.Options{Registerer: registry, HistoryEvents: 30}))
 }

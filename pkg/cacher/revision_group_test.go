@@ -27,11 +27,11 @@ func (progressing) Status(context.Context, string) (*clientv3.StatusResponse, er
 }
 
 // expiring returns a Cacher of Pods one to four, some of which may go at one revision.
-func expiring(t *testing.T) (*Cacher, *intake) {
+func expiring(t *testing.T) (*Cacher, *reflectorStore) {
 	etcdfeature.DefaultFeatureSupportChecker.CheckClient(context.Background(), progressing{}, storage.RequestWatchProgress)
 	NewWithT(t).Eventually(delegator.ConsistentReadSupported).Should(BeTrue())
 	c := idle(t)
-	in := c.intake
+	in := c.reflectorStore
 	in.begin(func(error) {})
 	for n := range 4 {
 		if err := in.Update(podAt(n+1, 101+n)); err != nil {
@@ -49,11 +49,11 @@ func podAt(n, revision int) *example.Pod {
 // TestDeletionsOfOneRevisionAreOneStep shows that nobody can see, or be told of, a part of a
 // revision.
 func TestDeletionsOfOneRevisionAreOneStep(t *testing.T) {
-	for name, proof := range map[string]func(*intake) error{
-		"the progress":     func(in *intake) error { return in.Bookmark("105") },
-		"a later progress": func(in *intake) error { return in.Bookmark("109") },
-		"a later write":    func(in *intake) error { return in.Update(podAt(9, 106)) },
-		"a later deletion": func(in *intake) error { return in.Delete(podAt(4, 106)) },
+	for name, proof := range map[string]func(*reflectorStore) error{
+		"the progress":     func(in *reflectorStore) error { return in.Bookmark("105") },
+		"a later progress": func(in *reflectorStore) error { return in.Bookmark("109") },
+		"a later write":    func(in *reflectorStore) error { return in.Update(podAt(9, 106)) },
+		"a later deletion": func(in *reflectorStore) error { return in.Delete(podAt(4, 106)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

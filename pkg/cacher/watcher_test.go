@@ -171,21 +171,21 @@ func TestWatchOfOneKey(t *testing.T) {
 	})
 }
 
-// arrival is a bookmark and when it came.
-type arrival struct {
+// timedBookmark is a bookmark and when it came.
+type timedBookmark struct {
 	after    time.Duration
 	revision uint64
 	initial  bool
 }
 
 // bookmarksOf returns the bookmarks of a watch until it ends.
-func bookmarksOf(w watch.Interface, begin time.Time) (bookmarks []arrival) {
+func bookmarksOf(w watch.Interface, begin time.Time) (bookmarks []timedBookmark) {
 	for event := range w.ResultChan() {
 		if event.Type != watch.Bookmark {
 			continue
 		}
 		pod := podOf(event.Object)
-		bookmarks = append(bookmarks, arrival{
+		bookmarks = append(bookmarks, timedBookmark{
 			after: time.Since(begin), revision: revisionOf(pod), initial: pod.Annotations[metav1.InitialEventsAnnotationKey] == "true",
 		})
 	}
@@ -215,7 +215,7 @@ func TestBookmarks(t *testing.T) {
 				s.put(numbered("two", 0)) // there are no bookmarks for what a watch began with
 				bookmarks := bookmarksOf(w, begin)
 				if test.initial {
-					g.Expect(bookmarks[0]).To(Equal(arrival{0, 2, true}))
+					g.Expect(bookmarks[0]).To(Equal(timedBookmark{0, 2, true}))
 					bookmarks = bookmarks[1:]
 				}
 				if !test.wanted {
@@ -279,7 +279,7 @@ func TestContextEndsDuringInitialEvents(t *testing.T) {
 }
 
 // TestStopWithStuckWatchers stops a Cacher, twice, whose watchers do not read: one follows, one
-// is parked, one is at its initial events, and one waits for a bookmark.
+// catches up, one is at its initial events, and one waits for a bookmark.
 func TestStopWithStuckWatchers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *memoryStorage, c *cacher.Cacher) {
 		g := NewWithT(t)

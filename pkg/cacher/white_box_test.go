@@ -40,7 +40,7 @@ func idle(t *testing.T, options ...func(*Config)) *Cacher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.intake.Replace(nil, "100"); err != nil {
+	if err := c.reflectorStore.Replace(nil, "100"); err != nil {
 		t.Fatal(err)
 	}
 	return c

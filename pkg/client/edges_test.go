@@ -286,7 +286,7 @@ var _ = Describe("unusual own writes", func() {
 	}, SpecTimeout(patience))
 
 	It("writes when its cache has ended", func(ctx SpecContext) {
-		p := &program{watches: newStation(), writes: newStation()}
+		p := &program{watches: newConnection(), writes: newConnection()}
 		c, err := cache.New(p.watches.config(), cache.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		p.Client, err = client.New(p.writes.config(), crclient.Options{Cache: &crclient.CacheOptions{Reader: c}})

@@ -53,9 +53,9 @@ func newNamespace(ctx context.Context) string {
 	return specs.Namespace(ctx, api, "client-")
 }
 
-// station is a place on the way between a cache or a client and the API server. It holds the
+// connection is the way between a cache or a client and the API server. It holds the
 // watches back, counts requests, and can lose answers.
-type station struct {
+type connection struct {
 	mu   sync.Mutex    // guards what follows
 	open chan struct{} // closed while watches may pass
 	only string        // in the paths of the watches that are held
@@ -71,30 +71,30 @@ type station struct {
 	again   atomic.Bool                         // the next write is answered with an error after which client-go repeats it
 }
 
-func newStation() *station {
-	s := &station{open: make(chan struct{})}
+func newConnection() *connection {
+	s := &connection{open: make(chan struct{})}
 	close(s.open)
 	return s
 }
 
 // hold keeps all that watches bring from now on, until pass is called.
-func (s *station) hold() { s.holdOnly("") }
+func (s *connection) hold() { s.holdOnly("") }
 
 // holdOnly is hold for the watches with a text in their path.
-func (s *station) holdOnly(text string) {
+func (s *connection) holdOnly(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open, s.only = make(chan struct{}), text
 }
 
-func (s *station) pass() {
+func (s *connection) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.open)
 }
 
 // gate returns what is closed when a watch with this path may pass.
-func (s *station) gate(path string) <-chan struct{} {
+func (s *connection) gate(path string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !strings.Contains(path, s.only) {
@@ -105,14 +105,14 @@ func (s *station) gate(path string) <-chan struct{} {
 
 var nothingHeld = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-func (s *station) config() *rest.Config {
+func (s *connection) config() *rest.Config {
 	through := rest.CopyConfig(cfg)
 	through.Wrap(func(next http.RoundTripper) http.RoundTripper { return &stop{s, next} })
 	return through
 }
 
 type stop struct {
-	*station
+	*connection
 	next http.RoundTripper
 }
 
@@ -137,7 +137,7 @@ func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := s.next.RoundTrip(r)
 	if err == nil && watch {
-		response.Body = &held{ReadCloser: response.Body, station: s.station, path: r.URL.Path, ctx: r.Context(), cut: s.cut.Load()}
+		response.Body = &held{ReadCloser: response.Body, connection: s.connection, path: r.URL.Path, ctx: r.Context(), cut: s.cut.Load()}
 	}
 	if err == nil && r.Method != http.MethodGet && s.lose.Load() {
 		response.Body.Close()
@@ -161,11 +161,11 @@ func (s *stop) RoundTrip(r *http.Request) (*http.Response, error) {
 
 type held struct {
 	io.ReadCloser
-	station *station
-	path    string
-	ctx     context.Context
-	cut     int64 // when it began
-	event   []byte
+	connection *connection
+	path       string
+	ctx        context.Context
+	cut        int64 // when it began
+	event      []byte
 }
 
 // readEvent reads a part of the next event, and nothing of those from one with a text on.
@@ -190,16 +190,16 @@ func (h *held) readEvent(p []byte, ends string) (int, error) {
 
 // Read implements io.Reader.
 func (h *held) Read(p []byte) (int, error) {
-	if ends := h.station.ends.Load(); ends != nil {
+	if ends := h.connection.ends.Load(); ends != nil {
 		return h.readEvent(p, *ends)
 	}
 	n, err := h.ReadCloser.Read(p)
 	select {
-	case <-h.station.gate(h.path):
+	case <-h.connection.gate(h.path):
 	case <-h.ctx.Done():
 		return 0, h.ctx.Err()
 	}
-	if h.station.cut.Load() != h.cut {
+	if h.connection.cut.Load() != h.cut {
 		return 0, io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -209,8 +209,8 @@ func (h *held) Read(p []byte) (int, error) {
 type program struct {
 	crclient.Client
 	cache   cache.Cache
-	watches *station // between the cache and the server
-	writes  *station // between the client and the server
+	watches *connection // between the cache and the server
+	writes  *connection // between the client and the server
 }
 
 // maker makes a client and its cache.
@@ -228,7 +228,7 @@ var (
 // run makes a program, which ends with the spec.
 func (m maker) run(ctx context.Context, opts cache.Options, with crclient.CacheOptions) *program {
 	GinkgoHelper()
-	p := &program{watches: newStation(), writes: newStation()}
+	p := &program{watches: newConnection(), writes: newConnection()}
 	c, err := m.cache(p.watches.config(), opts)
 	Expect(err).NotTo(HaveOccurred())
 	p.cache = c

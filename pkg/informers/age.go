@@ -70,7 +70,7 @@ func (e *MapEntry) fresh(maxAge time.Duration, unread bool) error {
 }
 
 const (
-	// stalledAfter is the number of silences that are allowed after which an informer is stalled, and
+	// stalledAfter is the number of idle timeouts after which an informer is stalled, and
 	// stuckAfter that after which it is stuck if it has not even asked.
 	stalledAfter = 2
 	stuckAfter   = 5
@@ -99,13 +99,13 @@ func (e *MapEntry) Stuck() error {
 const longestIdle = 11 * time.Minute
 
 // limit returns how long an informer may have been told nothing.
-func (e *MapEntry) limit(silences time.Duration) time.Duration {
-	return max(silences*e.waiting.silence, longestIdle)
+func (e *MapEntry) limit(idleTimeouts time.Duration) time.Duration {
+	return max(idleTimeouts*e.waiting.idleTimeout, longestIdle)
 }
 
-func (e *MapEntry) silentFor(silences time.Duration) error {
-	limit := e.limit(silences)
-	if e.waiting.silence <= 0 || !e.synced() {
+func (e *MapEntry) silentFor(idleTimeouts time.Duration) error {
+	limit := e.limit(idleTimeouts)
+	if e.waiting.idleTimeout <= 0 || !e.synced() {
 		return nil
 	}
 	if _, known := e.Age(); !known {

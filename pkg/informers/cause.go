@@ -87,8 +87,8 @@ func CauseOf(err error) Cause {
 // causeOf returns the cause that an error of listing or watching tells of, and the object that it
 // names, if it does.
 func causeOf(err error) (Cause, types.NamespacedName) {
-	if misfit := (*listwatch.MisfitError)(nil); errors.As(err, &misfit) {
-		return Undecodable, misfit.Object
+	if decodeError := (*listwatch.DecodeError)(nil); errors.As(err, &decodeError) {
+		return Undecodable, decodeError.Object
 	}
 	if lost := (*informer.TransformError)(nil); errors.As(err, &lost) {
 		return TransformFailed, lost.Object

@@ -44,11 +44,11 @@ type MapEntry struct {
 
 // waiting says who waits for an entry.
 type waiting struct {
-	policy   FailurePolicy
-	silence  time.Duration         // how long the watch may bring nothing; zero is for ever
-	optional *optional             // nil of a kind that must be served
-	wanted   atomic.Bool           // somebody reads the kind or listens to it: it is not indexed alone
-	skipped  atomic.Pointer[Cause] // with which WaitForCacheSync did not wait
+	policy      FailurePolicy
+	idleTimeout time.Duration         // how long the watch may bring nothing; zero is for ever
+	optional    *optional             // nil of a kind that must be served
+	wanted      atomic.Bool           // somebody reads the kind or listens to it: it is not indexed alone
+	skipped     atomic.Pointer[Cause] // with which WaitForCacheSync did not wait
 }
 
 // scope is what an entry lists and watches.
@@ -82,13 +82,13 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		scope:    o.scopeOf(mapping),
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		release:  func() {},
-		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, silence: o.silence(key.GroupVersionKind)},
+		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: o.idleTimeout(key.GroupVersionKind)},
 	}
 	if known != nil {
 		known.entry, e.waiting.optional = e, known
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())
-	failed.Traffic().Own = stopped
+	failed.Counters().Own = stopped
 
 	var (
 		store reader.Store
@@ -172,7 +172,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 func (e *MapEntry) listing(o *Options) listwatch.Options {
 	return listwatch.Options{
 		Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks,
-		Silence: e.waiting.silence, Traffic: e.failures.Traffic(),
+		IdleTimeout: e.waiting.idleTimeout, Counters: e.failures.Counters(),
 		Recent: func() bool { return o.written.has(e.key.GroupKind()) },
 		Cut: func(silent time.Duration) {
 			o.Logger.Info("A watch has brought nothing for longer than bookmarks allow: it is begun anew", "kind", e.String(), "silent", silent.Round(time.Millisecond).String())
@@ -280,8 +280,8 @@ func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 // Up reports whether the informer has synced and, as far as is known, follows the API server. An
 // object that does not fit the Go type of the kind prevents the informer from seeing any other
 // object, until a complete list has no such object. An informer that the user made does not report
-// complete lists, so after one misfit it is never up again.
-func (e *MapEntry) Up() bool { return e.synced() && !e.failures.Misfit() }
+// complete lists, so after one decode error it is never up again.
+func (e *MapEntry) Up() bool { return e.synced() && !e.failures.Undecoded() }
 
 // String names the kind and the scope.
 func (e *MapEntry) String() string { return describe(e.key, e.scope.namespace) }

@@ -21,7 +21,7 @@ import (
 func listing(pods ...string) away {
 	return func(r *http.Request) (*http.Response, error) {
 		response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
-		response.Body = silence{nil, r.Context().Done()}
+		response.Body = idleBody{nil, r.Context().Done()}
 		if r.URL.Query().Get("watch") == "" {
 			response.Body = io.NopCloser(strings.NewReader(
 				`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[` + strings.Join(pods, ",") + `]}`))

@@ -65,7 +65,7 @@ func (s *hosting) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return answer(http.StatusOK, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[`+pod("a", 4, "n")+`]}`)
 	}
-	response.Body = silence{s.end, r.Context().Done()}
+	response.Body = idleBody{s.end, r.Context().Done()}
 	return response, nil
 }
 

@@ -99,7 +99,7 @@ type KindTuning struct {
 	// list and watch is dormant too: then apierrors.IsMethodNotSupported recognizes the error of reads. By
 	// default only kinds that are served can be cached.
 	Optional *bool
-	// WatchSilence is how long a watch may bring nothing, not even a bookmark, before it is ended and
+	// WatchSilence is the idle timeout of a watch: how long it may bring nothing, not even a bookmark, before it is ended and
 	// begun anew. The default is three minutes: API servers send a bookmark about every minute. It
 	// counts from the first bookmark of a watch, apart from that at the end of a list: until its own
 	// version has moved on, a server sends none. Until then a watch ends half a minute after its
@@ -130,12 +130,12 @@ func (o *Options) isOptional(key Key) bool {
 	return o.Served != nil && o.NewInformer == nil && ptr.Deref(o.tuning(key.GroupVersionKind).Optional, false)
 }
 
-// defaultWatchSilence is three times as long as API servers are silent.
-const defaultWatchSilence = 3 * time.Minute
+// defaultIdleTimeout is three times as long as API servers are silent.
+const defaultIdleTimeout = 3 * time.Minute
 
-// silence returns how long a watch of the kind may bring nothing; zero is for ever.
-func (o *Options) silence(gvk schema.GroupVersionKind) time.Duration {
-	limit := cmp.Or(o.tuning(gvk).WatchSilence, defaultWatchSilence)
+// idleTimeout returns how long a watch of the kind may bring nothing; zero is for ever.
+func (o *Options) idleTimeout(gvk schema.GroupVersionKind) time.Duration {
+	limit := cmp.Or(o.tuning(gvk).WatchSilence, defaultIdleTimeout)
 	if !o.EnableWatchBookmarks {
 		return 0
 	}

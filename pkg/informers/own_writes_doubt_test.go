@@ -154,7 +154,7 @@ func (s *paged) RoundTrip(r *http.Request) (*http.Response, error) {
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
 	query := r.URL.Query()
 	if query.Get("watch") != "" {
-		response.Body = silence{nil, r.Context().Done()}
+		response.Body = idleBody{nil, r.Context().Done()}
 		return response, nil
 	}
 	if s.asked.Add(1) == 1 { // the informer's

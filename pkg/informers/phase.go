@@ -16,8 +16,8 @@ type Phase string
 const (
 	// Waiting informers belong to a cache that is not started.
 	Waiting Phase = "not started"
-	// Following informers have synced, and follow the API server.
-	Following Phase = "synced"
+	// Synced informers have synced, and follow the API server.
+	Synced Phase = "synced"
 	// Lists informers receive their first list, and nothing has failed.
 	Lists Phase = "listing"
 	// Dormant informers are of an optional kind that is not served.
@@ -31,15 +31,15 @@ const (
 	Incomplete Phase = "incomplete"
 	// Stalled informers are silent for so long that the check of readiness fails.
 	Stalled Phase = "stalled"
-	// Failing informers have not synced, or cannot follow until somebody does something.
-	Failing Phase = "not synced"
+	// NotSynced informers have not synced, or cannot follow until somebody does something.
+	NotSynced Phase = "not synced"
 )
 
 // Label returns the phase as labels of metrics have it: one word.
 func (p Phase) Label() string { return strings.ReplaceAll(string(p), " ", "_") }
 
 // Phases are all phases, from the worst to the best.
-var Phases = []Phase{Failing, Stalled, Incomplete, Interrupted, Silent, Dormant, Lists, Waiting, Following}
+var Phases = []Phase{NotSynced, Stalled, Incomplete, Interrupted, Silent, Dormant, Lists, Waiting, Synced}
 
 // Phase returns where the informer is, and why if it is not where it should be: a *NotSyncedError, a
 // *StaleError, or what fails now. It asks the API server nothing.
@@ -56,7 +56,7 @@ func (e *MapEntry) Phase() (Phase, error) {
 	case reason.Objects > 0:
 		return Incomplete, reason
 	}
-	return Failing, reason
+	return NotSynced, reason
 }
 
 // following is Phase for an informer that has synced and lacks nothing that is known.
@@ -67,12 +67,12 @@ func (e *MapEntry) following() (Phase, error) {
 	if failed := e.failures.Last(); failed != nil {
 		return Interrupted, failed.Err
 	}
-	if e.waiting.silence > 0 {
-		if age, known := e.Age(); known && age > e.waiting.silence {
-			return Silent, &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: e.waiting.silence, unread: true}
+	if e.waiting.idleTimeout > 0 {
+		if age, known := e.Age(); known && age > e.waiting.idleTimeout {
+			return Silent, &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: e.waiting.idleTimeout, unread: true}
 		}
 	}
-	return Following, nil
+	return Synced, nil
 }
 
 // Key returns the kind and the representation.

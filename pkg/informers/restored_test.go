@@ -187,7 +187,7 @@ func TestTheAgeOfAnInformerIsAConditionOfReads(t *testing.T) {
 		stop := running(t, m)
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 		synctest.Wait()
-		entry.waiting.silence = 3 * time.Minute
+		entry.waiting.idleTimeout = 3 * time.Minute
 
 		time.Sleep(90 * time.Second)
 		g.Expect(entry.Fresh(90 * time.Second)).To(Succeed())
@@ -235,22 +235,22 @@ func TestPhases(t *testing.T) {
 		is(Lists)
 		close(server.hold)
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-		is(Following)
+		is(Synced)
 
-		entry.waiting.silence = 3 * time.Minute
+		entry.waiting.idleTimeout = 3 * time.Minute
 		time.Sleep(4 * time.Minute)
 		is(Silent)
 		time.Sleep(8 * time.Minute)
 		is(Stalled)
 		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"101"}}}`)
-		is(Following)
+		is(Synced)
 
 		server.setDown(true)
 		time.Sleep(2 * time.Minute)
 		is(Interrupted)
 		server.setDown(false)
 		time.Sleep(2 * time.Minute)
-		is(Following)
+		is(Synced)
 		stop()
 	})
 }

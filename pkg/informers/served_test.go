@@ -51,7 +51,7 @@ func (s *announcing) RoundTrip(r *http.Request) (*http.Response, error) {
 		return ok(io.NopCloser(strings.NewReader(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"items":[
 			{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"v1.","resourceVersion":"4"}}]}`)))
 	case s.leads && strings.Contains(path, "apiservices") && r.URL.Query().Get("sendInitialEvents") == "":
-		return ok(silence{s.end, r.Context().Done()})
+		return ok(idleBody{s.end, r.Context().Done()})
 	case s.deny.Load() != 0 && (strings.Contains(path, "apiservices") || strings.Contains(path, "customresourcedefinitions")):
 		response, err := ok(io.NopCloser(strings.NewReader("denied")))
 		response.StatusCode = int(s.deny.Load())
@@ -294,7 +294,7 @@ func TestAGroupThatDoesNotAnswerKeepsNoOtherWaiting(t *testing.T) {
 				before := server.asked.Load()
 				time.Sleep(time.Hour)
 				g.Expect(server.asked.Load()-before).To(BeNumerically("<=", 120), "once a minute, and after each list of CRDs")
-				g.Expect(entry.Phase()).To(Equal(Following))
+				g.Expect(entry.Phase()).To(Equal(Synced))
 				g.Expect(meta.IsNoMatchError(away.WaitForSync(t.Context()))).To(BeTrue())
 			})
 		})

@@ -111,7 +111,7 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 		release:  sync.OnceFunc(w.leave),
 		failures: w.entry.failures,
 		waiting: waiting{
-			policy: o.tuning(key.GroupVersionKind).OnFailure, silence: w.entry.waiting.silence, optional: w.entry.optional(),
+			policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: w.entry.waiting.idleTimeout, optional: w.entry.optional(),
 		},
 	}
 	e.ctx, e.remove = context.WithCancel(context.Background())

@@ -31,7 +31,7 @@ type Stats struct {
 
 // Stats returns the figures of now. Those of a view are those of the informer below it.
 func (e *MapEntry) Stats() Stats {
-	s := Stats{Key: e.key, Namespace: e.scope.namespace, Reads: e.Reader.Stats(), Requests: e.failures.Traffic().Stats()}
+	s := Stats{Key: e.key, Namespace: e.scope.namespace, Reads: e.Reader.Stats(), Requests: e.failures.Counters().Stats()}
 	if own := e.ours(); own != nil {
 		made := own.Stats()
 		s.Informer = &made
@@ -55,7 +55,7 @@ func (s *Stats) Memory() iter.Seq2[string, int] {
 		_ = yield("flat", store.Flat) && yield("decoded", store.Decoded) && yield("tree", store.Tree) &&
 			yield("dictionary", store.Dictionary) && yield("field_indexes", store.FieldIndexes) &&
 			yield("label_indexes", store.LabelIndexes) && yield("shared", store.Shared) && yield("window", own.Window) &&
-			yield("walks", own.Walks) && yield("pinned", store.Pinned) && yield("own_writes", store.OwnWrites)
+			yield("walks", own.Replay) && yield("pinned", store.Pinned) && yield("own_writes", store.OwnWrites)
 	}
 }
 

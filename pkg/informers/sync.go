@@ -68,7 +68,7 @@ func (e *MapEntry) NotSynced() *NotSyncedError {
 	if !e.synced() {
 		return e.why()
 	}
-	if misfit := e.failures.Last(); misfit != nil && e.failures.Misfit() {
+	if decodeError := e.failures.Last(); decodeError != nil && e.failures.Undecoded() {
 		return e.why()
 	}
 	if reason := e.cannotBeWatched(); reason != nil {

@@ -238,7 +238,7 @@ func TestAKindThatCannotBeWatchedHasACause(t *testing.T) {
 					g.Expect(reason.Cause).To(Equal(NotWatchable))
 					g.Expect(reason).To(MatchError(ContainSubstring("DisableFor")))
 					phase, _ := entry.Phase()
-					g.Expect(phase).To(Equal(Failing))
+					g.Expect(phase).To(Equal(NotSynced))
 					err = entry.WaitForSync(t.Context())
 					if policy == WaitOnFailure && lists {
 						g.Expect(err).NotTo(HaveOccurred())

@@ -39,7 +39,7 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.StatusCode = http.StatusGone
 		response.Body = io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`))
 	default:
-		response.Body = silence{s.expire, r.Context().Done()}
+		response.Body = idleBody{s.expire, r.Context().Done()}
 	}
 	return response, nil
 }
@@ -56,32 +56,32 @@ func (s *scripted) change(a answer) {
 	synctest.Wait()
 }
 
-// silence is the body of a watch.
-type silence struct{ expire, gone <-chan struct{} }
+// idleBody is the body of a watch.
+type idleBody struct{ expire, gone <-chan struct{} }
 
-func (s silence) Read([]byte) (int, error) {
+func (b idleBody) Read([]byte) (int, error) {
 	select {
-	case <-s.expire:
-	case <-s.gone:
+	case <-b.expire:
+	case <-b.gone:
 	}
 	return 0, io.EOF
 }
 
-func (silence) Close() error { return nil }
+func (idleBody) Close() error { return nil }
 
-// TestUpUntilAListHasAMisfit: an answer that is no list of the kind says nothing of whether its
+// TestUpUntilAListHasADecodeError: an answer that is no list of the kind says nothing of whether its
 // objects fit the Go type, and a list in which all fit says that they do again.
-func TestUpUntilAListHasAMisfit(t *testing.T) {
+func TestUpUntilAListHasADecodeError(t *testing.T) {
 	const (
-		head   = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[`
-		fits   = head + `{"metadata":{"name":"a","namespace":"ns"}}]}`
-		misfit = head + `{"metadata":{"name":"a","namespace":"ns"},"spec":{"containers":"none"}}]}`
+		head        = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[`
+		fits        = head + `{"metadata":{"name":"a","namespace":"ns"}}]}`
+		decodeError = head + `{"metadata":{"name":"a","namespace":"ns"},"spec":{"containers":"none"}}]}`
 	)
 	for name, odd := range map[string]string{
 		"a page":              "<html>Please log in</html>",
 		"nothing":             "",
 		"a list cut short":    fits[:len(fits)-3],
-		"a list of others":    strings.Replace(misfit, "PodList", "NodeList", 1),
+		"a list of others":    strings.Replace(decodeError, "PodList", "NodeList", 1),
 		"something of nobody": `{"items":"none"}`,
 	} {
 		for _, media := range []string{"application/json", "text/html"} {
@@ -101,7 +101,7 @@ func TestUpUntilAListHasAMisfit(t *testing.T) {
 					g.Expect(entry.Up()).To(BeTrue())
 					server.change(answer{odd, media})
 					g.Expect(entry.Up()).To(BeTrue(), "%v", entry.failures.Last())
-					server.change(answer{misfit, "application/json"})
+					server.change(answer{decodeError, "application/json"})
 					g.Expect(entry.Up()).To(BeFalse())
 					g.Expect(entry.failures.Last().Err).To(MatchError(ContainSubstring("ns/a does not fit *v1.Pod")))
 					server.change(answer{fits, "application/json"})

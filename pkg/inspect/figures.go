@@ -30,7 +30,7 @@ type figures struct {
 	// AgeSeconds is the time since the API server last told anything, of several the longest. It is not
 	// known of informers that the user made, and before the first list.
 	AgeSeconds *float64 `json:"ageSeconds,omitempty"`
-	traffic
+	counters
 	// Handlers is the number of event handlers. HandlerLag is how many events the slowest has still to
 	// return from, and HandlerLagSeconds for how long.
 	Handlers          int     `json:"handlers"`
@@ -41,8 +41,8 @@ type figures struct {
 	IndexHits uint64 `json:"indexHits"`
 }
 
-// traffic is what comes in and goes out.
-type traffic struct {
+// counters are what comes in and goes out.
+type counters struct {
 	// Events are those that watches have sent, by type; Bookmarks are counted apart.
 	Events    map[string]uint64 `json:"events,omitempty"`
 	Bookmarks uint64            `json:"bookmarks"`
@@ -89,7 +89,7 @@ func figuresOf(entry *informers.MapEntry, s *informers.Stats) figures {
 		f.Parts[part] = bytes
 		f.Bytes += bytes
 	}
-	f.traffic = trafficOf(s)
+	f.counters = countersOf(s)
 	if s.Informer != nil {
 		f.Handlers = len(s.Informer.Handlers)
 		for i := range s.Informer.Handlers {
@@ -107,8 +107,8 @@ func figuresOf(entry *informers.MapEntry, s *informers.Stats) figures {
 	return f
 }
 
-func trafficOf(s *informers.Stats) traffic {
-	t := traffic{Lists: map[string]uint64{}, WatchEnds: map[string]uint64{}, Reads: map[string]uint64{}}
+func countersOf(s *informers.Stats) counters {
+	t := counters{Lists: map[string]uint64{}, WatchEnds: map[string]uint64{}, Reads: map[string]uint64{}}
 	for reason, n := range s.Requests.Lists {
 		t.Lists[reason.String()] = n
 	}

@@ -44,15 +44,15 @@ type Config struct {
 type Metrics interface {
 	// Dispatched counts an event that was given to all watchers that follow.
 	Dispatched()
-	// Parked counts a watcher that could not take an event at once.
-	Parked()
+	// CatchingUp counts a watcher that could not take an event at once.
+	CatchingUp()
 	// Expired counts a watcher that the history has passed.
 	Expired()
 }
 
 // Dispatcher gives events to the watchers. Its goroutine walks the history and puts each
 // event into the channels of the watchers that it may concern, and never waits for any: a
-// watcher whose channel is full is parked, which means that a goroutine of its own reads the
+// watcher whose channel is full catches up: a goroutine of its own reads the
 // history for it until it has caught up. So a watcher that has nothing to do has no goroutine,
 // and a slow one delays nobody.
 type Dispatcher struct {
@@ -68,8 +68,8 @@ type Dispatcher struct {
 	bookmarks  bookmarkSchedule
 	stopped    bool
 
-	parked  sync.WaitGroup // the goroutines of watchers
-	blocked blockedWatchers
+	catchingUp sync.WaitGroup // the goroutines of watchers
+	blocked    blockedWatchers
 }
 
 // dispatched is how far a dispatcher has come.
@@ -251,7 +251,7 @@ func (d *Dispatcher) Stop() {
 	d.stopped = true
 	d.terminateLocked()
 	d.mu.Unlock()
-	d.parked.Wait()
+	d.catchingUp.Wait()
 }
 
 // watchEvent returns an event of the engine as watchers see it.

@@ -19,7 +19,7 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t, 0)
 	w := s.watch(t.Context(), t, &Beginning{Position: s.position, Revision: 100})
-	s.parked.Wait() // it follows
+	s.catchingUp.Wait() // it follows
 	s.put(t, "one", 101)
 	s.put(t, "one", 102)
 	position := s.position
@@ -46,7 +46,7 @@ func TestWatcherAheadOfTheDispatcher(t *testing.T) {
 	s.put(t, "one", 101)
 	s.put(t, "one", 102)
 	w := s.watch(t.Context(), t, &Beginning{Position: position, Revision: 100})
-	s.parked.Wait() // it has read both, and follows
+	s.catchingUp.Wait() // it has read both, and follows
 	s.sendBookmarks(time.Now().Add(BookmarkFrequency + time.Second))
 	s.put(t, "one", 103)
 	events := s.next(t, position, 3)
@@ -74,7 +74,7 @@ func TestNoBookmarkWithinARevision(t *testing.T) {
 	position := s.position
 	s.engine.Apply(deletion("pod1", 105), deletion("pod2", 105))
 	w := s.watch(t.Context(), t, &Beginning{Position: position, Revision: 105}) // it hears of bookmarks alone
-	s.parked.Wait()
+	s.catchingUp.Wait()
 	w.since = 0
 	events := s.next(t, position, 2)
 	due := time.Now()

@@ -8,9 +8,9 @@
 // watcher is in one of three states:
 //
 //   - following: the dispatcher sends to it. It has no goroutine.
-//   - parked: it is behind the dispatcher but within the history. A goroutine of its own sends
+//   - catching up: it is behind the dispatcher but within the history. A goroutine of its own sends
 //     what it began with, and reads the history for it until it has caught up. Every watcher
-//     begins parked, and becomes parked again when its channel is full.
+//     begins so, and catches up again when its channel was full.
 //   - ended: by its context, by Stop, by the Cacher, or because it has expired: the history has
 //     passed the event that it needs next, and its client is told 410.
 //
@@ -33,7 +33,7 @@
 //   - dispatcher.go: the walk over the history
 //   - rounds.go: what is done once a second: bookmarks, and readers that do not read
 //   - watcher.go: how a watch begins, ends, and is given events while it follows
-//   - parked.go: what a parked watcher does; blocked_watchers.go: those that wait for readers
+//   - catching_up.go: what a watcher does that catches up; blocked_watchers.go: those that wait for readers
 //   - watcher_index.go: which watchers an event may concern
 //   - bookmark_schedule.go: when a watcher gets its next bookmark
 //   - watch_event.go: what a watcher sees of an event; caching_object.go: an object for many

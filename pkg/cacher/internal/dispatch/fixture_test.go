@@ -35,7 +35,7 @@ type stage struct {
 type uncounted struct{}
 
 func (uncounted) Dispatched() {}
-func (uncounted) Parked()     {}
+func (uncounted) CatchingUp() {}
 func (uncounted) Expired()    {}
 
 // newStage returns a stage at revision 100, whose history keeps so many events at most; zero is

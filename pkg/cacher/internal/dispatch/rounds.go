@@ -30,7 +30,7 @@ func (d *Dispatcher) RunRounds(ctx context.Context) {
 	}
 }
 
-// sendBookmarks sends the bookmarks that are due. A parked watcher gets none: it has events to
+// sendBookmarks sends the bookmarks that are due. A watcher that catches up gets none: it has events to
 // read.
 func (d *Dispatcher) sendBookmarks(now time.Time) {
 	d.mu.Lock()

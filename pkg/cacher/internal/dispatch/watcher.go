@@ -40,9 +40,9 @@ type Beginning struct {
 	Revision uint64
 }
 
-// watcher is one watch. It begins parked: a goroutine of its own sends the initial state and
+// watcher is one watch. It begins catching up: a goroutine of its own sends the initial state and
 // the events since then. When it has caught up it follows: the dispatcher puts events into
-// its channel, until that is full, which parks it again.
+// its channel, until that is full. Then it catches up again.
 type watcher struct {
 	dispatcher *Dispatcher
 	filter     *element.Filter
@@ -51,7 +51,7 @@ type watcher struct {
 	done   chan struct{} // closed when it is to end
 	since  uint64        // events up to this revision are not for it
 	forget func() bool   // stops to watch the context of the request
-	told   bool          // why it ended; the goroutine of a parked watcher has it
+	told   bool          // why it ended; the goroutine of a watcher that catches up has it
 
 	// Guarded by the lock of the dispatcher.
 	address  address
@@ -65,9 +65,9 @@ type watcher struct {
 type watcherState int8
 
 const (
-	parked    watcherState = iota // its own goroutine does
-	following                     // the dispatcher does
-	ended                         // nobody does any more
+	catchingUp watcherState = iota // its own goroutine does
+	following                      // the dispatcher does
+	ended                          // nobody does any more
 )
 
 // handover is where a watcher began to follow.
@@ -122,7 +122,7 @@ func (d *Dispatcher) start(ctx context.Context, w *watcher, asked Watch) bool {
 		d.bookmarks.add(w, d.config.Clock.Now())
 	}
 	w.forget = context.AfterFunc(ctx, w.Stop)
-	d.parked.Go(func() { w.run(ctx, asked.Begin) })
+	d.catchingUp.Go(func() { w.run(ctx, asked.Begin) })
 	return true
 }
 
@@ -137,7 +137,7 @@ func (w *watcher) Stop() {
 }
 
 // stopLocked ends the watch. The channel is closed by whoever sends into it: by the watcher's
-// own goroutine if it is parked.
+// own goroutine if it catches up.
 func (w *watcher) stopLocked() {
 	if w.state == ended {
 		return
@@ -157,11 +157,11 @@ func (w *watcher) stopLocked() {
 
 // leaveLocked lets the dispatcher give it no more events.
 func (w *watcher) leaveLocked() {
-	w.state = parked
+	w.state = catchingUp
 	w.dispatcher.following.remove(w)
 }
 
-// offerLocked gives an event to a watcher that follows. If it cannot take it, it is parked.
+// offerLocked gives an event to a watcher that follows. If it cannot take it, it falls behind.
 func (w *watcher) offerLocked(shared *watchEvent, position uint64) {
 	if shared.revision() <= w.since {
 		return
@@ -169,7 +169,7 @@ func (w *watcher) offerLocked(shared *watchEvent, position uint64) {
 	event, ok, err := shared.seenBy(w.filter)
 	switch {
 	case err != nil:
-		w.parkLocked(position) // to be told: that may take time
+		w.fallBehindLocked(position) // to be told: that may take time
 		return
 	case !ok:
 		return
@@ -177,7 +177,7 @@ func (w *watcher) offerLocked(shared *watchEvent, position uint64) {
 	select {
 	case w.result <- event:
 	default:
-		w.parkLocked(position)
+		w.fallBehindLocked(position)
 	}
 }
 
@@ -190,11 +190,11 @@ func (w *watcher) offerBookmarkLocked(bookmark watch.Event) {
 	}
 }
 
-// parkLocked lets the watcher read the history from position on.
-func (w *watcher) parkLocked(position uint64) {
+// fallBehindLocked lets the watcher read the history from position on.
+func (w *watcher) fallBehindLocked(position uint64) {
 	w.leaveLocked()
-	w.dispatcher.config.Metrics.Parked()
-	w.dispatcher.parked.Go(func() { w.catchUp(position) })
+	w.dispatcher.config.Metrics.CatchingUp()
+	w.dispatcher.catchingUp.Go(func() { w.catchUp(position) })
 }
 
 // expireLocked notes that the history has passed the watcher.

@@ -15,9 +15,9 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
-// intake is what the Reflector writes into. It makes changes of the engine of what comes. It
+// reflectorStore is what the Reflector writes into. It makes changes of the engine of what comes. It
 // belongs to the goroutine of the list-watch.
-type intake struct {
+type reflectorStore struct {
 	config  Config
 	form    *element.Form
 	engine  *dispatch.Engine
@@ -31,21 +31,21 @@ type intake struct {
 }
 
 var (
-	_ toolscache.ReflectorStore         = (*intake)(nil)
-	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
+	_ toolscache.ReflectorStore         = (*reflectorStore)(nil)
+	_ toolscache.ReflectorBookmarkStore = (*reflectorStore)(nil)
 )
 
-// newIntake returns what writes into engine. It calls synced whenever a list has become the state.
-func newIntake(
+// newReflectorStore returns what writes into engine. It calls synced whenever a list has become the state.
+func newReflectorStore(
 	config Config, form *element.Form, engine *dispatch.Engine, progress progressRequester, m *metrics, synced func(revision uint64),
-) *intake {
-	in := &intake{config: config, form: form, engine: engine, metrics: m, synced: synced}
+) *reflectorStore {
+	in := &reflectorStore{config: config, form: form, engine: engine, metrics: m, synced: synced}
 	in.group.progress = progress
 	return in
 }
 
 // begin begins a list-watch, which abort ends. What the one before held back is in the list.
-func (in *intake) begin(abort context.CancelCauseFunc) {
+func (in *reflectorStore) begin(abort context.CancelCauseFunc) {
 	in.group.begin()
 	in.abort, in.lost = abort, nil
 }
@@ -54,7 +54,7 @@ var errRevisionInterrupted = errors.New("the watch of the storage ended between 
 
 // rewatch is called when a Reflector watches again where the last watch has ended. The rest of
 // a revision does not come then, so that the list-watch has to begin anew.
-func (in *intake) rewatch() error {
+func (in *reflectorStore) rewatch() error {
 	return in.take(func() error {
 		if in.group.open() {
 			return errRevisionInterrupted
@@ -66,7 +66,7 @@ func (in *intake) rewatch() error {
 // take takes an event. When one cannot be kept the list-watch has to begin anew, and nothing
 // that comes behind it is taken: a Reflector logs the error and goes on, and a watcher
 // would never know that there was an event.
-func (in *intake) take(event func() error) error {
+func (in *reflectorStore) take(event func() error) error {
 	if in.lost == nil {
 		if in.lost = event(); in.lost != nil {
 			in.abort(in.lost)
@@ -76,7 +76,7 @@ func (in *intake) take(event func() error) error {
 }
 
 // item returns what the engine gets of an object.
-func (in *intake) item(raw any) (item dispatch.Item, obj runtime.Object, err error) {
+func (in *reflectorStore) item(raw any) (item dispatch.Item, obj runtime.Object, err error) {
 	obj, ok := raw.(runtime.Object)
 	if !ok {
 		return item, nil, fmt.Errorf("the storage of %s gave a %T, which is no runtime.Object", in.config.GroupResource, raw)
@@ -91,14 +91,14 @@ func (in *intake) item(raw any) (item dispatch.Item, obj runtime.Object, err err
 }
 
 // Add implements ReflectorStore.
-func (in *intake) Add(raw any) error { return in.Update(raw) }
+func (in *reflectorStore) Add(raw any) error { return in.Update(raw) }
 
 // Update implements ReflectorStore.
-func (in *intake) Update(raw any) error {
+func (in *reflectorStore) Update(raw any) error {
 	return in.take(func() error { return in.update(raw) })
 }
 
-func (in *intake) update(raw any) error {
+func (in *reflectorStore) update(raw any) error {
 	item, obj, err := in.item(raw)
 	if err != nil {
 		return err
@@ -111,11 +111,11 @@ func (in *intake) update(raw any) error {
 }
 
 // Delete implements ReflectorStore. The object has the revision of the deletion.
-func (in *intake) Delete(raw any) error {
+func (in *reflectorStore) Delete(raw any) error {
 	return in.take(func() error { return in.delete(raw) })
 }
 
-func (in *intake) delete(raw any) error {
+func (in *reflectorStore) delete(raw any) error {
 	item, _, err := in.item(raw)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (in *intake) delete(raw any) error {
 }
 
 // apply writes a change, or holds it back until all of its revision are there.
-func (in *intake) apply(change dispatch.Change) {
+func (in *reflectorStore) apply(change dispatch.Change) {
 	in.write(in.group.before(change.Item.Revision)...)
 	if !in.group.hold(change) {
 		in.write(change)
@@ -133,7 +133,7 @@ func (in *intake) apply(change dispatch.Change) {
 }
 
 // write writes all changes of a revision in one step, if there are any.
-func (in *intake) write(changes ...dispatch.Change) {
+func (in *reflectorStore) write(changes ...dispatch.Change) {
 	if len(changes) == 0 {
 		return
 	}
@@ -148,7 +148,7 @@ const renewCheck = 1000
 
 // renew moves the objects to a new dictionary when most of the old one serves objects that are
 // gone. The values of events stay in the old one, which goes with the last of them.
-func (in *intake) renew(writes int) {
+func (in *reflectorStore) renew(writes int) {
 	if in.writes += writes; in.writes < renewCheck {
 		return
 	}
@@ -160,7 +160,7 @@ func (in *intake) renew(writes int) {
 }
 
 // Replace implements ReflectorStore.
-func (in *intake) Replace(list []any, resourceVersion string) error {
+func (in *reflectorStore) Replace(list []any, resourceVersion string) error {
 	revision, err := in.config.Versioner.ParseResourceVersion(resourceVersion)
 	if err != nil {
 		return err
@@ -184,11 +184,11 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 }
 
 // Bookmark implements ReflectorBookmarkStore.
-func (in *intake) Bookmark(resourceVersion string) error {
+func (in *reflectorStore) Bookmark(resourceVersion string) error {
 	return in.take(func() error { return in.reached(resourceVersion) })
 }
 
-func (in *intake) reached(resourceVersion string) error {
+func (in *reflectorStore) reached(resourceVersion string) error {
 	revision, err := in.config.Versioner.ParseResourceVersion(resourceVersion)
 	if err != nil {
 		return err
@@ -200,4 +200,4 @@ func (in *intake) reached(resourceVersion string) error {
 }
 
 // Resync implements ReflectorStore; there is nothing to do.
-func (in *intake) Resync() error { return nil }
+func (in *reflectorStore) Resync() error { return nil }

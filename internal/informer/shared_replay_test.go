@@ -9,19 +9,19 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A handler that is at the end of the state before a list, when the list comes, is expected to walk
+// A handler that is at the end of the state before a list, when the list comes, is expected to replay
 // the list: the others must not make its objects for themselves.
-func TestAHandlerIsExpectedUntilItHasWalkedTheNewestList(t *testing.T) {
+func TestAHandlerIsExpectedUntilItHasReplayedTheNewestList(t *testing.T) {
 	g := NewWithT(t)
-	s := newWalks(nil)
+	s := newSharedReplay(nil)
 	w, other := s.join(), s.join()
-	s.arriveAt(other, 0) // the state before the first list, at once
+	s.endAt(other, 0) // the state before the first list, at once
 	g.Expect(other.underway).To(BeFalse())
 	s.expect(10)
-	s.arriveAt(w, 0) // the same, but the list was quicker
+	s.endAt(w, 0) // the same, but the list was quicker
 	g.Expect(w.underway).To(BeTrue())
 	g.Expect(s.active).To(Equal(2))
-	s.arriveAt(w, 10)
-	s.arriveAt(other, 12) // an event has come meanwhile
+	s.endAt(w, 10)
+	s.endAt(other, 12) // an event has come meanwhile
 	g.Expect(s.active).To(BeZero())
 }

@@ -62,9 +62,9 @@ func follow(ctx context.Context, lw toolscache.ListerWatcherWithContext, streami
 	}
 }
 
-// TestTrafficTellsWhyWatchesEndAndListsBegin: each row ends a watch in one way; the list that follows
+// TestCountersTellWhyWatchesEndAndListsBegin: each row ends a watch in one way; the list that follows
 // has the same reason.
-func TestTrafficTellsWhyWatchesEndAndListsBegin(t *testing.T) {
+func TestCountersTellWhyWatchesEndAndListsBegin(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	failure := func(err error) watch.Event {
 		status := apierrors.APIStatus(nil)
@@ -97,42 +97,42 @@ func TestTrafficTellsWhyWatchesEndAndListsBegin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				traffic := &Traffic{Own: func(cause error) Reason {
+				counters := &Counters{Own: func(cause error) Reason {
 					if errors.Is(cause, wentBack) {
 						return Restored
 					}
 					return Stopped
 				}}
 				lw := toolscache.ToListerWatcherWithContext(New(c.source, Options{
-					Bookmarks: true, Silence: 3 * time.Minute, Cut: func(time.Duration) {}, Traffic: traffic,
+					Bookmarks: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {}, Counters: counters,
 				}))
 				follow(c.ctx, lw, true)
-				g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{c.want: 1}))
-				g.Expect(traffic.Stats().Decoded.Count).To(Equal(c.decoded))
+				g.Expect(counters.Stats().Ends).To(Equal(map[Reason]uint64{c.want: 1}))
+				g.Expect(counters.Stats().Decoded.Count).To(Equal(c.decoded))
 				_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
 				_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{Continue: "page two"})
-				g.Expect(traffic.Stats().Lists).To(Equal(map[Reason]uint64{First: 1, c.want: 1}))
+				g.Expect(counters.Stats().Lists).To(Equal(map[Reason]uint64{First: 1, c.want: 1}))
 				_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
-				g.Expect(traffic.Stats().Lists).To(HaveKeyWithValue(Retried, uint64(1)))
+				g.Expect(counters.Stats().Lists).To(HaveKeyWithValue(Retried, uint64(1)))
 			})
 		})
 	}
 }
 
-// TestTrafficTellsOfListsAfterSilence: when two watches have brought nothing, a list follows.
-func TestTrafficTellsOfListsAfterSilence(t *testing.T) {
+// TestCountersTellOfListsAfterIdleTimeouts: when two watches have brought nothing, a list follows.
+func TestCountersTellOfListsAfterIdleTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		traffic := &Traffic{}
+		counters := &Counters{}
 		lw := toolscache.ToListerWatcherWithContext(New(bookmarking{}, Options{
-			Bookmarks: true, Silence: 3 * time.Minute, Cut: func(time.Duration) {}, Traffic: traffic,
+			Bookmarks: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {}, Counters: counters,
 		}))
 		for range maxCuts + 1 {
 			follow(t.Context(), lw, false)
 		}
-		g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{Silent: maxCuts}), "the last one was not opened")
+		g.Expect(counters.Stats().Ends).To(Equal(map[Reason]uint64{Silent: maxCuts}), "the last one was not opened")
 		_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
-		g.Expect(traffic.Stats().Lists).To(Equal(map[Reason]uint64{Silent: 1}))
+		g.Expect(counters.Stats().Lists).To(Equal(map[Reason]uint64{Silent: 1}))
 	})
 }
 
@@ -146,14 +146,14 @@ func TestEachReasonHasAWord(t *testing.T) {
 	}
 }
 
-// TestTrafficGivesAReasonToTheWatchThatEndedForIt, also if the watch is stopped before its last event
+// TestCountersGiveAReasonToTheWatchThatEndedForIt, also if the watch is stopped before its last event
 // is worked on.
-func TestTrafficGivesAReasonToTheWatchThatEndedForIt(t *testing.T) {
+func TestCountersGiveAReasonToTheWatchThatEndedForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		traffic, work := &Traffic{}, make(chan struct{})
+		counters, work := &Counters{}, make(chan struct{})
 		source := &scripted{events: []watch.Event{undecodable(errors.New("no number"))}}
-		lw := toolscache.ToListerWatcherWithContext(New(source, Options{Traffic: traffic, Each: func(e watch.Event) watch.Event {
+		lw := toolscache.ToListerWatcherWithContext(New(source, Options{Counters: counters, Each: func(e watch.Event) watch.Event {
 			<-work
 			return e
 		}}))
@@ -164,9 +164,9 @@ func TestTrafficGivesAReasonToTheWatchThatEndedForIt(t *testing.T) {
 		synctest.Wait()
 		close(work)
 		synctest.Wait()
-		g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{Undecodable: 1}))
+		g.Expect(counters.Stats().Ends).To(Equal(map[Reason]uint64{Undecodable: 1}))
 		source.events = nil
 		follow(t.Context(), lw, false)
-		g.Expect(traffic.Stats().Ends).To(Equal(map[Reason]uint64{Undecodable: 1, Closed: 1}))
+		g.Expect(counters.Stats().Ends).To(Equal(map[Reason]uint64{Undecodable: 1, Closed: 1}))
 	})
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// intake is the store that the Reflector writes into. It transforms each received object once,
+// reflectorStore is the store that the Reflector writes into. It transforms each received object once,
 // keeps it in the form of the engine, and writes it there.
-type intake struct {
+type reflectorStore struct {
 	engine      *engine
 	form        *object.Form
 	description string                   // of the kind, in errors
@@ -44,21 +44,21 @@ type intake struct {
 }
 
 var (
-	_ toolscache.TransformingStore      = (*intake)(nil)
-	_ toolscache.ReflectorBookmarkStore = (*intake)(nil)
+	_ toolscache.TransformingStore      = (*reflectorStore)(nil)
+	_ toolscache.ReflectorBookmarkStore = (*reflectorStore)(nil)
 )
 
-// newIntake returns a store that writes into an engine of objects of form. It calls listing each
+// newReflectorStore returns a store that writes into an engine of objects of form. It calls listing each
 // time that it is about to write a list, and listed when it has written it.
-func newIntake(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *intake {
-	return &intake{
+func newReflectorStore(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *reflectorStore {
+	return &reflectorStore{
 		engine: e, form: form, description: o.Description, progress: progress{listing: listing, listed: listed, wentBack: o.WentBack, orderly: true}, losses: losses{changed: o.Lost, unindexed: unindexed{changed: o.Lost}},
 		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
 	}
 }
 
 // receive returns the object that the transform makes of obj, and its metadata.
-func (in *intake) receive(obj any) (any, metav1.Object, error) {
+func (in *reflectorStore) receive(obj any) (any, metav1.Object, error) {
 	obj, m, err := in.transformed(obj)
 	if err != nil {
 		return nil, nil, fmt.Errorf("transforming: %w", err)
@@ -68,7 +68,7 @@ func (in *intake) receive(obj any) (any, metav1.Object, error) {
 
 // transformed is receive for client-go's store, which says in its errors that it transforms. Its
 // errors are *TransformError.
-func (in *intake) transformed(obj any) (any, metav1.Object, error) {
+func (in *reflectorStore) transformed(obj any) (any, metav1.Object, error) {
 	received := obj
 	if in.transform != nil {
 		var err error
@@ -83,14 +83,14 @@ func (in *intake) transformed(obj any) (any, metav1.Object, error) {
 	return obj, m, nil
 }
 
-func (in *intake) inTurn(obj any) (any, error) {
+func (in *reflectorStore) inTurn(obj any) (any, error) {
 	in.turn.Lock()
 	defer in.turn.Unlock()
 	return in.transform(obj)
 }
 
 // name names an object in errors.
-func (in *intake) name(obj any) string {
+func (in *reflectorStore) name(obj any) string {
 	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return in.description
@@ -115,13 +115,13 @@ func lose(err error, note func(*TransformError)) {
 
 // Transformer implements TransformingStore: the Reflector collects the objects of a streaming
 // list in the form of the engine from the first, unless client-go is to compare them with a list.
-func (in *intake) Transformer() toolscache.TransformFunc {
+func (in *reflectorStore) Transformer() toolscache.TransformFunc {
 	if consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
 		return nil
 	}
 	in.losses.begin()
 	return func(obj any) (any, error) {
-		if a, ok := obj.(*arrival); ok {
+		if a, ok := obj.(*decodedEvent); ok {
 			return a.kept, nil
 		}
 		obj, _, err := in.transformed(obj)
@@ -151,22 +151,22 @@ func revision(resourceVersion string) uint64 {
 }
 
 // Add implements ReflectorStore.
-func (in *intake) Add(obj any) error {
+func (in *reflectorStore) Add(obj any) error {
 	in.progress.counts.events.Added.Add(1)
 	return in.put(obj)
 }
 
 // Update implements ReflectorStore.
-func (in *intake) Update(obj any) error {
+func (in *reflectorStore) Update(obj any) error {
 	in.progress.counts.events.Updated.Add(1)
 	return in.put(obj)
 }
 
 // put writes what was added or updated.
-func (in *intake) put(obj any) error {
+func (in *reflectorStore) put(obj any) error {
 	c := change{}
 	version := ""
-	if a, ok := obj.(*arrival); ok {
+	if a, ok := obj.(*decodedEvent); ok {
 		c.Item, c.Attached, version = item(a.kept), newDelivery(in.form, a.object), a.metadata.GetResourceVersion()
 	} else {
 		received := obj
@@ -189,7 +189,7 @@ func (in *intake) put(obj any) error {
 
 // Delete implements ReflectorStore. If the transform fails for the last state of an object, handlers
 // get the state before in a DeletedFinalStateUnknown: the object is gone all the same.
-func (in *intake) Delete(received any) error {
+func (in *reflectorStore) Delete(received any) error {
 	in.progress.counts.events.Deleted.Add(1)
 	obj, m, err := in.receive(received)
 	if err != nil {
@@ -214,7 +214,7 @@ func (in *intake) Delete(received any) error {
 
 // write writes changes in one step. Their objects may have been kept before fields were declared,
 // or with an older dictionary.
-func (in *intake) write(changes ...change) {
+func (in *reflectorStore) write(changes ...change) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for n := range changes {
@@ -230,7 +230,7 @@ func (in *intake) write(changes ...change) {
 const renewCheck = 1000
 
 // renewLocked moves the objects to a new dictionary when most of the old one is dead.
-func (in *intake) renewLocked(writes int) {
+func (in *reflectorStore) renewLocked(writes int) {
 	if in.writes += writes; in.writes < renewCheck {
 		return
 	}
@@ -242,12 +242,12 @@ func (in *intake) renewLocked(writes int) {
 }
 
 // declare adds a field and its index; all objects have its values when it returns.
-func (in *intake) declare(name string, extract func(client.Object) []string) {
+func (in *reflectorStore) declare(name string, extract func(client.Object) []string) {
 	in.declareAll(func() { in.form.Declare(name, extract) }, name)
 }
 
 // declareAll adds the fields that declare adds to the form, and their indexes.
-func (in *intake) declareAll(declare func(), names ...string) {
+func (in *reflectorStore) declareAll(declare func(), names ...string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	declare()
@@ -258,7 +258,7 @@ func (in *intake) declareAll(declare func(), names ...string) {
 }
 
 // undeclare removes fields and their indexes. Snapshots that have them keep them.
-func (in *intake) undeclare(names ...string) {
+func (in *reflectorStore) undeclare(names ...string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.form.Undeclare(names...)
@@ -268,7 +268,7 @@ func (in *intake) undeclare(names ...string) {
 }
 
 // Replace implements ReflectorStore.
-func (in *intake) Replace(list []any, resourceVersion string) error {
+func (in *reflectorStore) Replace(list []any, resourceVersion string) error {
 	items := make([]watchcache.Item[object.Object], 0, len(list))
 	for n, obj := range list {
 		list[n] = nil // a decoded object can be collected as soon as it is kept flat
@@ -295,7 +295,7 @@ func (in *intake) Replace(list []any, resourceVersion string) error {
 
 // replace writes a whole state, perhaps of a source that was restored; of its objects the same is true
 // as of those of write.
-func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersion string, restored bool) {
+func (in *reflectorStore) replace(items []watchcache.Item[object.Object], resourceVersion string, restored bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for n := range items {
@@ -311,7 +311,7 @@ func (in *intake) replace(items []watchcache.Item[object.Object], resourceVersio
 }
 
 // Bookmark implements ReflectorBookmarkStore.
-func (in *intake) Bookmark(resourceVersion string) error {
+func (in *reflectorStore) Bookmark(resourceVersion string) error {
 	in.progress.counts.events.Bookmarks.Add(1)
 	if !in.progress.advance(resourceVersion) {
 		return nil
@@ -322,4 +322,4 @@ func (in *intake) Bookmark(resourceVersion string) error {
 }
 
 // Resync implements ReflectorStore. Handlers resync by themselves.
-func (in *intake) Resync() error { return nil }
+func (in *reflectorStore) Resync() error { return nil }

@@ -23,11 +23,11 @@ func TestHandlersThatGoToDifferentDecodedObjectsDoNotShareThem(t *testing.T) {
 	g := NewWithT(t)
 	flatForm := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.ConfigMap]()})
 	decodedForm := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.ConfigMap](), Decoded: true})
-	s := newWalks(flatForm)
+	s := newSharedReplay(flatForm)
 	first, second := s.join(), s.join()
 	one := flatForm.Keep(configMap("ns/a", "1"))
 	two, three := configMap("ns/a", "2"), configMap("ns/a", "3")
-	to := func(w *walker, kind watchcache.EventType, before, after object.Object) (past, current any) {
+	to := func(w *replayer, kind watchcache.EventType, before, after object.Object) (past, current any) {
 		e := &event{Type: kind, Previous: item(before), Item: item(after)}
 		d := s.deliver(w, e, nil)
 		current, err := d.after(e)
@@ -54,20 +54,20 @@ func TestHandlersThatAreToldOfManyDeletionsHoldFewOfTheObjects(t *testing.T) {
 	const objects, size = 200, 100 << 10
 	g := NewWithT(t)
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.ConfigMap]()})
-	s := newWalks(form)
-	walkers := []*walker{s.join(), s.join()}
+	s := newSharedReplay(form)
+	replayers := []*replayer{s.join(), s.join()}
 	before := heap()
 	for i := range objects {
 		text := strings.Repeat(fmt.Sprintf("%04d", i), size/4)
 		e := &event{Type: watchcache.Deleted, Previous: item(form.Keep(configMap(fmt.Sprintf("ns/%03d", i), text)))}
 		var told []any
-		for _, w := range walkers {
+		for _, w := range replayers {
 			gone, err := s.deliver(w, e, nil).before(e)
 			g.Expect(err).NotTo(HaveOccurred())
 			told = append(told, gone)
 		}
 		g.Expect(told[0]).To(BeIdenticalTo(told[1]))
 	}
-	g.Expect(s.bytes).To(And(BeNumerically(">", 0), BeNumerically("<=", walkBytes)))
-	g.Expect(heap()-before).To(BeNumerically("<", 3*walkBytes), "of %d bytes", objects*size)
+	g.Expect(s.bytes).To(And(BeNumerically(">", 0), BeNumerically("<=", replayBytes)))
+	g.Expect(heap()-before).To(BeNumerically("<", 3*replayBytes), "of %d bytes", objects*size)
 }

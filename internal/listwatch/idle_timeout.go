@@ -25,10 +25,10 @@ const (
 	maxCuts = 2
 )
 
-// silence ends the watches of a source that are silent for too long. API servers send a bookmark
-// about every minute to who asks for bookmarks. A watch that has not brought one yet may be silent until
+// idleTimeout ends the watches of a source that are silent for too long. API servers send a bookmark
+// about every minute to clients that ask for them. A watch that has not brought one yet may be silent until
 // its time-out. Safe for concurrent use.
-type silence struct {
+type idleTimeout struct {
 	limit time.Duration
 	cut   func(time.Duration) // is told of each watch that is ended, and how long it was silent
 
@@ -36,7 +36,7 @@ type silence struct {
 }
 
 // watch opens a watch, which ends if it is silent for too long. It calls each with its events.
-func (s *silence) watch(ctx context.Context, opts metav1.ListOptions, each func(watch.Event) watch.Event,
+func (s *idleTimeout) watch(ctx context.Context, opts metav1.ListOptions, each func(watch.Event) watch.Event,
 	open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
 	streaming := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if cuts := s.cuts.Load(); !streaming && cuts >= maxCuts {
@@ -89,7 +89,7 @@ func (w *heardWatch) Stop() {
 
 // listener notices that a watch is silent. Its timer is the only thing that runs.
 type listener struct {
-	of        *silence
+	of        *idleTimeout
 	streaming bool          // the watch begins with a list, whose end is a bookmark
 	longest   time.Duration // the time-out of the watch
 	last      atomic.Int64  // when something came, in nanoseconds since 1970
@@ -108,7 +108,7 @@ func (l *listener) begin(stop func()) {
 	defer l.mu.Unlock()
 	l.stop = stop
 	l.last.Store(time.Now().UnixNano())
-	l.timer = time.AfterFunc(l.of.limit, l.look)
+	l.timer = time.AfterFunc(l.of.limit, l.poll)
 }
 
 // interrupt sets what ends the watch from now on.
@@ -144,8 +144,8 @@ func (l *listener) allowed() time.Duration {
 	return max(l.of.limit, l.longest)
 }
 
-// look ends the watch if it has been silent for too long, and looks again later otherwise.
-func (l *listener) look() {
+// poll ends the watch if it has been silent for too long, and polls again later otherwise.
+func (l *listener) poll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.cut {

@@ -14,61 +14,61 @@ import (
 	"github.com/tarn-dev/tarn/internal/object"
 )
 
-// arrival is an object on its way from a watch through the Reflector into the engine, together
-// with what is kept of it. The source makes it where it decodes the object, for several at once.
+// decodedEvent is an object on its way from a watch through the Reflector into the engine, with what
+// the informer keeps of it. The source makes it where it decodes the object, for several at once.
 // The Reflector sees an object with the metadata and the kind of the one inside.
-type arrival struct {
+type decodedEvent struct {
 	object   runtime.Object // for the handlers; nil if they have to make it of kept
 	metadata metav1.Object  // of the object
 	kept     object.Object
 }
 
 var (
-	_ runtime.Object            = (*arrival)(nil)
-	_ metav1.ObjectMetaAccessor = (*arrival)(nil)
+	_ runtime.Object            = (*decodedEvent)(nil)
+	_ metav1.ObjectMetaAccessor = (*decodedEvent)(nil)
 )
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor.
-func (a *arrival) GetObjectMeta() metav1.Object { return a.metadata }
+func (a *decodedEvent) GetObjectMeta() metav1.Object { return a.metadata }
 
 // GetObjectKind implements runtime.Object.
-func (a *arrival) GetObjectKind() schema.ObjectKind {
+func (a *decodedEvent) GetObjectKind() schema.ObjectKind {
 	if a.object == nil {
 		return schema.EmptyObjectKind // as that of objects that were read from protobuf
 	}
 	return a.object.GetObjectKind()
 }
 
-// DeepCopyObject implements runtime.Object. What an arrival refers to is never changed.
-func (a *arrival) DeepCopyObject() runtime.Object { c := *a; return &c }
+// DeepCopyObject implements runtime.Object. What a decodedEvent refers to is never changed.
+func (a *decodedEvent) DeepCopyObject() runtime.Object { c := *a; return &c }
 
-// arrives says whether the source makes arrivals of events of a type. With a transform it does not:
+// decodes says whether the source makes a decodedEvent of an event of a type. With a transform it does not:
 // that is the user's, and is called for one object at a time, in the order of the events. client-go's
 // detector of inconsistencies wants to see the objects as well.
-func (in *intake) arrives(t watch.EventType) bool {
+func (in *reflectorStore) decodes(t watch.EventType) bool {
 	return in.transform == nil && !consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() &&
 		(t == watch.Added || t == watch.Modified)
 }
 
-// arrive returns an event with an arrival in place of an object that is to be kept. Other events
+// decode returns an event with a decodedEvent in place of an object that is to be kept. Other events
 // stay as they are.
-func (in *intake) arrive(e watch.Event) watch.Event {
-	if !in.arrives(e.Type) {
+func (in *reflectorStore) decode(e watch.Event) watch.Event {
+	if !in.decodes(e.Type) {
 		return e
 	}
 	m, err := meta.Accessor(e.Object)
 	if err != nil {
 		return e // the Reflector knows what to say
 	}
-	e.Object = &arrival{object: e.Object, metadata: m, kept: in.form.Keep(e.Object)}
+	e.Object = &decodedEvent{object: e.Object, metadata: m, kept: in.form.Keep(e.Object)}
 	return e
 }
 
-// arriveMessage returns the arrival of an object that came as a protobuf message, or nil if the
+// decodeMessage returns the decodedEvent of an object that came as a protobuf message, or nil if the
 // object must be decoded first. If there are handlers, the object is made for them here, where
 // several are made at once: they would have to wait for it. An initial list is told from the state.
-func (in *intake) arriveMessage(t watch.EventType, message []byte) runtime.Object {
-	if !in.arrives(t) {
+func (in *reflectorStore) decodeMessage(t watch.EventType, message []byte) runtime.Object {
+	if !in.decodes(t) {
 		return nil
 	}
 	var previous func(namespace, name string) object.Object
@@ -79,7 +79,7 @@ func (in *intake) arriveMessage(t watch.EventType, message []byte) runtime.Objec
 	if !ok {
 		return nil
 	}
-	a := &arrival{kept: kept, metadata: &metav1.ObjectMeta{
+	a := &decodedEvent{kept: kept, metadata: &metav1.ObjectMeta{
 		Namespace: kept.Namespace(), Name: kept.Name(), UID: kept.UID(), ResourceVersion: kept.ResourceVersion(),
 	}}
 	if made != nil {
@@ -89,7 +89,7 @@ func (in *intake) arriveMessage(t watch.EventType, message []byte) runtime.Objec
 }
 
 // previous returns the object of that name that is in the engine now, or the zero Object.
-func (in *intake) previous(namespace, name string) object.Object {
+func (in *reflectorStore) previous(namespace, name string) object.Object {
 	item, _ := in.engine.Get(object.Key(namespace, name))
 	return item.Value
 }

@@ -89,12 +89,12 @@ func TestInformerHandlersShareTheirObjects(t *testing.T) {
 	})
 }
 
-// TestHandlersThatWalkAStateHoldLittleOfIt: one handler is stuck at the first object, the others
+// TestHandlersThatReplayAStateHoldLittleOfIt: one handler is stuck at the first object, the others
 // go on without it, and share their objects. Neither of them holds the whole state decoded.
-func TestHandlersThatWalkAStateHoldLittleOfIt(t *testing.T) {
+func TestHandlersThatReplayAStateHoldLittleOfIt(t *testing.T) {
 	const objects, size = 100, 100 << 10
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asDecodedEvents), ours: true}, setting{}, true)
 		r.start()
 		for i := range objects {
 			r.server.put(configMap(fmt.Sprintf("ns/%02d", i), strings.Repeat(fmt.Sprintf("%03d", i), size/3)))
@@ -121,26 +121,26 @@ func TestHandlersThatWalkAStateHoldLittleOfIt(t *testing.T) {
 		for _, calls := range seen {
 			r.Expect(calls).To(Equal(2))
 		}
-		r.Expect(heap()-before).To(BeNumerically("<", walkBytes+2<<20), "of %d bytes", objects*size)
-		walks := r.informer.(*Informer).walks
-		r.Expect(walks.bytes).To(And(BeNumerically(">", 0), BeNumerically("<=", walkBytes)))
+		r.Expect(heap()-before).To(BeNumerically("<", replayBytes+2<<20), "of %d bytes", objects*size)
+		replay := r.informer.(*Informer).replay
+		r.Expect(replay.bytes).To(And(BeNumerically(">", 0), BeNumerically("<=", replayBytes)))
 		r.Expect(stuck.HasSynced()).To(BeFalse())
 
 		gate.open()
 		r.settle()
 		r.Expect(slow).To(Equal(objects))
 		r.Expect(stuck.HasSynced()).To(BeTrue())
-		r.Expect(walks.found).To(BeEmpty(), "nothing is kept for handlers that do not walk")
-		r.Expect(walks.bytes).To(BeZero())
+		r.Expect(replay.found).To(BeEmpty(), "nothing is kept for handlers that do not replay")
+		r.Expect(replay.bytes).To(BeZero())
 	})
 }
 
-// TestASlowHandlerHoldsUpOthersOnceAndForAMoment: those who walk a state with it wait for it, and
+// TestASlowHandlerHoldsUpOthersOnceAndForAMoment: the handlers that replay a state with it wait for it, and
 // then go on without it.
 func TestASlowHandlerHoldsUpOthersOnceAndForAMoment(t *testing.T) {
 	const objects, size = 100, 100 << 10
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, implementation{new: newOwnInformer(false, asArrivals), ours: true}, setting{}, true)
+		r := newRig(t, implementation{new: newOwnInformer(false, asDecodedEvents), ours: true}, setting{}, true)
 		for i := range objects {
 			r.server.put(configMap(fmt.Sprintf("ns/%02d", i), strings.Repeat(fmt.Sprintf("%03d", i), size/3)))
 		}
@@ -151,7 +151,7 @@ func TestASlowHandlerHoldsUpOthersOnceAndForAMoment(t *testing.T) {
 		r.elapse(objects*time.Second - time.Millisecond)
 		r.Expect(fast.HasSynced()).To(BeTrue())
 		r.Expect(slow.HasSynced()).To(BeFalse())
-		r.Expect(last.Sub(begin)).To(And(BeNumerically(">", 0), BeNumerically("<=", walkPatience*walkPause)))
+		r.Expect(last.Sub(begin)).To(And(BeNumerically(">", 0), BeNumerically("<=", replayPatience*replayPause)))
 		r.elapse(time.Second)
 		r.Expect(slow.HasSynced()).To(BeTrue())
 	})

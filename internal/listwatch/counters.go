@@ -26,7 +26,7 @@ const (
 	First       Reason = iota // the first list
 	Retried                   // the list before was not complete
 	Closed                    // the API server closed the watch, as it does after some minutes
-	Silent                    // the watch was silent for too long, see Options.Silence
+	Silent                    // the watch was silent for too long, see Options.IdleTimeout
 	Expired                   // the API server does not have the version any more (410)
 	Undecodable               // an object could not be decoded
 	Failed                    // the API server ended the watch with another error
@@ -44,14 +44,14 @@ var reasonNames = [reasons]string{
 // String returns the word for the reason in metrics.
 func (r Reason) String() string { return reasonNames[r] }
 
-// ReasonsOfLists walks the reasons for which a list may begin, and ReasonsOfEnds those for which a watch
+// ReasonsOfLists yields the reasons for which a list may begin, and ReasonsOfEnds those for which a watch
 // may end.
 func ReasonsOfLists() iter.Seq[Reason] { return reasonsFrom(First, Stopped) }
 
 // ReasonsOfEnds is described at [ReasonsOfLists].
 func ReasonsOfEnds() iter.Seq[Reason] { return reasonsFrom(Closed, reasons) }
 
-// reasonsFrom walks the reasons up to the end, which is not among them.
+// reasonsFrom yields the reasons up to the end, which is not among them.
 func reasonsFrom(first, end Reason) iter.Seq[Reason] {
 	return func(yield func(Reason) bool) {
 		for r := first; r < end && yield(r); r++ {
@@ -59,9 +59,9 @@ func reasonsFrom(first, end Reason) iter.Seq[Reason] {
 	}
 }
 
-// Traffic counts the lists and watches of one [New]. A nil *Traffic counts nothing; otherwise it must
-// not be copied. It is safe for concurrent use, but as with a Reflector, there is one watch at a time.
-type Traffic struct {
+// Counters count the lists and watches of one [New]. A nil *Counters counts nothing. Counters must
+// not be copied. They are safe for concurrent use, but as with a Reflector, there is one watch at a time.
+type Counters struct {
 	// Own returns the reason for which a watch ended whose context has ended with a cause. Nil stands
 	// for Stopped.
 	Own func(cause error) Reason
@@ -72,7 +72,7 @@ type Traffic struct {
 	next        atomic.Int32 // a Reason: of the next list
 }
 
-// Stats are what a [Traffic] has counted.
+// Stats are what a [Counters] has counted.
 type Stats struct {
 	// Lists is how many lists were begun, by reason; streamed ones are watches as well. Ends is how
 	// many watches have ended. Both are empty for reasons that have not occurred.
@@ -82,7 +82,7 @@ type Stats struct {
 }
 
 // Stats returns what was counted so far.
-func (t *Traffic) Stats() Stats {
+func (t *Counters) Stats() Stats {
 	s := Stats{Lists: map[Reason]uint64{}, Ends: map[Reason]uint64{}, Decoded: t.decoded.Read()}
 	for r := range reasons {
 		if n := t.lists[r].Load(); n > 0 {
@@ -96,7 +96,7 @@ func (t *Traffic) Stats() Stats {
 }
 
 // each counts the time that each takes.
-func (t *Traffic) each(each func(watch.Event) watch.Event) func(watch.Event) watch.Event {
+func (t *Counters) each(each func(watch.Event) watch.Event) func(watch.Event) watch.Event {
 	if t == nil {
 		return each
 	}
@@ -113,21 +113,21 @@ func (t *Traffic) each(each func(watch.Event) watch.Event) func(watch.Event) wat
 }
 
 // cut notes that the watch of now is ended because it is silent.
-func (t *Traffic) cut() {
+func (t *Counters) cut() {
 	if t != nil {
 		t.cause.Store(int32(Silent))
 	}
 }
 
 // listing counts a list that begins, unless it is a page of one that has begun.
-func (t *Traffic) listing(opts metav1.ListOptions) {
+func (t *Counters) listing(opts metav1.ListOptions) {
 	if t != nil && opts.Continue == "" {
 		t.lists[t.next.Swap(int32(Retried))].Add(1)
 	}
 }
 
 // ended counts a watch that has ended. Unknown is the reason if nothing has told of another one.
-func (t *Traffic) ended(ctx context.Context, unknown Reason) {
+func (t *Counters) ended(ctx context.Context, unknown Reason) {
 	reason := Reason(t.cause.Swap(int32(First)))
 	switch {
 	case ctx.Err() != nil && t.Own != nil: // before what was told: client-go makes an error of a connection that is cut off
@@ -167,7 +167,7 @@ func IsUndecodable(err error) bool {
 }
 
 // watch opens a watch, and counts its end.
-func (t *Traffic) watch(ctx context.Context, opts metav1.ListOptions, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) (watch.Interface, error) {
+func (t *Counters) watch(ctx context.Context, opts metav1.ListOptions, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) (watch.Interface, error) {
 	if t == nil {
 		return open(ctx, opts)
 	}
@@ -183,7 +183,7 @@ func (t *Traffic) watch(ctx context.Context, opts metav1.ListOptions, open func(
 }
 
 // notOpened counts a watch that could not be opened.
-func (t *Traffic) notOpened(ctx context.Context, err error) {
+func (t *Counters) notOpened(ctx context.Context, err error) {
 	if again := nothingBrought(0); errors.As(err, &again) { // it was not tried
 		t.next.Store(int32(Silent))
 		return

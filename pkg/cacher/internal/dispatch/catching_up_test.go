@@ -20,7 +20,7 @@ import (
 func (s *stage) open(t *testing.T, begin *Beginning) *watcher {
 	t.Helper()
 	w := s.watch(t.Context(), t, begin)
-	t.Cleanup(s.parked.Wait)
+	t.Cleanup(s.catchingUp.Wait)
 	t.Cleanup(w.Stop)
 	synctest.Wait()
 	return w

@@ -76,7 +76,7 @@ func TestASilentWatchEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				cuts := 0
-				lw := New(c.source, Options{Bookmarks: true, Silence: 3 * time.Minute, Cut: func(time.Duration) { cuts++ }})
+				lw := New(c.source, Options{Bookmarks: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) { cuts++ }})
 				for _, want := range c.want {
 					g.Expect(lasts(g, toolscache.ToListerWatcherWithContext(lw))).To(Equal(want))
 				}
@@ -91,7 +91,7 @@ func TestASilentWatchEnds(t *testing.T) {
 func TestWatchesThatBringNothingLeadToAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		lw := toolscache.ToListerWatcherWithContext(New(bookmarking{}, Options{Bookmarks: true, Silence: 3 * time.Minute, Cut: func(time.Duration) {}}))
+		lw := toolscache.ToListerWatcherWithContext(New(bookmarking{}, Options{Bookmarks: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {}}))
 		for range maxCuts {
 			lasts(g, lw)
 		}
@@ -107,7 +107,7 @@ func TestWatchesThatBringNothingLeadToAList(t *testing.T) {
 func TestAWatchThatIsNotAnsweredEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		lw := toolscache.ToListerWatcherWithContext(New(bookmarking{hangs: true}, Options{Bookmarks: true, Silence: time.Minute, Cut: func(time.Duration) {}}))
+		lw := toolscache.ToListerWatcherWithContext(New(bookmarking{hangs: true}, Options{Bookmarks: true, IdleTimeout: time.Minute, Cut: func(time.Duration) {}}))
 		begin := time.Now()
 		_, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{TimeoutSeconds: ptr.To[int64](300)})
 		g.Expect(err).To(And(MatchError(ContainSubstring("has not begun to answer")), MatchError(context.Canceled)))

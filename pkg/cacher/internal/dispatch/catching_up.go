@@ -13,7 +13,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// What follows is done by the goroutine of a parked watcher. While it waits for its reader it
+// What follows is done by the goroutine of a watcher that catches up. While it waits for its reader it
 // holds the one event that it is about to send, and what is in the channel: what comes next it
 // reads out of the history again, or out of the state that it began with. A reader that never
 // reads is ended when the history has passed the next event.
