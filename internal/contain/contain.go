@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Call calls f, which calls what a user has given, for somebody who waits for the result. If f panics, Call
@@ -37,4 +38,18 @@ func panicked(who string, reason any) error {
 		return fmt.Errorf("%s panicked: %w", who, err)
 	}
 	return fmt.Errorf("%s panicked: %v", who, reason)
+}
+
+// Name is to be deferred around a call of a user's index function. If the function panics,
+// Name panics with an error that names the index, as in `field "image" of Pod (v1)`, and the
+// key of obj. The stack of the panic still shows the function. If the function panicked with an
+// error, the new error wraps it.
+func Name(index string, obj client.Object) {
+	switch r := recover().(type) {
+	case nil:
+	case error:
+		panic(fmt.Errorf("the function of %s panicked at %s: %w", index, client.ObjectKeyFromObject(obj), r))
+	default:
+		panic(fmt.Errorf("the function of %s panicked at %s: %v", index, client.ObjectKeyFromObject(obj), r))
+	}
 }

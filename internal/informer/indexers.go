@@ -12,7 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/contain"
 )
 
 // indexers are the indexes that users have added, by name. Safe for concurrent use.
@@ -126,7 +126,7 @@ func (x *indexers) close() []string {
 // would be wrong from then on.
 func mustIndex(f toolscache.IndexFunc, name string, obj client.Object) []string {
 	values, err := func() ([]string, error) {
-		defer index.NameCrash(name, obj)
+		defer contain.Name(name, obj)
 		return f(obj)
 	}()
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/stats"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -59,7 +60,10 @@ type Informer struct {
 	running sync.WaitGroup // the goroutines of the handlers, and of the Reflector's waits
 }
 
-var _ toolscache.SharedIndexInformer = (*Informer)(nil)
+var (
+	_ toolscache.SharedIndexInformer = (*Informer)(nil)
+	_ postings.Informer              = (*Informer)(nil)
+)
 
 // run is the one run of an informer.
 type run struct {
@@ -308,7 +312,7 @@ func (i *Informer) IsStopped() bool {
 // AddIndexers implements SharedIndexInformer.
 func (i *Informer) AddIndexers(indexers toolscache.Indexers) error { return i.indexers.add(indexers) }
 
-// AddField implements index.FieldInformer.
+// AddField implements postings.Informer.
 func (i *Informer) AddField(name string, extract client.IndexerFunc) error {
 	return i.indexers.addField(name, extract)
 }

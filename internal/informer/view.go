@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // View is a SharedIndexInformer that shows the objects of an [Informer] in a Go type. It neither
@@ -41,7 +41,10 @@ type View struct {
 	handlers map[*registration]struct{}
 }
 
-var _ toolscache.SharedIndexInformer = (*View)(nil)
+var (
+	_ toolscache.SharedIndexInformer = (*View)(nil)
+	_ postings.Informer              = (*View)(nil)
+)
 
 // NewView returns a view of the objects of base as the type of example. Space begins the names of its
 // indexes in the engine, but for those of fields, whose names the caller makes unique; no other view of
@@ -54,7 +57,7 @@ func NewView(base *Informer, example client.Object, space string) (*View, error)
 	v := &View{base: base, as: as, handlers: map[*registration]struct{}{}}
 	declare := base.store.declare
 	if as != nil {
-		v.unfit = index.Unfit(space)
+		v.unfit = postings.Unfit(space)
 		declare = v.declare
 	}
 	v.indexers = newIndexers(base.indexers.byNamespace, base.description, declare)
@@ -187,7 +190,7 @@ func (v *View) AddIndexers(indexers toolscache.Indexers) error {
 	return v.indexers.add(indexers)
 }
 
-// AddField implements index.FieldInformer. The name must be that of no field of another view.
+// AddField implements postings.Informer. The name must be that of no field of another view.
 func (v *View) AddField(name string, extract client.IndexerFunc) error {
 	if v.IsStopped() {
 		return errInformerStopped

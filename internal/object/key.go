@@ -3,7 +3,11 @@
 
 package object
 
-import "strings"
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // separator is between the namespace and the name in a key. It sorts before every character that a
 // namespace may contain.
@@ -39,3 +43,8 @@ func SplitKey(key string) (namespace, name string) {
 
 // StoreKey returns the key that client-go's stores use for the object with this key.
 func StoreKey(key string) string { return strings.Replace(key, separator, "/", 1) }
+
+// Describe names a kind in messages, as in "Pod (v1)".
+func Describe(gvk schema.GroupVersionKind) string {
+	return gvk.Kind + " (" + gvk.GroupVersion().String() + ")"
+}

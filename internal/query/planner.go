@@ -8,17 +8,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // planOf returns where to look for what q selects. It is not ok if no index leaves less
 // than half of what there is to look at: to walk the objects in their order is quicker then.
-func planOf[V any](state *watchcache.Snapshot[V], q *Query[V]) (plan index.Plan, ok bool) {
+func planOf[V any](state *watchcache.Snapshot[V], q *Query[V]) (plan postings.Plan, ok bool) {
 	if q.Selects == nil {
 		return plan, false
 	}
-	return index.NewPlan(q.Labels, q.Fields, state.Index, q.Prefix, state.Count(q.Prefix, "")/2+1)
+	return postings.NewPlan(q.Labels, q.Fields, state.Index, q.Prefix, state.Count(q.Prefix, "")/2+1)
 }
 
 // Source gives the state that queries are asked of: a watchcache.Engine does.
@@ -30,7 +30,7 @@ type Source[V any] interface {
 // use.
 type Planner[V any] struct {
 	engine   Source[V]
-	onDemand *index.OnDemand
+	onDemand *postings.OnDemand
 	fields   bool // indexes of fields are made on demand too
 }
 
@@ -42,7 +42,7 @@ type PlannerOptions struct {
 
 // NewPlanner returns a planner for the queries of engine. The indexes that engine has
 // otherwise must be fixed ones of onDemand, or of fields if those are not made on demand.
-func NewPlanner[V any](engine Source[V], onDemand *index.OnDemand, o PlannerOptions) *Planner[V] {
+func NewPlanner[V any](engine Source[V], onDemand *postings.OnDemand, o PlannerOptions) *Planner[V] {
 	return &Planner[V]{engine: engine, onDemand: onDemand, fields: o.Fields}
 }
 
@@ -62,10 +62,10 @@ func (p *Planner[V]) worth(q *Query[V]) (share float64, names []string) {
 	}
 	state := p.engine.Snapshot()
 	looks := state.Count(q.Prefix, "")
-	if looks <= index.ScanWorth {
+	if looks <= postings.ScanWorth {
 		return 0, nil
 	}
-	if plan, few := index.NewPlan(nil, q.Fields, state.Index, q.Prefix, index.ScanWorth+1); few {
+	if plan, few := postings.NewPlan(nil, q.Fields, state.Index, q.Prefix, postings.ScanWorth+1); few {
 		if p.made(plan.Index) {
 			return 0, []string{plan.Index} // it must not get cold
 		}
@@ -79,21 +79,21 @@ func (p *Planner[V]) couldAnswer(q *Query[V]) []string {
 	names := Labels(q.Labels, q.Prefix)
 	if p.fields {
 		for field := range q.Fields.Equals() {
-			names = append(names, index.Name(field))
+			names = append(names, postings.Name(field))
 		}
 	}
 	return names
 }
 
 func (p *Planner[V]) made(name string) bool {
-	return p.fields || strings.HasPrefix(name, index.LabelName(""))
+	return p.fields || strings.HasPrefix(name, postings.LabelName(""))
 }
 
 // Labels returns the names of the indexes of labels that could answer selector, for keys
 // that begin with prefix.
 func Labels(selector labels.Selector, prefix string) (names []string) {
-	for _, key := range index.LabelKeys(selector, prefix) {
-		names = append(names, index.LabelName(key))
+	for _, key := range postings.LabelKeys(selector, prefix) {
+		names = append(names, postings.LabelName(key))
 	}
 	return names
 }
@@ -113,9 +113,9 @@ func (p *Planner[V]) Indexes() OnDemandIndexes {
 	names := p.onDemand.Asked()
 	size, state := OnDemandIndexes{Number: len(names)}, p.engine.Snapshot()
 	for _, name := range names {
-		if postings := state.Index(name); postings != nil {
-			size.Postings += postings.Len()
-			size.Bytes += postings.Bytes()
+		if pairs := state.Index(name); pairs != nil {
+			size.Postings += pairs.Len()
+			size.Bytes += pairs.Bytes()
 		}
 	}
 	return size

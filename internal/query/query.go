@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // Query says which objects of a state are wanted. The zero Query wants all of them.
@@ -35,7 +35,7 @@ type Query[V any] struct {
 
 	// Labels and Fields are what an index may answer.
 	Labels labels.Selector
-	Fields index.Selection
+	Fields postings.Selection
 	// Selects compares an object with Labels and Fields; nil says that all objects match. It
 	// is not called for an object of which an index knows that it matches.
 	Selects func(watchcache.Item[V]) bool
@@ -143,10 +143,10 @@ func Candidates[V any](state *watchcache.Snapshot[V], q *Query[V]) iter.Seq[watc
 
 // candidates returns them with the plan that they are of; it is the zero Plan if they are all
 // with the prefix.
-func candidates[V any](state *watchcache.Snapshot[V], q *Query[V]) (iter.Seq[watchcache.Item[V]], index.Plan) {
+func candidates[V any](state *watchcache.Snapshot[V], q *Query[V]) (iter.Seq[watchcache.Item[V]], postings.Plan) {
 	plan, ok := planOf(state, q)
 	if !ok {
-		return state.Items(q.Prefix, q.From), index.Plan{}
+		return state.Items(q.Prefix, q.From), postings.Plan{}
 	}
 	return func(yield func(watchcache.Item[V]) bool) {
 		for key := range plan.KeysFrom(q.From) {

@@ -21,6 +21,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -33,7 +34,7 @@ type thing struct {
 }
 
 func (t thing) values(name string, yield func(string)) {
-	if key, ok := strings.CutPrefix(name, index.LabelName("")); ok {
+	if key, ok := strings.CutPrefix(name, postings.LabelName("")); ok {
 		if value, ok := t.labels[key]; ok {
 			yield(value)
 		}
@@ -72,8 +73,8 @@ func newFixture(t *testing.T, items ...item) *fixture {
 		clock:  testclock.NewFakePassiveClock(time.Unix(1e9, 0)),
 		fields: index.NewFields(schema.GroupVersionKind{Kind: "Thing"}, logr.Discard()),
 	}
-	f.engine.AddIndex(index.Name("node"))
-	f.planner = query.NewPlanner(f.engine, index.NewOnDemand(f.engine, f.clock), query.PlannerOptions{})
+	f.engine.AddIndex(postings.Name("node"))
+	f.planner = query.NewPlanner(f.engine, postings.NewOnDemand(f.engine, f.clock), query.PlannerOptions{})
 	if err := f.fields.Declare(addNothing{}, "node", func(client.Object) []string { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestFindAgreesWithAFullScan(t *testing.T) {
 				q.Accepts = func(i item) (bool, error) { return i.Revision%3 == 0, nil }
 			}
 			if random.IntN(2) == 0 {
-				for range 1 + random.IntN(2*index.BuildAfter) {
+				for range 1 + random.IntN(2*postings.BuildAfter) {
 					f.planner.Prepare(q)
 				}
 			}
@@ -204,13 +205,13 @@ func TestWhatAnIndexKnowsIsNotCompared(t *testing.T) {
 		index                  string
 		compared               int
 	}{
-		{labels: "ten=3", index: index.LabelName("ten")},
-		{labels: "ten in (1,2)", index: index.LabelName("ten")},
-		{labels: "ten=3", prefix: "a/", index: index.LabelName("ten")},
-		{fields: "node=n3", index: index.Name("node")},
-		{labels: "ten=3", fields: "node=n3", index: index.Name("node"), compared: 30},
-		{labels: "ten=3,two=1", index: index.LabelName("ten"), compared: 60},
-		{labels: "ten=3", fields: "metadata.namespace=a", index: index.LabelName("ten"), compared: 60},
+		{labels: "ten=3", index: postings.LabelName("ten")},
+		{labels: "ten in (1,2)", index: postings.LabelName("ten")},
+		{labels: "ten=3", prefix: "a/", index: postings.LabelName("ten")},
+		{fields: "node=n3", index: postings.Name("node")},
+		{labels: "ten=3", fields: "node=n3", index: postings.Name("node"), compared: 30},
+		{labels: "ten=3,two=1", index: postings.LabelName("ten"), compared: 60},
+		{labels: "ten=3", fields: "metadata.namespace=a", index: postings.LabelName("ten"), compared: 60},
 		{labels: "two", compared: 600}, // more than half of all is no plan
 		{labels: "ten!=3", compared: 600},
 	} {
@@ -220,8 +221,8 @@ func TestWhatAnIndexKnowsIsNotCompared(t *testing.T) {
 			q.Prefix = test.prefix
 			compared, selects := 0, q.Selects
 			q.Selects = func(i item) bool { compared++; return selects(i) }
-			f.engine.AddIndex(index.LabelName("ten"))
-			f.engine.AddIndex(index.LabelName("two"))
+			f.engine.AddIndex(postings.LabelName("ten"))
+			f.engine.AddIndex(postings.LabelName("two"))
 			answer, err := query.Find(f.engine.Snapshot(), q)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(answer.Index).To(Equal(test.index))
@@ -279,14 +280,14 @@ func TestAnErrorEndsAQuery(t *testing.T) {
 // TestIndexesAreMadeWhereTheyPay is for a planner that makes indexes of labels, and for one
 // that makes those of fields too.
 func TestIndexesAreMadeWhereTheyPay(t *testing.T) {
-	label, node := index.LabelName("ten"), index.Name("node")
+	label, node := postings.LabelName("ten"), postings.Name("node")
 	for _, test := range []struct {
 		name, labels, fields, prefix, key string
 		things                            int
 		made, madeWithFields              []string
 	}{
 		{name: "a label", labels: "ten=1", things: 600, made: []string{label}, madeWithFields: []string{label}},
-		{name: "few objects", labels: "ten=1", things: index.ScanWorth},
+		{name: "few objects", labels: "ten=1", things: postings.ScanWorth},
 		{name: "a namespace of few", labels: "ten=1", prefix: "d/", things: 600},
 		{name: "one key", labels: "ten=1", key: "a/0003", things: 600},
 		{name: "a field", fields: "node=n1", things: 600, madeWithFields: []string{node}},
@@ -302,13 +303,13 @@ func TestIndexesAreMadeWhereTheyPay(t *testing.T) {
 					want = test.madeWithFields
 					f.engine.RemoveIndex(node)
 				}
-				onDemand := index.NewOnDemand(f.engine, f.clock)
+				onDemand := postings.NewOnDemand(f.engine, f.clock)
 				planner := query.NewPlanner(f.engine, onDemand, query.PlannerOptions{Fields: withFields})
 				q := f.query(t, test.labels, test.fields)
 				q.Prefix, q.Key = test.prefix, test.key
 				planner.Prepare(q)
 				g.Expect(onDemand.Asked()).To(BeEmpty(), "one query is not worth an index")
-				for range index.BuildAfter {
+				for range postings.BuildAfter {
 					planner.Prepare(q)
 				}
 				g.Expect(onDemand.Asked()).To(ConsistOf(want), "with fields: %t", withFields)
@@ -322,13 +323,13 @@ func TestIndexesAreMadeWhereTheyPay(t *testing.T) {
 func TestAnIndexThatIsUsedStays(t *testing.T) {
 	g := NewWithT(t)
 	f := newFixture(t, numbered(600)...)
-	f.engine.RemoveIndex(index.Name("node"))
-	onDemand := index.NewOnDemand(f.engine, f.clock)
+	f.engine.RemoveIndex(postings.Name("node"))
+	onDemand := postings.NewOnDemand(f.engine, f.clock)
 	planner := query.NewPlanner(f.engine, onDemand, query.PlannerOptions{Fields: true})
 	q := f.query(t, "", "node=n1")
 	for range 5 {
 		planner.Prepare(q)
-		f.clock.SetTime(f.clock.Now().Add(index.ColdAfter * 3 / 4))
+		f.clock.SetTime(f.clock.Now().Add(postings.ColdAfter * 3 / 4))
 	}
-	g.Expect(onDemand.Asked()).To(ConsistOf(index.Name("node")))
+	g.Expect(onDemand.Asked()).To(ConsistOf(postings.Name("node")))
 }

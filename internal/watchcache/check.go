@@ -15,15 +15,15 @@ import (
 func (e *Engine[V, A]) Check() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for name, postings := range e.indexes {
+	for name, pairs := range e.indexes {
 		want := e.indexed(e.items, name)
 		for _, value := range slices.Sorted(want.Values()) {
-			if has, had := slices.Collect(postings.Keys(value, "")), slices.Collect(want.Keys(value, "")); !slices.Equal(has, had) {
+			if has, had := slices.Collect(pairs.Keys(value, "")), slices.Collect(want.Keys(value, "")); !slices.Equal(has, had) {
 				return fmt.Errorf("index %q has %q under %q, the objects say %q", name, has, value, had)
 			}
 		}
-		if postings.Len() != want.Len() {
-			return fmt.Errorf("index %q has %d entries, the objects say %d", name, postings.Len(), want.Len())
+		if pairs.Len() != want.Len() {
+			return fmt.Errorf("index %q has %d entries, the objects say %d", name, pairs.Len(), want.Len())
 		}
 	}
 	return e.checkWindowLocked()

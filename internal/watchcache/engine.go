@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // Item is one object: its key, the revision at which it was written last, and
@@ -67,7 +67,7 @@ type Engine[V, A any] struct {
 // state is what a snapshot is made of.
 type state[V any] struct {
 	items    *btree.BTreeG[Item[V]]
-	indexes  map[string]*index.Postings
+	indexes  map[string]*postings.Postings
 	revision uint64
 	replaced int // how often Replace or Restore was called
 	restored int // how often Restore was called
@@ -81,7 +81,7 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 	e := &Engine[V, A]{
 		values:  o.Values,
 		clock:   o.Now,
-		state:   state[V]{items: newTree[V](), indexes: map[string]*index.Postings{}},
+		state:   state[V]{items: newTree[V](), indexes: map[string]*postings.Postings{}},
 		noting:  map[*notes]struct{}{},
 		window:  window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
 		cursors: map[*Cursor[V, A]]struct{}{},
@@ -206,7 +206,7 @@ func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {
 		fresh.Set(item)
 	}
 	fresh = settled(fresh)
-	indexes := map[string]*index.Postings{}
+	indexes := map[string]*postings.Postings{}
 	for _, name := range e.indexNames() {
 		indexes[name] = e.indexed(fresh, name)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // AddIndex makes the engine keep an index of what Options.Values gives for name,
@@ -20,20 +20,20 @@ func (e *Engine[V, A]) AddIndex(name string) {
 	if slices.Contains(e.indexNames(), name) {
 		return
 	}
-	var postings *index.Postings
+	var pairs *postings.Postings
 	e.offLock(func(items *btree.BTreeG[Item[V]]) {
-		postings = e.indexed(items, name)
+		pairs = e.indexed(items, name)
 	}, func(of *btree.BTreeG[Item[V]], written map[string]struct{}) {
 		if _, ok := e.indexes[name]; ok {
 			return
 		}
-		added := map[string]*index.Postings{name: postings}
+		added := map[string]*postings.Postings{name: pairs}
 		for key := range written {
 			if event, ok := change[V, A](of, e.items, key); ok {
 				e.reindex(added, &event)
 			}
 		}
-		e.indexes[name] = postings
+		e.indexes[name] = pairs
 		e.changeLocked()
 	})
 }
@@ -71,19 +71,19 @@ func (e *Engine[V, A]) RemoveIndex(name string) {
 }
 
 // indexed returns a new index of items.
-func (e *Engine[V, A]) indexed(items *btree.BTreeG[Item[V]], name string) *index.Postings {
-	var postings index.Builder
+func (e *Engine[V, A]) indexed(items *btree.BTreeG[Item[V]], name string) *postings.Postings {
+	var built postings.Builder
 	items.Scan(func(item Item[V]) bool {
-		e.values(item.Value, name, func(value string) { postings.Add(value, item.Key) })
+		e.values(item.Value, name, func(value string) { built.Add(value, item.Key) })
 		return true
 	})
-	return postings.Postings()
+	return built.Postings()
 }
 
 // reindex moves an object in indexes from what it had before an event to what it has
 // after it.
-func (e *Engine[V, A]) reindex(indexes map[string]*index.Postings, event *Event[V, A]) {
-	for name, postings := range indexes {
+func (e *Engine[V, A]) reindex(indexes map[string]*postings.Postings, event *Event[V, A]) {
+	for name, pairs := range indexes {
 		var had, has []string
 		if event.Type != Added {
 			e.values(event.Previous.Value, name, func(value string) { had = append(had, value) })
@@ -95,10 +95,10 @@ func (e *Engine[V, A]) reindex(indexes map[string]*index.Postings, event *Event[
 			continue
 		}
 		for _, value := range had {
-			postings.Remove(value, event.Item.Key)
+			pairs.Remove(value, event.Item.Key)
 		}
 		for _, value := range has {
-			postings.Add(value, event.Item.Key)
+			pairs.Add(value, event.Item.Key)
 		}
 	}
 }

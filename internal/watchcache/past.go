@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // Older states are remembered: one for each list that is read page by page at a time, while
@@ -98,9 +98,9 @@ func (e *Engine[V, A]) nearestLocked(position uint64) *Snapshot[V] {
 	made := *nearest // who reads it meanwhile is not disturbed by copies of its trees
 	made.items = nearest.items.Copy()
 	made.indexes = maps.Clone(nearest.indexes)
-	maps.DeleteFunc(made.indexes, func(name string, _ *index.Postings) bool { return e.indexes[name] == nil })
-	for name, postings := range made.indexes {
-		made.indexes[name] = postings.Clone()
+	maps.DeleteFunc(made.indexes, func(name string, _ *postings.Postings) bool { return e.indexes[name] == nil })
+	for name, pairs := range made.indexes {
+		made.indexes[name] = pairs.Clone()
 	}
 	return &made
 }

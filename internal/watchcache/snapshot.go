@@ -12,14 +12,14 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // Snapshot is the state of one moment. It never changes; it keeps what it holds
 // from being collected.
 type Snapshot[V any] struct {
 	items    *btree.BTreeG[Item[V]]
-	indexes  map[string]*index.Postings
+	indexes  map[string]*postings.Postings
 	revision uint64
 	replaced int    // as in state
 	restored int    // likewise
@@ -70,14 +70,14 @@ func (e *Engine[V, A]) changeLocked() {
 func (e *Engine[V, A]) copyLocked() *Snapshot[V] {
 	s := &Snapshot[V]{
 		items:    e.items.Copy(),
-		indexes:  make(map[string]*index.Postings, len(e.indexes)),
+		indexes:  make(map[string]*postings.Postings, len(e.indexes)),
 		revision: e.revision,
 		replaced: e.replaced,
 		restored: e.restored,
 		position: e.window.next,
 	}
-	for name, postings := range e.indexes {
-		s.indexes[name] = postings.Clone()
+	for name, pairs := range e.indexes {
+		s.indexes[name] = pairs.Clone()
 	}
 	return s
 }
@@ -170,14 +170,14 @@ func (s *Snapshot[V]) Rank(key string) int {
 // Trees estimates the memory of the trees of a snapshot without keys and values: of the tree
 // of the objects, whose nodes are filled by two thirds, and of those of the indexes.
 func (s *Snapshot[V]) Trees() (objects, indexes int) {
-	for _, postings := range s.indexes {
-		indexes += postings.TreeBytes()
+	for _, pairs := range s.indexes {
+		indexes += pairs.TreeBytes()
 	}
 	return s.Len() * int(unsafe.Sizeof(Item[V]{})) * 3 / 2, indexes
 }
 
 // Index returns an index as of the snapshot; nil if there was none.
-func (s *Snapshot[V]) Index(name string) *index.Postings { return s.indexes[name] }
+func (s *Snapshot[V]) Index(name string) *postings.Postings { return s.indexes[name] }
 
 // Indexes walks the indexes of the snapshot with their names, in no order.
-func (s *Snapshot[V]) Indexes() iter.Seq2[string, *index.Postings] { return maps.All(s.indexes) }
+func (s *Snapshot[V]) Indexes() iter.Seq2[string, *postings.Postings] { return maps.All(s.indexes) }

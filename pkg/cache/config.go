@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -109,7 +109,7 @@ func byObjectConfigs(o *Options, kinds *kindScopes) (map[schema.GroupVersionKind
 			return nil, fmt.Errorf("cache option ByObject: %w", err)
 		}
 		if _, ok := byGVK[gvk]; ok {
-			return nil, fmt.Errorf("cache option ByObject: there are two entries for %s; merge them into one, which holds for all its representations", index.Describe(gvk))
+			return nil, fmt.Errorf("cache option ByObject: there are two entries for %s; merge them into one, which holds for all its representations", object.Describe(gvk))
 		}
 		if !namespaced && b.Namespaces != nil {
 			return nil, fmt.Errorf("cache option ByObject: type %T is not namespaced, but its ByObject.Namespaces setting is not nil; remove it", obj)

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -74,7 +74,7 @@ func checkRegistered(gvk schema.GroupVersionKind, scheme *runtime.Scheme) error 
 	case gvk.Kind == "" || gvk.Version == "":
 		return runtime.NewNotRegisteredErrForKind(scheme.Name(), gvk)
 	case !scheme.Recognizes(gvk):
-		return informers.NotRegistered(scheme, "of "+index.Describe(gvk), ", or use unstructured.Unstructured")
+		return informers.NotRegistered(scheme, "of "+object.Describe(gvk), ", or use unstructured.Unstructured")
 	}
 	return checkItem(gvk, scheme)
 }
@@ -88,7 +88,7 @@ func checkItem(gvk schema.GroupVersionKind, scheme *runtime.Scheme) error {
 	if obj, err := scheme.New(gvk); err != nil || !meta.IsListType(obj) {
 		return nil
 	}
-	return fmt.Errorf("%s is the kind of a list: use that of its items, %s", index.Describe(gvk), item)
+	return fmt.Errorf("%s is the kind of a list: use that of its items, %s", object.Describe(gvk), item)
 }
 
 // checkOptions returns an error if one of the options is nil.

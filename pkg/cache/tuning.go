@@ -16,9 +16,9 @@ import (
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/served"
-	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -93,7 +93,7 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 			return nil, fmt.Errorf("cache tuning: ByObject: %w", err)
 		}
 		if _, twice := kinds[gvk]; twice {
-			return nil, fmt.Errorf("cache tuning: ByObject: there are two entries for %s; merge them into one, which holds for all its representations", index.Describe(gvk))
+			return nil, fmt.Errorf("cache tuning: ByObject: there are two entries for %s; merge them into one, which holds for all its representations", object.Describe(gvk))
 		}
 		if err := checkKind(settings); err != nil {
 			return nil, fmt.Errorf("cache tuning: ByObject[%T]: %w", obj, err)

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // indexes answer lists by label and field. Those of the configuration are there from the
@@ -32,9 +32,9 @@ func newIndexes(engine *dispatch.Engine, config Config) *indexes {
 		for name := range *config.Indexers {
 			// The names are those of storage.LabelIndex and storage.FieldIndex.
 			if key, ok := strings.CutPrefix(name, storage.LabelIndex("")); ok {
-				configured[index.LabelName(key)] = name
+				configured[postings.LabelName(key)] = name
 			} else if field, ok := strings.CutPrefix(name, storage.FieldIndex("")); ok && !byKey(field) {
-				configured[index.Name(field)] = name
+				configured[postings.Name(field)] = name
 			}
 		}
 	}
@@ -42,7 +42,7 @@ func newIndexes(engine *dispatch.Engine, config Config) *indexes {
 	for _, name := range fixed {
 		engine.AddIndex(name)
 	}
-	onDemand := index.NewOnDemand(engine, config.Clock, fixed...)
+	onDemand := postings.NewOnDemand(engine, config.Clock, fixed...)
 	return &indexes{
 		planner: query.NewPlanner(engine, onDemand, query.PlannerOptions{Fields: true}),
 		all:     config.ResourcePrefix, configured: configured,
@@ -56,7 +56,7 @@ func byKey(field string) bool { return field == element.NamespaceField || field 
 func (x *indexes) query(f *element.Filter) *query.Query[*element.Element] {
 	q := &query.Query[*element.Element]{Prefix: x.prefix(f.Prefix)}
 	if f.Selects() {
-		q.Labels, q.Fields = f.Predicate.Label, index.SelectExact(f.Predicate.Field)
+		q.Labels, q.Fields = f.Predicate.Label, postings.SelectExact(f.Predicate.Field)
 		q.Selects = func(item dispatch.Item) bool { return f.MatchesAttributes(item.Value) }
 	}
 	if f.Sharded() {
@@ -85,7 +85,7 @@ func (x *indexes) nameOf(name string) string {
 	switch {
 	case name == "":
 		return ""
-	case strings.HasPrefix(name, index.LabelName("")):
+	case strings.HasPrefix(name, postings.LabelName("")):
 		return "label"
 	}
 	return "field"

@@ -11,10 +11,15 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/contain"
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // Fields is the registry of the field indexes of one informer. It is safe for
@@ -39,24 +44,16 @@ func NewFields(gvk schema.GroupVersionKind, logger logr.Logger) *Fields {
 
 // In returns an empty registry like f for a view of the informer: space begins the names of its
 // fields in the names of indexes, so that the fields of several views do not meet. An object that the view
-// cannot show may have any value: see [Selection.MayMatch].
+// cannot show may have any value: see postings.Selection.MayMatch.
 func (f *Fields) In(space string) *Fields {
 	in := NewFields(f.gvk, f.logger)
-	in.space, in.unfit = space, Unfit(space)
+	in.space, in.unfit = space, postings.Unfit(space)
 	return in
 }
 
 // Informer is what Declare adds an index to: the part of a SharedIndexInformer that it needs.
 type Informer interface {
 	AddIndexers(toolscache.Indexers) error
-}
-
-// FieldInformer is an Informer with posting lists: it takes the values of a field as they are.
-// Declare prefers AddField to AddIndexers, which takes keys made of the values.
-type FieldInformer interface {
-	// AddField adds an index called name of the values that extract returns, and returns
-	// when all objects of the informer are in it.
-	AddField(name string, extract client.IndexerFunc) error
 }
 
 // Declare adds an index of the values that extract returns to informer, before or after the
@@ -72,9 +69,9 @@ type FieldInformer interface {
 func (f *Fields) Declare(informer Informer, field string, extract client.IndexerFunc) error {
 	switch {
 	case field == "":
-		return fmt.Errorf("cannot index %s: the name of the field is empty", Describe(f.gvk))
+		return fmt.Errorf("cannot index %s: the name of the field is empty", object.Describe(f.gvk))
 	case extract == nil:
-		return fmt.Errorf("cannot index field %q of %s: the function that extracts its values is nil", field, Describe(f.gvk))
+		return fmt.Errorf("cannot index field %q of %s: the function that extracts its values is nil", field, object.Describe(f.gvk))
 	}
 	// To index all objects there are may take seconds, in which lists go on.
 	f.declaring.Lock()
@@ -83,9 +80,9 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 		known.addTwin(&twin{extract: extract}, objectsOf(informer))
 		return nil
 	}
-	d := &declared{field: field, index: Name(f.space + field), gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, Describe(f.gvk))}
+	d := &declared{field: field, index: postings.Name(f.space + field), gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, object.Describe(f.gvk))}
 	if err := add(informer, d.index, d.values); err != nil {
-		return fmt.Errorf("cannot index field %q of %s: %w", field, Describe(f.gvk), err)
+		return fmt.Errorf("cannot index field %q of %s: %w", field, object.Describe(f.gvk), err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,7 +98,7 @@ func (f *Fields) declared(field string) (*declared, bool) {
 }
 
 func add(informer Informer, name string, extract client.IndexerFunc) error {
-	if own, ok := informer.(FieldInformer); ok {
+	if own, ok := informer.(postings.Informer); ok {
 		return own.AddField(name, extract)
 	}
 	return informer.AddIndexers(toolscache.Indexers{name: indexFunc(extract)})
@@ -131,23 +128,27 @@ func objectsOf(informer Informer) iter.Seq[client.Object] {
 	}
 }
 
-// Every object has these fields, so that nobody need declare them. If somebody does, the
-// declared function counts.
-const (
-	fieldName      = "metadata.name"
-	fieldNamespace = "metadata.namespace"
-)
-
 // indexOf returns the name of the index of field. It is empty for a field that is not declared but
 // that every object has. The error is a *NotIndexedError for any other field that is not declared.
 func (f *Fields) indexOf(field string) (string, error) {
 	if d, ok := f.declared(field); ok {
 		return d.index, nil
 	}
-	if field == fieldName || field == fieldNamespace {
+	if postings.EveryObjectHas(field) {
 		return "", nil
 	}
 	return "", &NotIndexedError{GVK: f.gvk, Field: field}
+}
+
+// Select resolves selector; nil selects everything. It understands =, == and != for declared
+// fields, and for metadata.name and metadata.namespace, which need no declaration. The error is
+// a [*NotIndexedError] for a field that is not declared, and names any other operator.
+func (f *Fields) Select(selector fields.Selector) (postings.Selection, error) {
+	selected, err := postings.Resolve(selector, f.unfit, f.indexOf)
+	if unknown := (*NotIndexedError)(nil); err != nil && !errors.As(err, &unknown) {
+		err = fmt.Errorf("field selector %q on %s: %w", selector, object.Describe(f.gvk), err)
+	}
+	return selected, err
 }
 
 // Values calls the function of a declared field for obj and returns its values; nil if the
@@ -209,7 +210,7 @@ func (d *declared) agree(t *twin, obj client.Object) bool {
 
 // call calls extract or a twin.
 func (d *declared) call(extract client.IndexerFunc, obj client.Object) []string {
-	defer NameCrash(d.name, obj)
+	defer contain.Name(d.name, obj)
 	return extract(obj)
 }
 

@@ -27,6 +27,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
@@ -67,7 +68,7 @@ func TestDeclareFilesValuesUnderTheNamespaceAndUnderAll(t *testing.T) {
 	g.Expect(store.Add(pod("b", "after", "n1", ""))).To(Succeed())
 
 	keys := func(namespace string) []string {
-		found, err := store.IndexKeys(index.Name("spec.nodeName"), index.Key(namespace, "n1"))
+		found, err := store.IndexKeys(postings.Name("spec.nodeName"), postings.Key(namespace, "n1"))
 		g.Expect(err).NotTo(HaveOccurred())
 		return found
 	}
@@ -112,7 +113,7 @@ func TestDeclareClusterScoped(t *testing.T) {
 	store, declared := newStore(), index.NewFields(corev1.SchemeGroupVersion.WithKind("Node"), logr.Discard())
 	g.Expect(declared.Declare(store, "fixed", func(client.Object) []string { return values })).To(Succeed())
 	g.Expect(store.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})).To(Succeed())
-	g.Expect(store.IndexKeys(index.Name("fixed"), index.Key("", "y"))).To(ConsistOf("n1"))
+	g.Expect(store.IndexKeys(postings.Name("fixed"), postings.Key("", "y"))).To(ConsistOf("n1"))
 	g.Expect(values).To(Equal([]string{"x", "y"}), "the extractor's own slice is not modified")
 }
 
@@ -122,7 +123,7 @@ func TestDeclareRefusesBadInput(t *testing.T) {
 	g.Expect(declared.Declare(store, "", byNode)).To(MatchError(ContainSubstring("name of the field is empty")))
 	g.Expect(declared.Declare(store, "spec.nodeName", nil)).To(MatchError(ContainSubstring("is nil")))
 
-	g.Expect(store.AddIndexers(toolscache.Indexers{index.Name("taken"): toolscache.MetaNamespaceIndexFunc})).To(Succeed())
+	g.Expect(store.AddIndexers(toolscache.Indexers{postings.Name("taken"): toolscache.MetaNamespaceIndexFunc})).To(Succeed())
 	g.Expect(declared.Declare(store, "taken", byNode)).To(MatchError(And(ContainSubstring("taken"), ContainSubstring("Pod (v1)"))))
 	_, err := declared.Select(fields.OneTermEqualSelector("taken", "x"))
 	g.Expect(err).To(HaveOccurred(), "a field that could not be declared is not indexed")
@@ -154,7 +155,7 @@ func TestDeclareTwiceKeepsTheFirstAndReportsADifference(t *testing.T) {
 
 	g.Expect(declared.Declare(store, "node", byPolicy)).To(Succeed())
 	g.Expect(logged).To(HaveLen(2), "each function is compared with the first one")
-	g.Expect(store.IndexKeys(index.Name("node"), index.Key("a", "n1"))).To(HaveLen(3))
+	g.Expect(store.IndexKeys(postings.Name("node"), postings.Key("a", "n1"))).To(HaveLen(3))
 }
 
 // walked is an informer of ours: its objects are walked.
@@ -222,7 +223,7 @@ func TestAFurtherFunctionThatPanics(t *testing.T) {
 	g.Expect(panics).To(Equal(1))
 	g.Expect(store.Add(pod("a", "two", "n1", "Always"))).To(Succeed())
 	g.Expect(panics).To(Equal(2))
-	g.Expect(store.IndexKeys(index.Name("node"), index.Key("a", "n1"))).To(HaveLen(2))
+	g.Expect(store.IndexKeys(postings.Name("node"), postings.Key("a", "n1"))).To(HaveLen(2))
 }
 
 // A function that extracts values is a user's: what it does must not wait for itself.
@@ -301,7 +302,7 @@ func TestSelectionKnowsNameAndNamespace(t *testing.T) {
 	g.Expect([]any{name, ok}).To(Equal([]any{"a", true}))
 	namespace, ok := s.Namespace()
 	g.Expect([]any{namespace, ok}).To(Equal([]any{"b", true}))
-	_, ok = index.Selection{}.Namespace()
+	_, ok = postings.Selection{}.Namespace()
 	g.Expect(ok).To(BeFalse())
 }
 
@@ -345,7 +346,7 @@ func TestSelectionAgreesWithAFullScan(t *testing.T) {
 
 		candidates := store.List()
 		for field, value := range s.Equals() {
-			candidates, err = store.ByIndex(index.Name(field), index.Key("", value))
+			candidates, err = store.ByIndex(postings.Name(field), postings.Key("", value))
 			g.Expect(err).NotTo(HaveOccurred())
 		}
 		var got, want []string

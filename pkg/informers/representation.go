@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // Representation is the form in which the objects of a kind are cached.
@@ -61,7 +61,7 @@ func KeyOf(gvk schema.GroupVersionKind, obj runtime.Object) Key {
 
 // String names the kind and, unless it is Structured, the representation.
 func (k Key) String() string {
-	name := index.Describe(k.GroupVersionKind)
+	name := object.Describe(k.GroupVersionKind)
 	if k.Representation != Structured {
 		name += " as " + k.Representation.String()
 	}

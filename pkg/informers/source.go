@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/object"
 )
 
 // newSource returns the source for key. It makes its requests with client.
@@ -39,7 +39,7 @@ func checkTypes(o *Options, key Key) error {
 	list := key.GroupVersion().WithKind(key.Kind + "List")
 	for _, needed := range []schema.GroupVersionKind{key.GroupVersionKind, list} {
 		if !o.Scheme.Recognizes(needed) {
-			return NotRegistered(o.Scheme, "of "+index.Describe(needed), "; an object and its list are registered together")
+			return NotRegistered(o.Scheme, "of "+object.Describe(needed), "; an object and its list are registered together")
 		}
 	}
 	return nil

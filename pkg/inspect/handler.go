@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -207,7 +207,7 @@ func (h *handler) find(r *http.Request) (found, error) {
 	f = foundIn(f.key, h.cache.Informers())
 	if len(f.entries) == 0 {
 		return f, notFound("the cache has no informer of %s as %s: nobody has read it or listened to it, and this page starts none; api/v1/kinds has those that there are",
-			index.Describe(f.key.GroupVersionKind), f.key.Representation)
+			object.Describe(f.key.GroupVersionKind), f.key.Representation)
 	}
 	return f, nil
 }

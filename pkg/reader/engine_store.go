@@ -12,15 +12,15 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // Source is the engine that an [EngineStore] reads: a watchcache.Engine, with whatever its writer
 // attaches to events.
 type Source interface {
-	index.Keeper
+	postings.Keeper
 	Get(key string) (watchcache.Item[object.Object], bool)
 	Len() int
 	Snapshot() *watchcache.Snapshot[object.Object]
@@ -62,7 +62,7 @@ func NewEngineStore(engine Source, form *object.Form) *EngineStore {
 }
 
 func newEngineStore(engine Source, form *object.Form, clock clock.PassiveClock) *EngineStore {
-	planner := query.NewPlanner(engine, index.NewOnDemand(engine, clock), query.PlannerOptions{})
+	planner := query.NewPlanner(engine, postings.NewOnDemand(engine, clock), query.PlannerOptions{})
 	s := &EngineStore{engine: engine, objects: form, planner: planner}
 	s.kept = newKeptStates(s.look)
 	engine.Observe(watchcache.Observer[object.Object]{Written: s.wrote, Rewritten: s.kept.rewritten})
@@ -245,7 +245,7 @@ func (s *EngineStore) LabelIndexes() query.OnDemandIndexes { return s.planner.In
 type engineObject struct {
 	item   item
 	form   *object.Form
-	fields index.Selection // by which the query selects
+	fields postings.Selection // by which the query selects
 }
 
 func (k *engineObject) GetName() string { _, name := object.SplitKey(k.item.Key); return name }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
@@ -123,7 +124,7 @@ func (s *IndexerStore) find(_ context.Context, q *request) (answer, error) {
 	}
 	a := answer{revision: state.revision, state: state, way: q.way("", state.looked)}
 	for field := range q.fields.Equals() {
-		a.way = q.way(index.Name(field), state.looked)
+		a.way = q.way(postings.Name(field), state.looked)
 		break
 	}
 	begin, _ := slices.BinarySearchFunc(state.items, q.page.from, func(it item, key string) int { return strings.Compare(it.Key, key) })
@@ -190,7 +191,7 @@ func (s *IndexerStore) candidates(q *request) ([]any, error) {
 		return []any{raw}, nil
 	}
 	for field, value := range q.fields.Equals() {
-		return s.indexer.ByIndex(index.Name(field), index.Key(q.namespace, value))
+		return s.indexer.ByIndex(postings.Name(field), postings.Key(q.namespace, value))
 	}
 	if q.namespace != "" {
 		return s.indexer.ByIndex(toolscache.NamespaceIndex, q.namespace)

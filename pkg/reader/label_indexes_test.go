@@ -23,6 +23,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
@@ -62,7 +63,7 @@ func newLabelled(t *testing.T, pods int) *labelled {
 // AddIndexers implements index.Informer.
 func (l *labelled) AddIndexers(toolscache.Indexers) error { panic("an engine has fields") }
 
-// AddField implements index.FieldInformer.
+// AddField implements postings.Informer.
 func (l *labelled) AddField(name string, extract client.IndexerFunc) error {
 	l.objects.Declare(name, extract)
 	l.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return l.objects.Retell(i.Value) })
@@ -80,7 +81,7 @@ func (l *labelled) list(selector string) int {
 // often lists as often as an index is worth it, and returns the number of objects.
 func (l *labelled) often(opts ...client.ListOption) int {
 	list, found := &corev1.PodList{}, -1
-	for range index.BuildAfter + 1 {
+	for range postings.BuildAfter + 1 {
 		l.Expect(l.reader.List(l.t.Context(), list, opts...)).To(Succeed())
 		if found >= 0 {
 			l.Expect(list.Items).To(HaveLen(found), "with and without an index")
@@ -97,7 +98,7 @@ func (l *labelled) indexed() []string {
 	keys, snapshot := []string{}, l.engine.Snapshot()
 	for n := range 40 {
 		key := fmt.Sprint("label", n)
-		if snapshot.Index(index.LabelName(key)) != nil {
+		if snapshot.Index(postings.LabelName(key)) != nil {
 			keys = append(keys, key)
 		}
 	}
@@ -119,7 +120,7 @@ func TestLabelsAreIndexedWhenAListAsks(t *testing.T) {
 
 func TestTheFirstListsByALabelBuildNoIndex(t *testing.T) {
 	l := newLabelled(t, 200)
-	for range index.BuildAfter {
+	for range postings.BuildAfter {
 		l.Expect(l.indexed()).To(BeEmpty())
 		l.Expect(l.reader.List(t.Context(), &corev1.PodList{}, client.MatchingLabels{"label1": "value1"})).To(Succeed())
 	}
@@ -129,8 +130,8 @@ func TestTheFirstListsByALabelBuildNoIndex(t *testing.T) {
 }
 
 func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
-	l := newLabelled(t, index.ScanWorth)
-	l.Expect(l.list("label1=value1")).To(Equal(index.ScanWorth / 2))
+	l := newLabelled(t, postings.ScanWorth)
+	l.Expect(l.list("label1=value1")).To(Equal(postings.ScanWorth / 2))
 	l.Expect(l.indexed()).To(BeEmpty())
 }
 
@@ -161,39 +162,39 @@ func TestAnIndexCalledLikeALabel(t *testing.T) {
 	const name = "label:label1"
 	l.Expect(l.AddField(name, func(o client.Object) []string { return []string{o.GetName()} })).To(Succeed())
 	l.Expect(l.list("label1=value1")).To(Equal(100))
-	l.pass(index.ColdAfter)
+	l.pass(postings.ColdAfter)
 	l.list("")
 	l.Expect(l.indexed()).To(BeEmpty())
-	postings := l.engine.Snapshot().Index(name)
-	l.Expect(postings).NotTo(BeNil(), "it was not dropped with the label's")
-	l.Expect(slices.Collect(postings.Keys("pod7", ""))).To(Equal([]string{object.Key("ns", "pod7")}))
+	pairs := l.engine.Snapshot().Index(name)
+	l.Expect(pairs).NotTo(BeNil(), "it was not dropped with the label's")
+	l.Expect(slices.Collect(pairs.Keys("pod7", ""))).To(Equal([]string{object.Key("ns", "pod7")}))
 }
 
 func TestColdLabelIndexesAreDropped(t *testing.T) {
 	l := newLabelled(t, 200)
 	l.list("label1=value1")
 	l.list("label2=value1")
-	l.pass(index.ColdAfter - time.Second)
+	l.pass(postings.ColdAfter - time.Second)
 	l.list("label2=value1")
 	l.Expect(l.indexed()).To(Equal([]string{"label1", "label2"}), "neither is cold")
 	l.pass(time.Minute)
 	l.list("")
 	l.Expect(l.indexed()).To(Equal([]string{"label2"}), "a list of everything looks for cold ones, too")
-	l.pass(index.ColdAfter)
+	l.pass(postings.ColdAfter)
 	l.Expect(l.list("label2=value1")).To(Equal(67))
 	l.Expect(l.indexed()).To(Equal([]string{"label2"}), "it was built again")
 }
 
 func TestTheNumberOfLabelIndexesIsBounded(t *testing.T) {
 	l := newLabelled(t, 200)
-	for n := range index.MaxOnDemand {
+	for n := range postings.MaxOnDemand {
 		l.list(fmt.Sprintf("label%d=value0", n))
 		l.pass(time.Second)
 	}
-	l.Expect(l.indexed()).To(HaveLen(index.MaxOnDemand))
+	l.Expect(l.indexed()).To(HaveLen(postings.MaxOnDemand))
 	l.list("label0=value0")
 	l.list("label33=value0")
-	l.Expect(l.indexed()).To(And(HaveLen(index.MaxOnDemand), ContainElements("label0", "label33"), Not(ContainElement("label1"))),
+	l.Expect(l.indexed()).To(And(HaveLen(postings.MaxOnDemand), ContainElements("label0", "label33"), Not(ContainElement("label1"))),
 		"the one asked for longest ago has gone")
 
 	var all string
@@ -201,7 +202,7 @@ func TestTheNumberOfLabelIndexesIsBounded(t *testing.T) {
 		all += fmt.Sprintf(",label%d=value0", n)
 	}
 	l.Expect(l.list(all[1:])).To(Equal(1), "only the first has every value0")
-	l.Expect(l.indexed()).To(HaveLen(index.MaxOnDemand))
+	l.Expect(l.indexed()).To(HaveLen(postings.MaxOnDemand))
 }
 
 func TestTheMemoryOfLabelIndexesIsTold(t *testing.T) {
@@ -217,7 +218,7 @@ func TestTheMemoryOfLabelIndexesIsTold(t *testing.T) {
 	l.Expect(two.Number).To(Equal(2))
 	l.Expect(two.Postings).To(Equal(400))
 	l.Expect(two.Bytes).To(BeNumerically(">", 2*one.Bytes), "it has more values")
-	l.pass(index.ColdAfter)
+	l.pass(postings.ColdAfter)
 	l.list("")
 	l.Expect(l.LabelIndexes()).To(Equal(query.OnDemandIndexes{}))
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -183,7 +184,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 			for n := range objects {
 				s.write(n, false)
 			}
-			s.engine.AddIndex(index.LabelName("app"))
+			s.engine.AddIndex(postings.LabelName("app"))
 			for range test.pages {
 				s.keep()
 				for range test.writes / test.pages {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/query"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // Plan says how a list would be answered from the state of now.
@@ -61,7 +61,7 @@ func (s *IndexerStore) plan(q *request) Plan {
 	p := Plan{Objects: len(s.indexer.ListKeys()), Whole: q.counted() && q.namespace == ""}
 	if q.key == "" {
 		for field := range q.fields.Equals() {
-			p.Index = index.Name(field)
+			p.Index = postings.Name(field)
 			break
 		}
 	}

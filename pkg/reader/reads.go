@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/stats"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // ReadPlan is how a read was answered.
@@ -49,7 +49,7 @@ func (q *request) way(indexed string, looked int) way {
 	case indexed != "":
 		return way{plan: ReadIndex, index: indexed}
 	}
-	return way{plan: ReadScan, missing: !unrestricted(q.labels) && looked > index.ScanWorth}
+	return way{plan: ReadScan, missing: !unrestricted(q.labels) && looked > postings.ScanWorth}
 }
 
 // sampled is of how many Gets one is measured: to look at the clock twice takes as long as a part of a

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/stats"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // Stats are figures of a store and of its reads. Counters begin with the store and never go back.
@@ -107,9 +107,9 @@ func (s *EngineStore) stats(counted *reads) *StoreStats {
 	hits := counted.used(snapshot)
 	indexes := maps.Collect(snapshot.Indexes())
 	for _, name := range slices.Sorted(maps.Keys(indexes)) {
-		postings := indexes[name]
-		one := IndexStats{Name: index.FieldOf(name), Pairs: postings.Len(), Bytes: postings.Bytes(), Hits: hits[name]}
-		if key, ok := index.LabelOf(name); ok {
+		pairs := indexes[name]
+		one := IndexStats{Name: postings.FieldOf(name), Pairs: pairs.Len(), Bytes: pairs.Bytes(), Hits: hits[name]}
+		if key, ok := postings.LabelOf(name); ok {
 			one.Name, one.Label = key, true
 			m.LabelIndexes += one.Bytes
 		} else {

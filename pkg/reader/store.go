@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // Store is what a reader reads: an [EngineStore] or an [IndexerStore].
@@ -46,7 +46,7 @@ type request struct {
 	namespace string // empty means all
 	key       string // of the one object that can match; empty if there may be several
 	labels    labels.Selector
-	fields    index.Selection
+	fields    postings.Selection
 	page      page
 	fresh     freshness // of the first page
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // The fields by which the order of keys answers for an object.
@@ -51,8 +51,8 @@ func (e *Element) labelView() labels.Labels {
 
 // labelPrefix and fieldPrefix begin the names of indexes.
 var (
-	labelPrefix = index.LabelName("")
-	fieldPrefix = index.Name("")
+	labelPrefix = postings.LabelName("")
+	fieldPrefix = postings.Name("")
 )
 
 // Values passes to yield what the object has under the name of an index.

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package index
+package postings
 
 import (
 	"iter"
@@ -38,8 +38,8 @@ func (p posting) less(q posting) bool {
 	return p.key < q.key
 }
 
-// NewPostings returns an empty index.
-func NewPostings() *Postings {
+// New returns an empty index.
+func New() *Postings {
 	return &Postings{pairs: btree.NewBTreeGOptions(posting.less, btree.Options{NoLocks: true})}
 }
 
@@ -73,7 +73,7 @@ func (b *Builder) Add(value, key string) {
 
 // Postings returns an index of the pairs that were added.
 func (b *Builder) Postings() *Postings {
-	p := NewPostings()
+	p := New()
 	for _, value := range slices.Sorted(maps.Keys(b.lists)) {
 		l := b.lists[value]
 		for _, key := range l.keys {

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package index_test
+package postings_test
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	. "github.com/onsi/gomega"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // often is a share with which a single query is enough to have an index built.
-const often = index.BuildAfter + 1
+const often = postings.BuildAfter + 1
 
 func TestIndexesComeAndGoOnDemand(t *testing.T) {
 	g := NewWithT(t)
@@ -25,26 +25,26 @@ func TestIndexesComeAndGoOnDemand(t *testing.T) {
 		Values: func(value, _ string, yield func(string)) { yield(value) },
 	})
 	engine.AddIndex("fixed")
-	indexes := index.NewOnDemand(engine, clock, "fixed")
+	indexes := postings.NewOnDemand(engine, clock, "fixed")
 	has := func(name string) bool { return engine.Snapshot().Index(name) != nil }
 
 	indexes.Ask(often, "fixed", "a")
 	g.Expect(indexes.Asked()).To(ConsistOf("a"), "a fixed one is there anyway")
 	g.Expect(has("a")).To(BeTrue())
 
-	clock.SetTime(clock.Now().Add(index.ColdAfter / 2))
+	clock.SetTime(clock.Now().Add(postings.ColdAfter / 2))
 	indexes.Ask(often, "b")
-	clock.SetTime(clock.Now().Add(index.ColdAfter / 2))
+	clock.SetTime(clock.Now().Add(postings.ColdAfter / 2))
 	indexes.Ask(0)
 	g.Expect(indexes.Asked()).To(ConsistOf("b"), "nobody has asked for a for long")
 	g.Expect(has("a")).To(BeFalse())
 	g.Expect(has("fixed")).To(BeTrue())
 
-	for n := range index.MaxOnDemand {
+	for n := range postings.MaxOnDemand {
 		clock.SetTime(clock.Now().Add(time.Second))
 		indexes.Ask(often, fmt.Sprint(n))
 	}
-	g.Expect(indexes.Asked()).To(And(HaveLen(index.MaxOnDemand), Not(ContainElement("b"))), "b was asked for longest ago")
+	g.Expect(indexes.Asked()).To(And(HaveLen(postings.MaxOnDemand), Not(ContainElement("b"))), "b was asked for longest ago")
 	g.Expect(has("b")).To(BeFalse())
 }
 
@@ -63,7 +63,7 @@ func TestAnIndexIsBuiltWhileNobodyWaits(t *testing.T) {
 		},
 	})
 	engine.Apply(watchcache.Change[string, struct{}]{Item: watchcache.Item[string]{Key: "key", Revision: 1, Value: "object"}})
-	indexes := index.NewOnDemand(engine, testclock.NewFakePassiveClock(time.Now()))
+	indexes := postings.NewOnDemand(engine, testclock.NewFakePassiveClock(time.Now()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -85,7 +85,7 @@ func TestAnIndexIsBuiltWhenItPays(t *testing.T) {
 			g := NewWithT(t)
 			clock := testclock.NewFakePassiveClock(time.Now())
 			engine := watchcache.New[string, struct{}](watchcache.Options[string]{Values: func(string, string, func(string)) {}})
-			indexes := index.NewOnDemand(engine, clock)
+			indexes := postings.NewOnDemand(engine, clock)
 			asks := func(name string) (n int) {
 				for n = 1; n < 1000; n++ {
 					indexes.Ask(share, name)
@@ -93,7 +93,7 @@ func TestAnIndexIsBuiltWhenItPays(t *testing.T) {
 						break
 					}
 					g.Expect(indexes.Asked()).NotTo(ContainElement(name))
-					clock.SetTime(clock.Now().Add(index.ColdAfter / 1000))
+					clock.SetTime(clock.Now().Add(postings.ColdAfter / 1000))
 				}
 				return n
 			}
@@ -102,7 +102,7 @@ func TestAnIndexIsBuiltWhenItPays(t *testing.T) {
 			for range want / 2 {
 				indexes.Ask(share, "b")
 			}
-			clock.SetTime(clock.Now().Add(index.ColdAfter))
+			clock.SetTime(clock.Now().Add(postings.ColdAfter))
 			g.Expect(asks("b")).To(BeNumerically("~", want, want/100), "what was asked long ago does not count")
 
 			for range want / 2 {

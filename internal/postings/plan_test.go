@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package index_test
+package postings_test
 
 import (
 	"fmt"
@@ -9,35 +9,34 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // indexes are those of 100 objects: "app" has ten values of ten objects each, "tier" two
 // of fifty, "rare" is on three objects, the field "node" has twenty values, "many" gives
 // each object all of five.
-func indexes() map[string]*index.Postings {
-	all := map[string]*index.Postings{}
+func indexes() map[string]*postings.Postings {
+	all := map[string]*postings.Postings{}
 	file := func(name, value, key string) {
 		if all[name] == nil {
-			all[name] = index.NewPostings()
+			all[name] = postings.New()
 		}
 		all[name].Add(value, key)
 	}
 	for i := range 100 {
 		key := fmt.Sprintf("ns%d/%02d", i%2, i)
-		file(index.LabelName("app"), fmt.Sprint("a", i%10), key)
-		file(index.LabelName("tier"), fmt.Sprint("t", i%2), key)
-		file(index.Name("node"), fmt.Sprint("n", i%20), key)
+		file(postings.LabelName("app"), fmt.Sprint("a", i%10), key)
+		file(postings.LabelName("tier"), fmt.Sprint("t", i%2), key)
+		file(postings.Name("node"), fmt.Sprint("n", i%20), key)
 		for n := range 5 {
-			file(index.Name("many"), fmt.Sprint("m", n), key)
+			file(postings.Name("many"), fmt.Sprint("m", n), key)
 		}
 		if i < 3 {
-			file(index.LabelName("rare"), fmt.Sprint("r", i), key)
+			file(postings.LabelName("rare"), fmt.Sprint("r", i), key)
 		}
 	}
 	return all
@@ -50,9 +49,9 @@ func TestNewPlanTakesTheShortestList(t *testing.T) {
 		want                         []string // nil means no plan
 		opened                       []string // the indexes asked for
 	}{
-		{name: "a label", labels: "app=a3", limit: 51, want: keysOf(3, 10), opened: []string{index.LabelName("app")}},
+		{name: "a label", labels: "app=a3", limit: 51, want: keysOf(3, 10), opened: []string{postings.LabelName("app")}},
 		{name: "double equals", labels: "app==a3", limit: 51, want: keysOf(3, 10)},
-		{name: "the shorter of two labels", labels: "tier=t1,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{index.LabelName("app"), index.LabelName("tier")}},
+		{name: "the shorter of two labels", labels: "tier=t1,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{postings.LabelName("app"), postings.LabelName("tier")}},
 		{name: "in whichever order", labels: "app=a4,tier=t1,rare=r1", limit: 51, want: []string{"ns1/01"}},
 		{name: "a field", fields: "node=n3", limit: 51, want: keysOf(3, 20), opened: []string{"field:node"}},
 		{name: "a field shorter than a label", labels: "app=a3", fields: "node=n3", limit: 51, want: keysOf(3, 20)},
@@ -71,8 +70,8 @@ func TestNewPlanTakesTheShortestList(t *testing.T) {
 		{name: "several values as long as the limit", labels: "app in (a1,a2,a3)", limit: 30},
 		{name: "negations alone", labels: "app!=a1,tier notin (t0),!rare", fields: "node!=n1", limit: 51, opened: []string{}},
 		{name: "numbers compared", labels: "app>1,tier<3", limit: 51, opened: []string{}},
-		{name: "a negation beside", labels: "tier!=t0,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{index.LabelName("app")}},
-		{name: "no such index", labels: "unknown=x", limit: 51, opened: []string{index.LabelName("unknown")}},
+		{name: "a negation beside", labels: "tier!=t0,app=a3", limit: 51, want: keysOf(3, 10), opened: []string{postings.LabelName("app")}},
+		{name: "no such index", labels: "unknown=x", limit: 51, opened: []string{postings.LabelName("unknown")}},
 		{name: "no such index, but another", labels: "unknown=x,app=a3", limit: 51, want: keysOf(3, 10)},
 		{name: "a field that needs no index", fields: "metadata.name=x", limit: 51, opened: []string{}},
 		{name: "nothing asked", limit: 51, opened: []string{}},
@@ -83,14 +82,16 @@ func TestNewPlanTakesTheShortestList(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			byField, err := fields.ParseSelector(c.fields)
 			g.Expect(err).NotTo(HaveOccurred())
-			declared := index.NewFields(podKind, logr.Discard())
-			g.Expect(declared.Declare(newStore(), "node", byNode)).To(Succeed())
-			g.Expect(declared.Declare(newStore(), "many", byNode)).To(Succeed())
-			selection, err := declared.Select(byField)
+			selection, err := postings.Resolve(byField, "", func(field string) (string, error) {
+				if postings.EveryObjectHas(field) {
+					return "", nil
+				}
+				return postings.Name(field), nil
+			})
 			g.Expect(err).NotTo(HaveOccurred())
 
 			all, opened := indexes(), []string{}
-			plan, ok := index.NewPlan(byLabel, selection, func(name string) *index.Postings {
+			plan, ok := postings.NewPlan(byLabel, selection, func(name string) *postings.Postings {
 				opened = append(opened, name)
 				return all[name]
 			}, c.prefix, c.limit)
@@ -118,16 +119,16 @@ func keysOf(rest, by int) []string {
 
 func TestAPlanHasEachKeyOnce(t *testing.T) {
 	g := NewWithT(t)
-	postings := index.NewPostings()
+	pairs := postings.New()
 	for _, pair := range []string{"x b", "y a", "x a", "y c", "z a"} {
 		value, key, _ := strings.Cut(pair, " ")
-		postings.Add(value, key)
+		pairs.Add(value, key)
 	}
-	open := func(string) *index.Postings { return postings }
+	open := func(string) *postings.Postings { return pairs }
 	for selector, want := range map[string][]string{"label in (x,y)": {"a", "b", "c"}, "label": {"a", "b", "c"}, "label in (z,y)": {"a", "c"}} {
 		byLabel, err := labels.Parse(selector)
 		g.Expect(err).NotTo(HaveOccurred())
-		plan, ok := index.NewPlan(byLabel, index.Selection{}, open, "", 100)
+		plan, ok := postings.NewPlan(byLabel, postings.Selection{}, open, "", 100)
 		g.Expect(ok).To(BeTrue())
 		g.Expect(slices.Collect(plan.KeysFrom(""))).To(Equal(want), selector)
 		for n, after := range want {
@@ -140,11 +141,11 @@ func TestLabelKeysAreThoseThatAnIndexCouldAnswer(t *testing.T) {
 	g := NewWithT(t)
 	byLabel, err := labels.Parse("a=1,b==2,c in (3),d,e!=5,f notin (6),!g,h>8,i<9")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(index.LabelKeys(byLabel, "")).To(ConsistOf("a", "b", "c", "d"))
-	g.Expect(index.LabelKeys(byLabel, "ns/")).To(ConsistOf("a", "b", "c"), "all values of a label are no plan for a prefix")
-	g.Expect(index.LabelKeys(nil, "")).To(BeEmpty())
-	g.Expect(index.LabelKeys(labels.Everything(), "")).To(BeEmpty())
-	g.Expect(index.LabelKeys(labels.Nothing(), "")).To(BeEmpty())
+	g.Expect(postings.LabelKeys(byLabel, "")).To(ConsistOf("a", "b", "c", "d"))
+	g.Expect(postings.LabelKeys(byLabel, "ns/")).To(ConsistOf("a", "b", "c"), "all values of a label are no plan for a prefix")
+	g.Expect(postings.LabelKeys(nil, "")).To(BeEmpty())
+	g.Expect(postings.LabelKeys(labels.Everything(), "")).To(BeEmpty())
+	g.Expect(postings.LabelKeys(labels.Nothing(), "")).To(BeEmpty())
 }
 
 // TestASelectorThatHoldsNothing asks for nothing, though its requirements do not say so.
@@ -160,6 +161,6 @@ func TestASelectorThatHoldsNothing(t *testing.T) {
 		{selector: fields.AndSelectors(fields.Nothing(), node), nothing: true},
 		{selector: fields.AndSelectors(node, fields.OneTermNotEqualSelector("many", "m1"))},
 	} {
-		g.Expect(index.SelectExact(test.selector).Nothing()).To(Equal(test.nothing), test.selector.String())
+		g.Expect(postings.SelectExact(test.selector).Nothing()).To(Equal(test.nothing), test.selector.String())
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package index
+package postings
 
 import (
 	"fmt"
@@ -29,10 +29,10 @@ type requirement struct {
 // exact reports whether the index of the field finds every match.
 func (r *requirement) exact() bool { return r.indexed && !r.negated }
 
-// Select resolves selector; nil selects everything. It understands =, == and != for declared
-// fields, and for metadata.name and metadata.namespace, which need no declaration. The error is
-// a [*NotIndexedError] for a field that is not declared, and names any other operator.
-func (f *Fields) Select(selector fields.Selector) (Selection, error) {
+// Resolve resolves selector; nil selects everything. It understands =, == and !=. The function index returns the name of
+// the index of a declared field, and none for a field that every object has; its error is that of Resolve. Unfit is the
+// name of the index of the objects whose values are not known, see [Selection.Unfit].
+func Resolve(selector fields.Selector, unfit string, index func(field string) (string, error)) (Selection, error) {
 	if selector == nil || selector.Empty() {
 		return Selection{}, nil
 	}
@@ -40,16 +40,15 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	if len(required) == 0 {
 		return Selection{nothing: true}, nil // fields.Nothing: not empty, and yet without requirements
 	}
-	s := Selection{requirements: make([]requirement, 0, len(required)), unfit: f.unfit}
+	s := Selection{requirements: make([]requirement, 0, len(required)), unfit: unfit}
 	for _, r := range required {
-		name, err := f.indexOf(r.Field)
+		name, err := index(r.Field)
 		if err != nil {
 			return Selection{}, err
 		}
 		negated := r.Operator == selection.NotEquals
 		if !negated && r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
-			return Selection{}, fmt.Errorf("field selector %q on %s: operator %q is not supported, use =, == or !=",
-				selector, Describe(f.gvk), r.Operator)
+			return Selection{}, fmt.Errorf("operator %q is not supported, use =, == or !=", r.Operator)
 		}
 		s.requirements = append(s.requirements, requirement{
 			field: r.Field, value: r.Value, negated: negated, indexed: name != "", index: name,
@@ -57,6 +56,16 @@ func (f *Fields) Select(selector fields.Selector) (Selection, error) {
 	}
 	return s, nil
 }
+
+// Every object has these fields, so that nobody need declare them. If somebody does, the
+// declared function counts.
+const (
+	fieldName      = "metadata.name"
+	fieldNamespace = "metadata.namespace"
+)
+
+// EveryObjectHas reports whether every object has a field, so that nobody need declare it.
+func EveryObjectHas(field string) bool { return field == fieldName || field == fieldNamespace }
 
 // Everything reports whether every object matches.
 func (s Selection) Everything() bool { return len(s.requirements) == 0 && !s.nothing }

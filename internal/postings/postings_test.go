@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package index_test
+package postings_test
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/tarn-dev/tarn/pkg/index"
+	"github.com/tarn-dev/tarn/internal/postings"
 )
 
 // TestPostingsAgreeWithAMap compares postings, and their clones, with a map that is
@@ -26,7 +26,7 @@ func TestPostingsAgreeWithAMap(t *testing.T) {
 	g := NewWithT(t)
 
 	type pairs map[[2]string]bool
-	agree := func(p *index.Postings, want pairs) {
+	agree := func(p *postings.Postings, want pairs) {
 		g.Expect(p.Len()).To(Equal(len(want)))
 		values := map[string]bool{}
 		for pair := range want {
@@ -54,7 +54,7 @@ func TestPostingsAgreeWithAMap(t *testing.T) {
 		}
 	}
 
-	p, want := index.NewPostings(), pairs{}
+	p, want := postings.New(), pairs{}
 	for range 20 {
 		clone, cloned := p.Clone(), maps.Clone(want)
 		for range 100 {
@@ -78,8 +78,8 @@ func TestPostingsAgreeWithAMap(t *testing.T) {
 }
 
 // build returns postings of all pairs at once.
-func build(all map[[2]string]bool) *index.Postings {
-	var b index.Builder
+func build(all map[[2]string]bool) *postings.Postings {
+	var b postings.Builder
 	ordered := slices.SortedFunc(maps.Keys(all), func(p, q [2]string) int { return strings.Compare(p[1], q[1]) })
 	for _, pair := range ordered {
 		b.Add(pair[0], pair[1])
@@ -90,7 +90,7 @@ func build(all map[[2]string]bool) *index.Postings {
 
 func TestLongListsAreCounted(t *testing.T) {
 	g := NewWithT(t)
-	p := index.NewPostings()
+	p := postings.New()
 	for i := range 3000 {
 		p.Add(fmt.Sprint("v", i%3), fmt.Sprintf("%c/%04d", 'a'+i%2, i))
 	}
@@ -119,7 +119,7 @@ func TestBytesAreNearTheTruth(t *testing.T) {
 		}
 		return float64(m.HeapAlloc)
 	}
-	all := []*index.Postings{} // nothing goes before the end, so that all growth is that of the newest
+	all := []*postings.Postings{} // nothing goes before the end, so that all growth is that of the newest
 	keys := make([]string, pairs)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("namespace-%d\x00name-%05d", i/500, i)
@@ -127,7 +127,7 @@ func TestBytesAreNearTheTruth(t *testing.T) {
 	for _, values := range []int{1, 10, 1000, pairs} {
 		for _, order := range [][]int{nil, rand.Perm(pairs)} {
 			word := fmt.Sprint(rand.Uint64()) // values that no run before this one has interned
-			before, p := heap(), index.NewPostings()
+			before, p := heap(), postings.New()
 			for i := range pairs {
 				if order != nil {
 					i = order[i]
@@ -142,5 +142,5 @@ func TestBytesAreNearTheTruth(t *testing.T) {
 	}
 	runtime.KeepAlive(keys)
 	runtime.KeepAlive(all)
-	NewWithT(t).Expect(index.NewPostings().Bytes()).To(BeZero())
+	NewWithT(t).Expect(postings.New().Bytes()).To(BeZero())
 }

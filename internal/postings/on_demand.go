@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package index
+package postings
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -38,6 +39,14 @@ type Keeper interface {
 	AddIndex(name string)
 	// RemoveIndex drops the index called name, if it is there.
 	RemoveIndex(name string)
+}
+
+// Informer is an informer with posting lists: it takes the values of a declared field as they are. Others
+// take keys that are made of the values.
+type Informer interface {
+	// AddField adds an index called name of the values that extract returns, and returns
+	// when all objects of the informer are in it.
+	AddField(name string, extract client.IndexerFunc) error
 }
 
 // OnDemand decides which indexes a Keeper keeps: those that queries ask for again and again. It has
