@@ -5,6 +5,7 @@ package tarn_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,15 +63,62 @@ var droppedWords = map[string]string{
 	`of which [^.]* of which`: "two sentences",
 }
 
-// TestDroppedWords checks that pages use the words of the glossary. What stands in code keeps the name that it has there.
+// TestDroppedWords checks that pages and drawings use the words of the glossary. What stands in code keeps the name that it has there.
 func TestDroppedWords(t *testing.T) {
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|\\w+=\\w+")
-	for document, text := range documents(t) {
+	drawn := regexp.MustCompile(`<style>[^<]*</style>|<[^>]*>`)
+	texts := documents(t)
+	drawings, err := filepath.Glob("docs/*.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range drawings {
+		drawing, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = drawn.ReplaceAllString(string(drawing), " ")
+	}
+	for document, text := range texts {
 		prose := strings.ToLower(words(code.ReplaceAllString(visible(text), " ")))
 		for dropped, now := range droppedWords {
 			for _, found := range regexp.MustCompile(`\b(`+dropped+`)\b`).FindAllString(prose, -1) {
 				t.Errorf("%s says %q; say it with: %s", document, found, now)
 			}
 		}
+	}
+}
+
+// TestDocumentedNames checks that the names exist by which pages call parts of the exported API.
+func TestDocumentedNames(t *testing.T) {
+	api, err := os.ReadFile("api.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := map[string]string{
+		"cache": "pkg/cache", "inspect": "pkg/inspect", "cacher": "pkg/cacher", "envtest": "envtest", "faults": "envtest/faults",
+		"nodes": "envtest/nodes", "components": "envtest/components", "campaign": "envtest/campaign", "controllers": "envtest/controllers",
+		"kubebuilder": "envtest/kubebuilder", "Tuning": "pkg/(cache|informers)", "Plan": "envtest/campaign",
+	}
+	span := regexp.MustCompile("`[^`\n]*`")
+	name := regexp.MustCompile(`\b(\w+)\.([A-Z]\w+)`)
+	found := 0
+	for document, text := range documents(t) {
+		for _, code := range span.FindAllString(visible(text), -1) {
+			for _, named := range name.FindAllStringSubmatch(code, -1) {
+				folder, ours := packages[named[1]]
+				if !ours {
+					continue
+				}
+				found++
+				// Methods, fields and functions have the name behind a space; their type or package is before it.
+				if !regexp.MustCompile(`(?m)^` + folder + `: .*\b` + named[2] + `\b`).Match(api) {
+					t.Errorf("%s names %s.%s, which %s does not export", document, named[1], named[2], folder)
+				}
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("pages name %d parts of the API", found)
 	}
 }
