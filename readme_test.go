@@ -335,6 +335,25 @@ func TestREADMEIsShort(t *testing.T) {
 	}
 }
 
+// TestPagesAreShort keeps docs to what can be read in an afternoon. A page that has to say more replaces text, here or
+// on another page: each behaviour is told once.
+func TestPagesAreShort(t *testing.T) {
+	const most, mostOfOne = 16_500, 2_400
+	all := 0
+	for document, text := range documents(t) {
+		if filepath.Dir(document) != "docs" {
+			continue
+		}
+		n := len(strings.Fields(text))
+		if all += n; n > mostOfOne {
+			t.Errorf("%s has %d words, want at most %d", document, n, mostOfOne)
+		}
+	}
+	if all > most {
+		t.Errorf("the pages in docs have %d words, want at most %d", all, most)
+	}
+}
+
 // visible returns text without comments.
 func visible(text string) string {
 	return regexp.MustCompile(`(?s)<!--.*?-->`).ReplaceAllString(text, "")
