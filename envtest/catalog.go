@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	discoveryconversion "k8s.io/apiserver/pkg/apis/apidiscovery/v2"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 const (
@@ -39,7 +41,7 @@ type catalog struct {
 	plain  runtime.NegotiatedSerializer
 
 	mu         sync.Mutex
-	changed    chan struct{}                                     // guarded by mu; closed and replaced on each change
+	changed    signal.Broadcast
 	versions   map[catalogKey]apidiscoveryv2.APIVersionDiscovery // guarded by mu
 	priorities map[catalogKey]priority                           // guarded by mu
 	document   *document                                         // guarded by mu; nil when it has to be made anew
@@ -66,7 +68,6 @@ func newCatalog(plain runtime.NegotiatedSerializer) *catalog {
 	return &catalog{
 		codecs:     discoveryCodecs(),
 		plain:      plain,
-		changed:    make(chan struct{}),
 		versions:   map[catalogKey]apidiscoveryv2.APIVersionDiscovery{},
 		priorities: map[catalogKey]priority{},
 	}
@@ -84,8 +85,7 @@ var discoveryCodecs = sync.OnceValue(func() serializer.CodecFactory {
 // changeLocked makes readers see what was changed.
 func (c *catalog) changeLocked() {
 	c.document = nil
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.changed.Notify()
 	if c.callback != nil {
 		c.callback()
 	}
@@ -126,17 +126,17 @@ func (c *catalog) serves(resources ...schema.GroupVersionResource) (bool, <-chan
 	defer c.mu.Unlock()
 	for _, r := range resources {
 		if !c.servesLocked(r) {
-			return false, c.changed
+			return false, c.changed.Wait()
 		}
 	}
-	return true, c.changed
+	return true, c.changed.Wait()
 }
 
 // lacks reports whether none of the resources is offered, and returns a channel that is closed when that may have changed.
 func (c *catalog) lacks(resources ...schema.GroupVersionResource) (bool, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !slices.ContainsFunc(resources, c.servesLocked), c.changed
+	return !slices.ContainsFunc(resources, c.servesLocked), c.changed.Wait()
 }
 
 func (c *catalog) servesLocked(r schema.GroupVersionResource) bool {

@@ -12,6 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 // crdView has the CustomResourceDefinitions as the informer of the CRD server has them. The handler of custom
@@ -22,7 +24,7 @@ type crdView struct {
 	registration cache.ResourceEventHandlerRegistration
 
 	mu      sync.Mutex
-	changed chan struct{}                                        // guarded by mu; closed and replaced on each change
+	changed signal.Broadcast
 	newest  map[string]*apiextensionsv1.CustomResourceDefinition // guarded by mu; by name
 	deleted map[types.UID]bool                                   // guarded by mu
 }
@@ -31,7 +33,6 @@ type crdView struct {
 func viewCRDs(informer cache.SharedIndexInformer) (*crdView, error) {
 	v := &crdView{
 		informer: informer,
-		changed:  make(chan struct{}),
 		newest:   map[string]*apiextensionsv1.CustomResourceDefinition{},
 		deleted:  map[types.UID]bool{},
 	}
@@ -80,8 +81,7 @@ func (v *crdView) remove(obj any) {
 }
 
 func (v *crdView) changeLocked() {
-	close(v.changed)
-	v.changed = make(chan struct{})
+	v.changed.Notify()
 }
 
 // waitEstablished returns when the definition, or a newer state of it, is established, or with an error when it cannot be.
@@ -108,11 +108,11 @@ func (v *crdView) established(want *apiextensionsv1.CustomResourceDefinition) (b
 	}
 	crd := v.newest[want.Name]
 	if crd == nil || crd.UID != want.UID || crd.Generation < want.Generation {
-		return false, v.changed, nil
+		return false, v.changed.Wait(), nil
 	}
 	names := apihelpers.FindCRDCondition(crd, apiextensionsv1.NamesAccepted)
 	if names != nil && names.Status == apiextensionsv1.ConditionFalse {
 		return false, nil, fmt.Errorf("%w: %s", ErrCRDNotEstablished, names.Message)
 	}
-	return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established), v.changed, nil
+	return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established), v.changed.Wait(), nil
 }

@@ -132,7 +132,7 @@ func (h *Hold) Release(n int) []Held {
 	for _, one := range out {
 		h.bytes -= one.size
 	}
-	h.rule.changedLocked()
+	h.rule.changed.Notify()
 	h.rule.mu.Unlock()
 	let := make([]Held, len(out))
 	for i, one := range out {
@@ -163,14 +163,14 @@ func (h *Hold) keep(one *item) (ok, full bool) {
 	}
 	h.items = append(h.items, one)
 	h.bytes += one.size
-	h.rule.changedLocked()
+	h.rule.changed.Notify()
 	return true, false
 }
 
 // cameLocked notes that one that was hit is there, or will not come.
 func (h *Hold) cameLocked() {
 	h.rule.coming--
-	h.rule.changedLocked()
+	h.rule.changed.Notify()
 }
 
 // missed notes that one that was hit will not come.
@@ -188,7 +188,7 @@ func (h *Hold) forget(one *item) {
 		if other == one {
 			h.items = append(h.items[:i:i], h.items[i+1:]...)
 			h.bytes -= one.size
-			h.rule.changedLocked()
+			h.rule.changed.Notify()
 			return
 		}
 	}

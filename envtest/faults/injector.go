@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 // Rule says which requests are meant. An empty field means all. A Rule for another Station than HTTP says which calls are meant:
@@ -121,8 +123,8 @@ type rule struct {
 	hits    int
 	coming  int // hits of a Hold that it does not hold yet
 	ended   bool
-	changed chan struct{} // closed and replaced with each hit, and at the end
-	over    chan struct{} // closed at the end
+	changed signal.Broadcast // of hits, coming and ended
+	over    chan struct{}    // closed at the end
 }
 
 // Fault is an Action that is in force until it ends.
@@ -151,7 +153,7 @@ func (i *Injector) add(r Rule, action Action, hold *Hold) (*rule, error) {
 	if err := r.check(i.proxy.Load()); err != nil {
 		return nil, err
 	}
-	added := &rule{Rule: r, action: action, hold: hold, changed: make(chan struct{}), over: make(chan struct{})}
+	added := &rule{Rule: r, action: action, hold: hold, over: make(chan struct{})}
 	if hold != nil {
 		hold.rule = added
 	}
@@ -252,13 +254,8 @@ func (r *rule) hit() bool {
 	if r.hold != nil {
 		r.coming++
 	}
-	r.changedLocked()
+	r.changed.Notify()
 	return true
-}
-
-func (r *rule) changedLocked() {
-	close(r.changed)
-	r.changed = make(chan struct{})
 }
 
 func (r *rule) end() {
@@ -266,31 +263,31 @@ func (r *rule) end() {
 	defer r.mu.Unlock()
 	if !r.ended {
 		r.ended = true
-		r.changedLocked()
+		r.changed.Notify()
 		close(r.over)
 	}
 }
 
 // wait returns nil when done says so. The functions are called with mu held.
 func (r *rule) wait(ctx context.Context, done func() bool, state func() string) error {
+	var over error
+	err := r.changed.Until(ctx, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		switch {
+		case done():
+			return true
+		case r.ended:
+			over = fmt.Errorf("%s, and has ended", state())
+		case r.Times > 0 && r.hits >= r.Times && r.coming == 0:
+			over = fmt.Errorf("%s, and its rule allows no more", state())
+		}
+		return over != nil
+	})
+	if err == nil {
+		return over
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !done() {
-		switch {
-		case r.ended:
-			return fmt.Errorf("%s, and has ended", state())
-		case r.Times > 0 && r.hits >= r.Times && r.coming == 0:
-			return fmt.Errorf("%s, and its rule allows no more", state())
-		}
-		changed := r.changed
-		r.mu.Unlock()
-		select {
-		case <-changed:
-			r.mu.Lock()
-		case <-ctx.Done():
-			r.mu.Lock()
-			return fmt.Errorf("%s: %w", state(), context.Cause(ctx))
-		}
-	}
-	return nil
+	return fmt.Errorf("%s: %w", state(), err)
 }

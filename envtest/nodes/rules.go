@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 // Rule says which Pods a failure is for. An empty field means all. The Pods of a Deployment have names that no test knows, and
@@ -100,8 +102,8 @@ type Fault struct {
 	mu      sync.Mutex
 	hits    int
 	ended   bool
-	held    map[string]bool // the containers that stay unready, by the UID of their Pod and their name; gone with the Pod
-	changed chan struct{}   // closed when hits or ended change
+	held    map[string]bool  // the containers that stay unready, by the UID of their Pod and their name; gone with the Pod
+	changed signal.Broadcast // of hits and ended
 }
 
 // Inject lets a failure happen to the Pods of a rule, from now on, until the Fault ends. The labels of the rule are copied. Of
@@ -111,7 +113,7 @@ func (n *Nodes) Inject(r Rule, f Failure) (*Fault, error) {
 		return nil, err
 	}
 	r.Labels = maps.Clone(r.Labels)
-	fault := &Fault{nodes: n, rule: r, failure: f, held: map[string]bool{}, changed: make(chan struct{})}
+	fault := &Fault{nodes: n, rule: r, failure: f, held: map[string]bool{}}
 	n.rules.add(fault)
 	tell(n.changed)
 	return fault, nil
@@ -131,22 +133,19 @@ func (f *Fault) Wait(ctx context.Context, n int) error {
 	if most := f.rule.Times; most > 0 && n > most {
 		return fmt.Errorf("nodes: the fault happens %d times at most, by Rule.Times, and not %d times", most, n)
 	}
-	for {
-		f.mu.Lock()
-		hits, ended, changed := f.hits, f.ended, f.changed
-		f.mu.Unlock()
-		switch {
-		case hits >= n:
-			return nil
-		case ended:
-			return fmt.Errorf("nodes: the fault has ended after %d of %d times", hits, n)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("nodes: the fault has happened %d of %d times: %w", hits, n, context.Cause(ctx))
-		case <-changed:
-		}
+	var hits int
+	err := f.changed.Until(ctx, func() bool {
+		ended := f.over() // first: afterwards hits is final
+		hits = f.Hits()
+		return ended || hits >= n
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("nodes: the fault has happened %d of %d times: %w", hits, n, err)
+	case hits < n:
+		return fmt.Errorf("nodes: the fault has ended after %d of %d times", hits, n)
 	}
+	return nil
 }
 
 // End ends the fault: containers that crashed or whose image was not pulled go on after their pause, those that were delayed start,
@@ -154,13 +153,10 @@ func (f *Fault) Wait(ctx context.Context, n int) error {
 func (f *Fault) End() {
 	f.nodes.rules.remove(f)
 	f.mu.Lock()
-	if !f.ended {
-		f.ended = true
-		close(f.changed)
-		f.changed = make(chan struct{})
-	}
+	f.ended = true
 	clear(f.held)
 	f.mu.Unlock()
+	f.changed.Notify()
 	tell(f.nodes.changed)
 }
 
@@ -172,8 +168,7 @@ func (f *Fault) hit(held string) {
 		f.held[held] = true
 	}
 	f.hits++
-	close(f.changed)
-	f.changed = make(chan struct{})
+	f.changed.Notify()
 }
 
 // open says whether it may happen once more, when it happens so often already in a step that is not yet written.

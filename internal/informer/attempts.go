@@ -8,11 +8,11 @@ import (
 	"errors"
 	"strconv"
 	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 // The causes with which the context of a list or a watch ends, apart from the end of the informer.
@@ -29,7 +29,7 @@ type dormancy struct {
 	dormant bool
 	leave   context.CancelCauseFunc // ends the list or watch of now; nil if there is none
 	left    bool                    // the list or watch of now was ended
-	changed chan struct{}           // closed and set to nil when dormant changes; nil if nobody waits
+	changed signal.Broadcast        // of dormant
 }
 
 func (d *dormancy) set(dormant bool) {
@@ -43,10 +43,7 @@ func (d *dormancy) set(dormant bool) {
 		d.leave(ErrDormant)
 		d.leave, d.left = nil, true
 	}
-	if d.changed != nil {
-		close(d.changed)
-		d.changed = nil
-	}
+	d.changed.Notify()
 }
 
 // enter returns a context for listing and watching, which ends when the informer is dormant. If it is
@@ -59,10 +56,7 @@ func (d *dormancy) enter(ctx context.Context) (context.Context, <-chan struct{})
 		d.left = false
 		return ctx, nil
 	}
-	if d.changed == nil {
-		d.changed = make(chan struct{})
-	}
-	return nil, d.changed
+	return nil, d.changed.Wait()
 }
 
 // unlessLeft calls f, unless the list or watch of the caller was ended. Who calls Sleep meanwhile waits for f.
@@ -102,22 +96,21 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 }
 
 // reflect is Reflector.RunWithContext with the error handler of the informer: only client-go's
-// own informers can give a Reflector one. The times are client-go's.
+// own informers can give a Reflector one.
 func (i *Informer) reflect(ctx context.Context) {
 	i.mu.Lock()
 	handle := i.onWatchError
 	reflector := i.newReflector(ctx)
 	i.run.reflector = reflector
 	i.mu.Unlock()
-	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
-	_ = backoff.DelayWithReset(i.clock, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	Retry(ctx, i.clock, func(ctx context.Context) (done bool) {
 		attempt, abort := context.WithCancelCause(ctx)
 		defer abort(nil)
 		i.store.losses.refused, i.store.progress.abort = nil, abort
 		if err := reflector.ListAndWatchWithContext(attempt); err != nil && attempt.Err() == nil {
 			handle(ctx, reflector, because(err, i.store.losses.refused))
 		}
-		return false, nil
+		return false
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 )
 
@@ -15,6 +16,12 @@ import (
 // goroutines.
 func ClockUntil(ctx context.Context, running *sync.WaitGroup) clock.WithTicker {
 	return runClock{clock.RealClock{}, ctx, running}
+}
+
+// Retry calls attempt until it is done or ctx has ended, with the delays of client-go's Reflector between two calls.
+func Retry(ctx context.Context, c clock.Clock, attempt func(context.Context) (done bool)) {
+	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
+	_ = backoff.DelayWithReset(c, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) { return attempt(ctx), nil })
 }
 
 // runClock is the clock of a Reflector, whose waits end with ctx. A Reflector that is refused a

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 // Failure is what keeps an informer from following the API server.
@@ -41,13 +43,13 @@ type Failure struct {
 type Failures struct {
 	counters Counters // has its own locks
 
-	mu          sync.Mutex    // guards what follows
-	last        *Failure      // nil after a success
-	begun       time.Time     // the newest request began; zero if there was none
-	counted     bool          // the attempt of now has failed, and is counted
-	decodeError atomic.Bool   // written with mu
-	listed      bool          // a list was complete
-	changed     chan struct{} // closed and set to nil by wakeLocked; nil if nobody waits
+	mu          sync.Mutex  // guards what follows
+	last        *Failure    // nil after a success
+	begun       time.Time   // the newest request began; zero if there was none
+	counted     bool        // the attempt of now has failed, and is counted
+	decodeError atomic.Bool // written with mu
+	listed      bool        // a list was complete
+	changed     signal.Broadcast
 }
 
 // Last returns what fails now, or nil if nothing does.
@@ -65,14 +67,7 @@ func (f *Failures) Last() *Failure {
 func (f *Failures) Counters() *Counters { return &f.counters }
 
 // Changed returns a channel that is closed when Last has changed, and by Wake.
-func (f *Failures) Changed() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.changed == nil {
-		f.changed = make(chan struct{})
-	}
-	return f.changed
-}
+func (f *Failures) Changed() <-chan struct{} { return f.changed.Wait() }
 
 // Undecoded reports that a list arrived that did not fit the Go types of the kind, and that no list
 // has been complete since. One object that does not fit is enough, and further lists fail as long
@@ -95,28 +90,17 @@ func (f *Failures) Forget() {
 	defer f.mu.Unlock()
 	f.decodeError.Store(false)
 	f.last, f.listed, f.counted = nil, false, false
-	f.wakeLocked()
+	f.changed.Notify()
 }
 
 // Wake closes the channel of Changed: what a caller waits for may have come without a failure of
 // listing or watching.
-func (f *Failures) Wake() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.wakeLocked()
-}
+func (f *Failures) Wake() { f.changed.Notify() }
 
 func (f *Failures) setLocked(last *Failure) {
 	if f.last != nil || last != nil {
 		f.last = last
-		f.wakeLocked()
-	}
-}
-
-func (f *Failures) wakeLocked() {
-	if f.changed != nil {
-		close(f.changed)
-		f.changed = nil
+		f.changed.Notify()
 	}
 }
 

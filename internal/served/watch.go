@@ -89,10 +89,9 @@ func (f *Follower) watchOnce(ctx context.Context, of *definitions) error {
 	reflector := toolscache.NewReflectorWithOptions(lw, nil, of, toolscache.ReflectorOptions{
 		TypeDescription: of.Resource, Clock: informer.ClockUntil(ctx, &waits),
 	})
-	backoff := wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
-	_ = backoff.DelayWithReset(clock.RealClock{}, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	informer.Retry(ctx, clock.RealClock{}, func(ctx context.Context) (done bool) {
 		err = reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
-		return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err), nil
+		return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 	})
 	return err
 }

@@ -170,7 +170,7 @@ func (c *Cursor[V, A]) readOrWait() (_ Batch[V, A], changed <-chan struct{}, _ e
 		c.revision = batch.Revision
 		return batch, nil, err
 	}
-	return Batch[V, A]{}, c.engine.changedLocked(), nil
+	return Batch[V, A]{}, c.engine.changed.Wait(), nil
 }
 
 // readLocked returns what there is to give.

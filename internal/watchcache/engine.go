@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/tarn-dev/tarn/internal/postings"
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 // Item is one object: its key, the revision at which it was written last, and
@@ -61,7 +62,7 @@ type Engine[V, A any] struct {
 	recent   []*Snapshot[V]             // of older revisions; the one that was asked for last is at the end
 	cursors  map[*Cursor[V, A]]struct{} // those that catch up
 	told     Observer[V]
-	changed  chan struct{} // closed and replaced when anything changes; nil if nobody waits
+	changed  signal.Broadcast // of anything
 }
 
 // state is what a snapshot is made of.
@@ -133,7 +134,7 @@ func (e *Engine[V, A]) Apply(changes ...Change[V, A]) {
 	for i := range changes {
 		e.applyLocked(&changes[i], now)
 	}
-	e.wakeLocked()
+	e.changed.Notify()
 }
 
 func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
@@ -233,7 +234,7 @@ func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {
 		}
 		e.indexes[name] = indexes[name]
 	}
-	e.wakeLocked()
+	e.changed.Notify()
 }
 
 // Get returns the object with the given key. It takes no lock if nothing has changed since

@@ -23,7 +23,7 @@ func (e *Engine[V, A]) Bookmark(revision uint64) {
 	e.revision = revision
 	e.changeLocked()
 	e.makeRoomLocked(0, 0, e.now()) // when nothing is written, events grow old all the same
-	e.wakeLocked()
+	e.changed.Notify()
 }
 
 // WaitUntilFresh waits until the state is complete up to revision. The error is
@@ -34,38 +34,9 @@ func (e *Engine[V, A]) WaitUntilFresh(ctx context.Context, revision uint64) erro
 
 // WaitUntilFreshAfter is WaitUntilFresh for a revision of the time after so many calls of Restore.
 func (e *Engine[V, A]) WaitUntilFreshAfter(ctx context.Context, revision uint64, restored int) error {
-	return e.wait(ctx, func() bool { return e.revision >= revision && e.restored >= restored })
-}
-
-// wait waits until done, which is called with the lock held.
-func (e *Engine[V, A]) wait(ctx context.Context, done func() bool) error {
-	for {
+	return e.changed.Until(ctx, func() bool {
 		e.mu.Lock()
-		if done() {
-			e.mu.Unlock()
-			return nil
-		}
-		changed := e.changedLocked()
-		e.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// changedLocked returns a channel that is closed at the next change.
-func (e *Engine[V, A]) changedLocked() <-chan struct{} {
-	if e.changed == nil {
-		e.changed = make(chan struct{})
-	}
-	return e.changed
-}
-
-func (e *Engine[V, A]) wakeLocked() {
-	if e.changed != nil {
-		close(e.changed)
-		e.changed = nil
-	}
+		defer e.mu.Unlock()
+		return e.revision >= revision && e.restored >= restored
+	})
 }

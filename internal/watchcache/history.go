@@ -73,7 +73,7 @@ func (e *Engine[V, A]) Forget() {
 	e.window.restart(e.revision)
 	e.forgetLocked()
 	e.changeLocked()
-	e.wakeLocked()
+	e.changed.Notify()
 }
 
 // now returns the engine's time, which may stand still.

@@ -13,6 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 // readiness says whether the cache holds the state of the storage.
@@ -22,14 +24,14 @@ type readiness struct {
 	mu         sync.Mutex // guards what follows
 	ready      bool
 	stopped    bool
-	generation int           // how often it became ready
-	reason     error         // why it is not, if that is known
-	since      time.Time     // the last change
-	changed    chan struct{} // closed and replaced with every change
+	generation int       // how often it became ready
+	reason     error     // why it is not, if that is known
+	since      time.Time // the last change
+	changed    signal.Broadcast
 }
 
 func newReadiness(c clock.PassiveClock) *readiness {
-	return &readiness{clock: c, since: c.Now(), changed: make(chan struct{})}
+	return &readiness{clock: c, since: c.Now()}
 }
 
 var errStopped = errors.New("the cacher is stopped")
@@ -49,7 +51,7 @@ func (r *readiness) set(ready bool, reason error) {
 	if ready {
 		r.generation++
 	}
-	r.wakeLocked()
+	r.changed.Notify()
 }
 
 // stop makes it not ready for good.
@@ -58,13 +60,8 @@ func (r *readiness) stop() {
 	defer r.mu.Unlock()
 	if !r.stopped {
 		r.ready, r.stopped, r.reason, r.since = false, true, errStopped, r.clock.Now()
-		r.wakeLocked()
+		r.changed.Notify()
 	}
-}
-
-func (r *readiness) wakeLocked() {
-	close(r.changed)
-	r.changed = make(chan struct{})
 }
 
 // check returns how often the cache became ready, or an error if it is not.
@@ -98,22 +95,16 @@ func (r *readiness) errLocked() error {
 // wait waits until the cache is ready. The error is errStopped, or the cause for which ctx
 // ended.
 func (r *readiness) wait(ctx context.Context) error {
-	for {
+	var ready, stopped bool
+	if err := r.changed.Until(ctx, func() bool {
 		r.mu.Lock()
-		ready, stopped, changed := r.ready, r.stopped, r.changed
-		r.mu.Unlock()
-		switch {
-		case ready:
-			return nil
-		case stopped:
-			return errStopped
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		defer r.mu.Unlock()
+		ready, stopped = r.ready, r.stopped
+		return ready || stopped
+	}); err != nil || ready {
+		return err
 	}
+	return errStopped
 }
 
 // firstWait bounds how long a request waits for a cache that was never ready: that of a
