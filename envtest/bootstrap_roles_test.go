@@ -24,7 +24,7 @@ var _ = Describe("a new server", func() {
 			Roles               []rbacv1.Role
 			RoleBindings        []rbacv1.RoleBinding
 		}
-		data, err := os.ReadFile("roles.json")
+		data, err := os.ReadFile("internal/bootstrap/roles.json")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(json.Unmarshal(data, &want)).To(Succeed())
 		Expect(want.ClusterRoles).To(ContainElements(HaveField("Name", "admin"), HaveField("Name", "edit"), HaveField("Name", "view")))

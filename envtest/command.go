@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -19,7 +18,9 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version/verflag"
 
+	"github.com/tarn-dev/tarn/envtest/internal/commandline"
 	"github.com/tarn-dev/tarn/envtest/internal/flags"
+	"github.com/tarn-dev/tarn/envtest/internal/server"
 )
 
 // APIServerCommand returns the command line of kube-apiserver, with the server of this package behind it. The server
@@ -46,8 +47,7 @@ flag that is not honoured says so.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Lookup("version").Value.String() == "true" {
-				info := release{compatibility.DefaultBuildEffectiveVersion()}.Info()
-				fmt.Fprintln(cmd.OutOrStdout(), "Kubernetes", info.GitVersion)
+				fmt.Fprintln(cmd.OutOrStdout(), "Kubernetes", server.Version())
 				return nil
 			}
 			verflag.PrintAndExitIfRequested()
@@ -66,7 +66,7 @@ flag that is not honoured says so.`,
 
 // serveFlags runs the server that the flags describe until ctx ends.
 func serveFlags(ctx context.Context, cmd *cobra.Command, f *flags.Flags, errOut io.Writer) error {
-	p := &process{flags: f, errOut: errOut}
+	p := commandline.New(f, errOut)
 	notices, err := f.Check(cmd.Flags())
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func serveFlags(ctx context.Context, cmd *cobra.Command, f *flags.Flags, errOut 
 	}
 	f.Metrics.Apply()
 	for _, notice := range notices {
-		p.tell(notice)
+		p.Tell(notice)
 	}
 	opts := Options{process: p}
 	if !f.Etcd.EnableWatchCache {

@@ -12,12 +12,21 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
 	"github.com/tarn-dev/tarn/envtest/faults"
+	"github.com/tarn-dev/tarn/envtest/internal/access"
+	"github.com/tarn-dev/tarn/envtest/internal/commandline"
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
+	"github.com/tarn-dev/tarn/envtest/internal/server"
+	"github.com/tarn-dev/tarn/envtest/internal/serving"
+	"github.com/tarn-dev/tarn/envtest/internal/stores"
 	"github.com/tarn-dev/tarn/internal/object"
 )
+
+// adminName is the user of Config.
+const adminName = "kubernetes-admin"
 
 // Environment is an API server with its etcd in this process. New makes one. Its methods are safe for concurrent use.
 type Environment struct {
@@ -44,10 +53,10 @@ const (
 
 // running are the parts of a started environment.
 type running struct {
-	etcd    backing
-	serving *serving
-	access  *access
-	server  *server
+	etcd    stores.Backing
+	serving *serving.Listener
+	access  *access.Users
+	server  *server.Server
 	admin   *rest.Config
 	beside  *controllers
 }
@@ -68,7 +77,7 @@ func (e *Environment) Start(ctx context.Context) error {
 	if os.Getenv(verifyVariable) == "true" {
 		object.VerifyAll()
 	}
-	crds, err := readCRDs(e.opts.CRDDirectoryPaths)
+	crds, err := e.opts.crds()
 	if err != nil {
 		return err
 	}
@@ -80,10 +89,10 @@ func (e *Environment) Start(ctx context.Context) error {
 	e.attach()
 	r, err := e.run(ctx)
 	if err == nil {
-		err = r.install(ctx, append(crds, e.opts.CRDs...))
+		err = r.server.Installer.Install(ctx, crds)
 	}
-	if err == nil && r.server.contents != nil {
-		r.server.contents.initial, err = r.server.snapshot(ctx)
+	if err == nil {
+		err = r.server.Contents.KeepInitial(ctx)
 	}
 	if err == nil {
 		r.beside, err = startControllers(e.opts.Controllers, r.access)
@@ -129,13 +138,7 @@ func (e *Environment) started(r running, err error) error {
 
 // run starts the parts one after the other. What it returns has to be stopped even if there is an error.
 func (e *Environment) run(ctx context.Context) (r running, err error) {
-	if e.opts.process != nil {
-		return e.runProcess(ctx)
-	}
-	if r.serving, err = listen(); err != nil {
-		return r, err
-	}
-	secured, err := r.secure()
+	secured, err := r.open(e.opts.process)
 	if err != nil {
 		return r, err
 	}
@@ -145,30 +148,58 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	if ctx.Err() != nil { // the next step takes a while, and depends on nothing
 		return r, context.Cause(ctx)
 	}
-	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.access); err != nil {
+	config, err := r.config(e.opts)
+	if err != nil {
 		return r, err
 	}
-	if err = r.server.start(ctx, secured); err != nil {
+	if r.server, err = server.New(config); err != nil {
 		return r, err
 	}
-	if err = r.server.bootstrap(ctx, r.access); err != nil {
+	if err = r.server.Begin(ctx, secured); err != nil {
 		return r, err
 	}
-	if err = r.server.resume(ctx); err != nil {
-		return r, err
+	if e.opts.process == nil { // whoever started a process makes certificates
+		r.admin, err = r.access.Issue(adminName, user.SystemPrivilegedGroup)
 	}
-	r.admin, err = r.access.issue(adminName, adminGroup)
 	return r, err
 }
 
-// openEtcd starts one in this process, or connects to the one of the options.
-func openEtcd(ctx context.Context, opts Options) (backing, error) {
-	if opts.Etcd != nil {
-		outside, err := dial(ctx, opts.Etcd.config())
-		if err != nil {
-			return nil, err
-		}
-		return outside, nil
+// config is what the server is made of: what runs already, and what the options say.
+func (r *running) config(o Options) (server.Config, error) {
+	decorator, err := o.storageDecorator()
+	if err != nil {
+		return server.Config{}, err
+	}
+	config := server.Config{
+		Etcd: r.etcd, Listener: r.serving, Users: r.access, WatchCache: stores.Decorate(decorator), Checks: o.consistency(),
+		Faults: o.Faults, Plugins: o.plugins(), Modes: o.modes(), Webhooks: o.serviceResolver(), Command: o.process,
+	}
+	if o.ServiceResolver != nil {
+		config.Services = o.ServiceResolver
+	}
+	return config, nil
+}
+
+// open listens, and makes what tells who asks. A command line, which may be nil, says how, and knows the certificates later.
+func (r *running) open(p *commandline.Process) (secured *tls.Config, err error) {
+	if p != nil {
+		r.serving, r.access, err = p.Open()
+		return nil, err
+	}
+	if r.serving, err = serving.Listen(); err != nil {
+		return nil, err
+	}
+	r.access, secured, err = access.Secure(r.serving.Address())
+	return secured, err
+}
+
+// openEtcd starts one in this process, or connects to the one of the options or of the command line.
+func openEtcd(ctx context.Context, opts Options) (stores.Backing, error) {
+	switch {
+	case opts.process != nil:
+		return connected(stores.Dial(ctx, opts.process.Flags.Etcd.StorageConfig))
+	case opts.Etcd != nil:
+		return connected(stores.Dial(ctx, opts.Etcd.config()))
 	}
 	server, err := etcd.Start(opts.DataDirectory)
 	if err != nil {
@@ -177,58 +208,12 @@ func openEtcd(ctx context.Context, opts Options) (backing, error) {
 	return server, nil
 }
 
-// runProcess is run for a command line. Nobody has a configuration of its administrator: whoever started the process makes
-// certificates.
-func (e *Environment) runProcess(ctx context.Context) (r running, err error) {
-	p := e.opts.process
-	if r.serving, r.access, err = p.open(); err != nil {
-		return r, err
-	}
-	outside, err := dial(ctx, p.flags.Etcd.StorageConfig)
-	if err != nil {
-		return r, err
-	}
-	r.etcd = outside
-	if r.server, err = newServer(e.opts, r.etcd, r.serving, r.access); err != nil {
-		return r, err
-	}
-	secured, err := p.secure(r.server.run)
-	if err != nil {
-		return r, err
-	}
-	if err = r.server.start(ctx, secured); err != nil {
-		return r, err
-	}
-	if err = r.server.bootstrap(ctx, r.access); err != nil {
-		return r, err
-	}
-	if err = r.server.resume(ctx); err != nil {
-		return r, err
-	}
-	close(r.server.ready)
-	return r, nil
-}
-
-// secure makes the keys: those of the server, which it returns, and what makes and checks the credentials of users.
-// Clients may show a certificate, and are told who signs those that count; what one is worth is for the authenticator.
-func (r *running) secure() (*tls.Config, error) {
-	ca, err := newAuthority("tarn-serving-ca")
+// connected returns an etcd that runs elsewhere, and none with an error.
+func connected(outside *stores.Remote, err error) (stores.Backing, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, err := ca.serving()
-	if err != nil {
-		return nil, err
-	}
-	if r.access, err = newAccess(r.serving.address(), ca.bundle()); err != nil {
-		return nil, err
-	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{pair},
-		MinVersion:   tls.VersionTLS12,
-		ClientAuth:   tls.RequestClientCert,
-		ClientCAs:    r.access.clients.pool(),
-	}, nil
+	return outside, nil
 }
 
 // stop stops the parts that there are, the last one first. An etcd that a test has stopped answers again before: what ends reads it.
@@ -239,9 +224,9 @@ func (r *running) stop(grace time.Duration) error {
 	errs := []error{r.beside.stop()}
 	switch {
 	case r.server != nil:
-		errs = append(errs, r.server.stop(grace))
+		errs = append(errs, r.server.Stop(grace))
 	case r.serving != nil:
-		errs = append(errs, r.serving.stop(grace))
+		errs = append(errs, r.serving.Stop(grace))
 	}
 	if r.etcd != nil {
 		errs = append(errs, r.etcd.Stop())
@@ -303,7 +288,7 @@ func (e *Environment) AddUser(name string, groups ...string) (*rest.Config, erro
 	if err != nil {
 		return nil, fmt.Errorf("add user %s: %w", name, err)
 	}
-	config, err := r.access.issue(name, groups...)
+	config, err := r.access.Issue(name, groups...)
 	if err != nil {
 		return nil, fmt.Errorf("add user %s: %w", name, err)
 	}
@@ -318,4 +303,39 @@ func (e *Environment) parts() (running, error) {
 		return running{}, ErrNotRunning
 	}
 	return e.running, nil
+}
+
+// attach tells the Injector of the options that there is a server.
+func (e *Environment) attach() {
+	if e.opts.Faults == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults = e.opts.Faults.Attach()
+}
+
+// detach ends all rules.
+func (e *Environment) detach() {
+	e.mu.Lock()
+	attached := e.faults
+	e.mu.Unlock()
+	if attached != nil {
+		attached.Detach()
+	}
+}
+
+// blame ends all rules after Start has failed, and names those that may be why.
+func (e *Environment) blame(err error) error {
+	e.mu.Lock()
+	attached := e.faults
+	e.mu.Unlock()
+	if attached == nil {
+		return err
+	}
+	defer attached.Detach()
+	if hit := attached.Blame(); hit != "" {
+		return fmt.Errorf("%w; these faults were in force: %s", err, hit)
+	}
+	return err
 }

@@ -3,11 +3,17 @@
 
 package envtest
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/tarn-dev/tarn/envtest/internal/contents"
+	"github.com/tarn-dev/tarn/envtest/internal/custom"
+	"github.com/tarn-dev/tarn/envtest/internal/serving"
+)
 
 var (
 	// ErrNotRunning says that a method that needs a running environment was called before Start or after Stop.
-	ErrNotRunning = errors.New("the environment is not running: call Start first, and nothing after Stop")
+	ErrNotRunning = serving.ErrEnded
 
 	// ErrStartedBefore says that Start was called a second time. An environment runs once; New makes another one.
 	ErrStartedBefore = errors.New("the environment was started before: make a new one with New")
@@ -17,12 +23,12 @@ var (
 
 	// ErrForeignSnapshot says that a snapshot is of another environment, or nil. Objects say where their server is reached
 	// and who it is, so that they are of no use to another one.
-	ErrForeignSnapshot = errors.New("the snapshot is of another environment: take it with Snapshot of this one")
+	ErrForeignSnapshot = contents.ErrForeign
 
 	// ErrSharedState says that the state is in an etcd of which others may have a part: that of Options.Etcd, or of a server
 	// with a command line. It cannot be replaced as a whole.
-	ErrSharedState = errors.New("the etcd of this server is not its own: delete objects through the server")
+	ErrSharedState = contents.ErrShared
 
 	// ErrCRDNotEstablished says that the server accepted a CustomResourceDefinition but will not serve it.
-	ErrCRDNotEstablished = errors.New("the CustomResourceDefinition cannot be established")
+	ErrCRDNotEstablished = custom.ErrNotEstablished
 )

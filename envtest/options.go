@@ -13,7 +13,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/tarn-dev/tarn/envtest/faults"
+	"github.com/tarn-dev/tarn/envtest/internal/commandline"
+	"github.com/tarn-dev/tarn/envtest/internal/custom"
 	"github.com/tarn-dev/tarn/envtest/internal/flags"
+	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
 // Options configure an Environment. The zero value works. There are more than twelve fields because each says one thing that a
@@ -72,8 +75,17 @@ type Options struct {
 	// If a watch is open, Stop always takes that time. The default is zero.
 	StopGracePeriod time.Duration
 
-	process *process // what APIServerCommand sets; nil otherwise
+	process *commandline.Process // what APIServerCommand sets; nil otherwise
 }
+
+const (
+	// consistencyVariable turns Options.CheckConsistency on for all environments of the process.
+	consistencyVariable = "TARN_CHECK_CONSISTENCY"
+
+	// verifyVariable has all flat objects of the process compared with their sources, from the start of the first
+	// environment on: those of caches that use it, and of Cachers.
+	verifyVariable = "TARN_VERIFY_FLAT"
+)
 
 // validate reports every field that Start cannot work with.
 func (o Options) validate() error {
@@ -107,6 +119,14 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
+// consistency returns what compares watch caches with etcd, nil if neither the options nor the process's environment ask for it.
+func (o Options) consistency() *stores.Consistency {
+	if o.CheckConsistency || os.Getenv(consistencyVariable) == "true" {
+		return stores.NewConsistency()
+	}
+	return nil
+}
+
 func (o Options) storageDecorator() (StorageDecorator, error) {
 	if o.StorageDecorator == nil {
 		return defaultDecorator()
@@ -126,13 +146,13 @@ func (o Options) modes() []string {
 	if o.process == nil {
 		return []string{flags.ModeRBAC}
 	}
-	return o.process.flags.Access.Modes
+	return o.process.Flags.Access.Modes
 }
 
 // plugins are the admission plugins that are switched on and off.
 func (o Options) plugins() *flags.Plugins {
 	if o.process != nil {
-		return o.process.flags.Plugins
+		return o.process.Flags.Plugins
 	}
 	return &flags.Plugins{Enable: o.EnableAdmissionPlugins, Disable: o.DisableAdmissionPlugins}
 }
@@ -153,5 +173,16 @@ func (o Options) pluginErrors() []error {
 	return errs
 }
 
-// pluginOff says whether an admission plugin is switched off.
-func (o Options) pluginOff(name string) bool { return o.plugins().Off(name) }
+// crds reads the definitions in CRDDirectoryPaths, in the order of the names, and adds CRDs. A path without any is a mistake
+// that would show much later, as a kind that the server does not know.
+func (o Options) crds() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for i, path := range o.CRDDirectoryPaths {
+		found, err := custom.Read(path)
+		if err != nil {
+			return nil, fmt.Errorf("envtest.Options.CRDDirectoryPaths[%d]: %w", i, err)
+		}
+		crds = append(crds, found...)
+	}
+	return append(crds, o.CRDs...), nil
+}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
+	"github.com/tarn-dev/tarn/envtest/internal/stores"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
@@ -185,7 +186,7 @@ func etcdStation(ctx context.Context, t *testing.T, env *Environment, taps *taps
 	t.Helper()
 	client := env.running.etcd.Client()
 	t.Cleanup(func() { etcd.CloseClient(client) })
-	key := registryPrefix + taps.key(t)
+	key := stores.RegistryPrefix + taps.key(t)
 	changes := client.Watch(ctx, key)
 	return station{
 		name: "etcd",

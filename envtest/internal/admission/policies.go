@@ -1,0 +1,85 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// renewable is the admission plugin of policies. Upstream's plugin looks once a second whether policies have changed,
+// and cannot be told to look earlier; a new plugin reads them at once. One caller at a time renews it, and requests may come
+// meanwhile.
+type renewable struct {
+	run     context.Context // of the server
+	create  func(stop <-chan struct{}) (admission.Interface, error)
+	current atomic.Pointer[policyPlugin]
+}
+
+var (
+	_ admission.MutationInterface   = (*renewable)(nil)
+	_ admission.ValidationInterface = (*renewable)(nil)
+)
+
+// policyPlugin is a plugin with what ends its goroutines.
+type policyPlugin struct {
+	admission.Interface
+	end context.CancelFunc
+}
+
+// newRenewable returns one with a first plugin. create makes a plugin that ends with the channel.
+func newRenewable(run context.Context, create func(stop <-chan struct{}) (admission.Interface, error)) (*renewable, error) {
+	r := &renewable{run: run, create: create}
+	return r, r.replace()
+}
+
+// replace lets a new plugin answer.
+func (r *renewable) replace() error {
+	ctx, cancel := context.WithCancel(r.run)
+	plugin, err := r.create(ctx.Done())
+	if err != nil {
+		cancel()
+		return err
+	}
+	if before := r.current.Swap(&policyPlugin{plugin, cancel}); before != nil {
+		before.end()
+	}
+	return nil
+}
+
+// Renew returns when the policies are those that the informers have.
+func (r *renewable) Renew(ctx context.Context) error {
+	if err := r.replace(); err != nil {
+		return fmt.Errorf("begin anew with admission policies: %w", err)
+	}
+	plugin, ok := r.current.Load().Interface.(interface{ WaitForReady() bool })
+	if ok && !plugin.WaitForReady() {
+		return fmt.Errorf("admission policies are not read: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// Handles implements admission.Interface.
+func (r *renewable) Handles(operation admission.Operation) bool {
+	return r.current.Load().Handles(operation)
+}
+
+// Admit implements admission.MutationInterface.
+func (r *renewable) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if mutating, ok := r.current.Load().Interface.(admission.MutationInterface); ok {
+		return mutating.Admit(ctx, a, o)
+	}
+	return nil
+}
+
+// Validate implements admission.ValidationInterface.
+func (r *renewable) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if validating, ok := r.current.Load().Interface.(admission.ValidationInterface); ok {
+		return validating.Validate(ctx, a, o)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package catalog says what a server serves: discovery, in all its forms, and the OpenAPI documents. It can be waited for.
+package catalog

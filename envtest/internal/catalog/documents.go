@@ -1,0 +1,187 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/handler3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// documents describe kinds that are the same in many servers. To make them takes as long as the rest of a server's start, so
+// that the first request makes them, and the process keeps them, some tens of megabytes, for as long as it lives. They never
+// change.
+type documents struct {
+	groups map[string]bool // the paths of the group versions that the third version has
+
+	second struct {
+		sync.Once
+		spec *spec.Swagger
+	}
+	third struct {
+		sync.Once
+		service *handler3.OpenAPIService
+		list    func() (map[string]located, error) // the first call encodes them all
+	}
+}
+
+// builder makes documents of what one server has from its start.
+type builder struct {
+	handler *genericapiserver.APIServerHandler
+	routes.OpenAPI
+}
+
+// located is the address of a document.
+type located = handler3.OpenAPIV3DiscoveryGroupVersion
+
+// published has documents by the requests that are served. It is as good as always one entry: only the flags of a command
+// line can make servers differ.
+var published struct {
+	sync.Mutex
+	by map[string]*documents
+}
+
+// documentsOf returns the documents of what the builder's server has from its start.
+func documentsOf(build builder) *documents {
+	key, groups := &strings.Builder{}, map[string]bool{}
+	fmt.Fprintln(key, build.Config.Info.Version)
+	for _, service := range build.handler.GoRestfulContainer.RegisteredWebServices() {
+		groups[strings.TrimPrefix(service.RootPath(), "/")] = true
+		for _, route := range service.Routes() {
+			fmt.Fprintln(key, route.Method, route.Path, route.Operation)
+		}
+	}
+	published.Lock()
+	defer published.Unlock()
+	if published.by == nil {
+		published.by = map[string]*documents{}
+	}
+	d := published.by[key.String()]
+	if d == nil {
+		d = &documents{groups: groups}
+		published.by[key.String()] = d
+	}
+	return d
+}
+
+// v2 returns the second version's document. Who asks while it is made waits for it. The builder is not kept.
+func (d *documents) v2(build builder) *spec.Swagger {
+	d.second.Do(func() {
+		_, d.second.spec = build.InstallV2(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))
+	})
+	return d.second.spec
+}
+
+// v3 returns what serves the documents of the third version, and what lists them. Who asks while they are made waits for
+// them. The builder is not kept.
+func (d *documents) v3(build builder) (*handler3.OpenAPIService, func() (map[string]located, error)) {
+	d.third.Do(func() {
+		service := build.InstallV3(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))
+		d.third.service = service
+		d.third.list = sync.OnceValues(func() (map[string]located, error) { return listOf(service) })
+	})
+	return d.third.service, d.third.list
+}
+
+// ownV2 returns the second version's document for one server, whose CRD controller adds to the extensions of definitions.
+func (d *documents) ownV2(build builder) *spec.Swagger {
+	shared := d.v2(build)
+	own := *shared
+	own.Definitions = make(spec.Definitions, len(shared.Definitions))
+	for name, definition := range shared.Definitions {
+		definition.Extensions = maps.Clone(definition.Extensions)
+		own.Definitions[name] = definition
+	}
+	return &own
+}
+
+// joined serves the third version: the documents that many servers have, and those of one server's custom resources. As
+// elsewhere in discovery, a custom resource takes nothing away from a built-in group.
+type joined struct {
+	build  builder
+	built  *documents
+	custom *handler3.OpenAPIService
+}
+
+// RegisterOpenAPIV3VersionedService serves both like handler3.OpenAPIService serves its own.
+func (j *joined) RegisterOpenAPIV3VersionedService(path string, on common.PathHandlerByGroupVersion) error {
+	on.Handle(path, http.HandlerFunc(j.discovery))
+	on.HandlePrefix(path+"/", http.HandlerFunc(j.groupVersion))
+	return nil
+}
+
+func (j *joined) discovery(w http.ResponseWriter, req *http.Request) {
+	all, err := listOf(j.custom)
+	if err == nil {
+		_, list := j.built.v3(j.build)
+		var built map[string]located
+		built, err = list()
+		maps.Copy(all, built)
+	}
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(handler3.OpenAPIV3Discovery{Paths: all})
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Etag", strconv.Quote(fmt.Sprintf("%X", sha512.Sum512(body))))
+	w.Header().Set("Content-Type", "application/json")
+	http.ServeContent(w, req, PathV3, time.Time{}, bytes.NewReader(body))
+}
+
+func (j *joined) groupVersion(w http.ResponseWriter, req *http.Request) {
+	if j.built.groups[strings.TrimPrefix(req.URL.Path, PathV3+"/")] {
+		service, _ := j.built.v3(j.build)
+		service.HandleGroupVersion(w, req)
+		return
+	}
+	if all, err := listOf(j.custom); err == nil && all[strings.TrimPrefix(req.URL.Path, PathV3+"/")] == (located{}) {
+		w.WriteHeader(http.StatusNotFound) // the service would answer with nothing
+		return
+	}
+	j.custom.HandleGroupVersion(w, req)
+}
+
+// listOf returns where the documents are, by the path of their group version. The service tells nobody but HTTP clients.
+func listOf(service *handler3.OpenAPIService) (map[string]located, error) {
+	req, err := http.NewRequest(http.MethodGet, PathV3, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer := &recorded{header: http.Header{}, code: http.StatusOK}
+	service.HandleDiscovery(answer, req)
+	if answer.code != http.StatusOK {
+		return nil, fmt.Errorf("list OpenAPI documents: %d", answer.code)
+	}
+	var list handler3.OpenAPIV3Discovery
+	err = json.Unmarshal(answer.Bytes(), &list)
+	return list.Paths, err
+}
+
+// recorded is an answer. It implements http.ResponseWriter.
+type recorded struct {
+	bytes.Buffer
+	header http.Header
+	code   int
+}
+
+func (r *recorded) Header() http.Header { return r.header }
+
+func (r *recorded) WriteHeader(code int) { r.code = code }

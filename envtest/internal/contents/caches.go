@@ -1,0 +1,114 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contents
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/envtest/internal/serving"
+)
+
+// AwaitCache has a replacement of the state wait until the cache that c reads does not show any older state of kinds. The
+// function ends it.
+func (s *Contents) AwaitCache(c client.Client, kinds []client.Object) (end func(), err error) {
+	if s == nil {
+		return nil, ErrShared
+	}
+	awaited := &awaitedCache{c, map[schema.GroupResource][]client.Object{}}
+	for _, kind := range kinds {
+		gvk, err := c.GroupVersionKindFor(kind)
+		if err != nil {
+			return nil, fmt.Errorf("what kind a %T is of: %w", kind, err)
+		}
+		mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
+		}
+		resource := mapping.Resource.GroupResource()
+		awaited.kinds[resource] = append(awaited.kinds[resource], kind.DeepCopyObject().(client.Object))
+	}
+	return s.gate.await(awaited), nil
+}
+
+// awaitedCache is a cache that must not show what was before when the gate opens.
+type awaitedCache struct {
+	client client.Client
+	kinds  map[schema.GroupResource][]client.Object
+}
+
+// await adds a cache, and returns what takes it away.
+func (g *gate) await(c *awaitedCache) (end func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.caches == nil {
+		g.caches = map[*awaitedCache]struct{}{}
+	}
+	g.caches[c] = struct{}{}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.caches, c)
+	}
+}
+
+// followCaches returns when no cache shows what was before the changes.
+func (g *gate) followCaches(ctx context.Context, all changes) error {
+	g.mu.Lock()
+	caches := slices.Collect(maps.Keys(g.caches))
+	g.mu.Unlock()
+	for _, c := range caches {
+		for resource, kinds := range c.kinds {
+			for _, kind := range kinds {
+				if err := c.follow(ctx, kind, all[resource]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (c *awaitedCache) follow(ctx context.Context, kind client.Object, of []serving.Change) error {
+	for _, change := range of {
+		seen := kind.DeepCopyObject().(client.Object)
+		err := serving.Poll(ctx, func() (bool, error) {
+			err := c.client.Get(ctx, change.Name, seen)
+			if ctx.Err() != nil {
+				return false, context.Cause(ctx)
+			}
+			version, notNumber := strconv.ParseInt(seen.GetResourceVersion(), 10, 64)
+			return err != nil || notNumber != nil || version >= change.Revision, nil
+		})
+		if err != nil {
+			return fmt.Errorf("a cache given to AwaitCache shows %T %s as it was before: does its manager run, and its watch go on? %w", kind, change.Name, err)
+		}
+	}
+	return nil
+}
+
+// hasty returns the error of a request that writes what was decided on the state before, nil if it may wait: no cache is awaited,
+// or nothing is stored.
+func (g *gate) hasty(info *request.RequestInfo) error {
+	if info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.caches) == 0 {
+		return nil
+	}
+	return apierrors.NewConflict(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name,
+		fmt.Errorf("the state of the environment is being reset or restored: read again what this was decided on"))
+}

@@ -1,0 +1,199 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/envtest/internal/custom"
+	"github.com/tarn-dev/tarn/envtest/internal/etcd"
+	"github.com/tarn-dev/tarn/envtest/internal/serving"
+	"github.com/tarn-dev/tarn/envtest/internal/stores"
+)
+
+// followPatience bounds the wait for the server to know its new state, which takes milliseconds.
+const followPatience = 20 * time.Second
+
+// changes are the changes of a state, by resource.
+type changes map[schema.GroupResource][]serving.Change
+
+// last is the revision of the last change of a resource, zero if there is none.
+func (c changes) last(resource schema.GroupResource) int64 {
+	of := c[resource]
+	if len(of) == 0 {
+		return 0
+	}
+	return of[len(of)-1].Revision
+}
+
+// follow returns when all of the server acts on what was written.
+func (s *Contents) follow(ctx context.Context, p *plan, writes []etcd.Write) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, followPatience, fmt.Errorf("it took longer than %s", followPatience))
+	defer cancel()
+	all := changes{}
+	for _, w := range writes {
+		at := s.locate(w.Key)
+		all[at.resource] = append(all[at.resource], serving.Change{Name: at.name, Revision: w.Revision, Gone: w.Value == nil})
+		if !at.custom {
+			s.parts.Kinds.Overwritten(at.resource, at.name)
+		}
+	}
+	if err := s.followStores(ctx, p, all); err != nil {
+		return err
+	}
+	if err := s.followInformers(ctx, all); err != nil {
+		return err
+	}
+	if err := s.followAPIServices(ctx, all); err != nil {
+		return err
+	}
+	if err := s.followCRDs(ctx, p.crds); err != nil {
+		return err
+	}
+	if err := s.followPolicies(ctx, all); err != nil {
+		return err
+	}
+	return s.gate.followCaches(ctx, all)
+}
+
+// followStores waits for the watch caches, but for those that are replaced because of their CRDs.
+func (s *Contents) followStores(ctx context.Context, p *plan, all changes) error {
+	replaced := map[schema.GroupResource]bool{}
+	for _, c := range p.crds {
+		if c.keepsStore() {
+			continue
+		}
+		replaced[schema.GroupResource{Group: c.before.Spec.Group, Resource: c.before.Spec.Names.Plural}] = true
+	}
+	stores := slices.DeleteFunc(s.parts.Custom.Newest(), func(l stores.LiveStore) bool { return replaced[l.Resource] })
+	s.mu.Lock()
+	for _, store := range s.builtin {
+		stores = append(stores, store)
+	}
+	s.mu.Unlock()
+	for _, store := range stores {
+		if revision := all.last(store.Resource); revision > 0 {
+			if err := store.Await(ctx, revision); err != nil {
+				return fmt.Errorf("wait for the watch cache of %s: %w", store.Resource, err)
+			}
+		}
+	}
+	return nil
+}
+
+// keepsStore reports whether the CRD server goes on with the store of a definition, of which then only the metadata or the
+// rest of the status were changed.
+func (c crdChange) keepsStore() bool {
+	return c.before.UID == c.after.UID && apiequality.Semantic.DeepEqual(c.before.Spec, c.after.Spec) &&
+		apiequality.Semantic.DeepEqual(c.before.Status.AcceptedNames, c.after.Status.AcceptedNames)
+}
+
+// followInformers waits for what the server itself watches, and for those who are told of it.
+func (s *Contents) followInformers(ctx context.Context, all changes) error {
+	for resource, informer := range s.parts.Informers() {
+		if err := informer.Await(ctx, all[resource]); err != nil {
+			return fmt.Errorf("wait for the server's informer of %s: %w", resource, err)
+		}
+	}
+	return nil
+}
+
+// followCRDs waits until what CRDs serve is served, and nothing else.
+func (s *Contents) followCRDs(ctx context.Context, crds []crdChange) error {
+	if len(crds) == 0 {
+		return nil
+	}
+	defer s.parts.Mapper.Reset()
+	var served, gone []schema.GroupVersionResource
+	for _, change := range crds {
+		before, after := change.before, change.after
+		now := map[schema.GroupVersionResource]bool{}
+		if apihelpers.IsCRDConditionTrue(after, apiextensionsv1.Established) {
+			for _, r := range custom.ServedBy(after) {
+				now[r], served = true, append(served, r)
+			}
+		}
+		for _, r := range custom.ServedBy(before) {
+			if !now[r] {
+				gone = append(gone, r)
+			}
+		}
+	}
+	if err := errors.Join(s.parts.Catalog.WaitServed(ctx, served), s.parts.Catalog.WaitGone(ctx, gone)); err != nil {
+		return err
+	}
+	return s.followSpecs(ctx, crds)
+}
+
+// followSpecs waits until CRDs whose spec changed are served by the new one.
+func (s *Contents) followSpecs(ctx context.Context, crds []crdChange) error {
+	for _, change := range crds {
+		before, after := change.before, change.after
+		if !apihelpers.IsCRDConditionTrue(after, apiextensionsv1.Established) {
+			continue
+		}
+		if before.UID != after.UID || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
+			continue // a store belongs to a UID
+		}
+		if err := s.parts.Installer.AwaitChanged(ctx, after, change.stores); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// policyResources are those that make policies.
+var policyResources = []string{
+	"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
+}
+
+// followPolicies lets the policies begin anew if they changed: they would look for changes once a second.
+func (s *Contents) followPolicies(ctx context.Context, all changes) error {
+	for _, name := range policyResources {
+		if all.last(schema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: name}) == 0 {
+			continue
+		}
+		for _, policies := range s.parts.Policies {
+			if err := policies.Renew(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// followAPIServices waits for the routes to other servers.
+func (s *Contents) followAPIServices(ctx context.Context, all changes) error {
+	informer := s.parts.APIServices.Informer()
+	if informer == nil {
+		return nil
+	}
+	for _, c := range all[apiServiceResource] {
+		err := serving.Poll(ctx, func() (bool, error) {
+			known, err := c.Knows(informer.GetStore())
+			if err != nil || !known {
+				return false, err
+			}
+			return s.parts.APIServices.Routed(c.Name.Name, informer), nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for the route of APIService %s: %w", c.Name.Name, err)
+		}
+	}
+	return nil
+}

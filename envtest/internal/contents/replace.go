@@ -1,0 +1,134 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarn-dev/tarn/envtest/internal/etcd"
+	"github.com/tarn-dev/tarn/envtest/internal/serving"
+	"github.com/tarn-dev/tarn/envtest/internal/stores"
+)
+
+// Snapshot is what there was at one moment. It never changes, and keeps nothing of the server in memory.
+type Snapshot struct {
+	origin  *origin
+	entries []etcd.Entry // sorted by key
+	Bytes   int64
+}
+
+// Len returns how many objects there were.
+func (s *Snapshot) Len() int { return len(s.entries) }
+
+// origin is whose snapshots are: each server has one of its own. A snapshot outlives its server, and must not keep it in memory.
+type origin struct{ _ byte } // a type without a size would not have addresses of its own
+
+// Snapshot reads everything.
+func (s *Contents) Snapshot(ctx context.Context) (*Snapshot, error) {
+	ctx, leave, err := s.enterRestore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	made := &Snapshot{origin: s.snapshots}
+	for entry, err := range s.etcd.Read(ctx, stores.RegistryPrefix+"/") {
+		if err != nil {
+			return nil, because(ctx, err)
+		}
+		if follows(entry) {
+			continue
+		}
+		made.entries = append(made.entries, entry)
+		made.Bytes += int64(len(entry.Key) + len(entry.Value))
+	}
+	made.entries = slices.Clip(made.entries)
+	return made, nil
+}
+
+// enterRestore lets one caller at a time work on the whole state. The context also ends when the server stops, which waits for
+// the caller to leave.
+func (s *Contents) enterRestore(ctx context.Context) (context.Context, func(), error) {
+	if s == nil {
+		return nil, nil, ErrShared
+	}
+	if !s.users.Enter() {
+		return nil, nil, serving.ErrEnded
+	}
+	ctx, end := serving.WhileRunning(ctx, s.run)
+	select {
+	case s.turn <- struct{}{}:
+		return ctx, func() {
+			<-s.turn
+			end()
+			s.users.Leave()
+		}, nil
+	case <-ctx.Done():
+		defer s.users.Leave()
+		defer end()
+		return nil, nil, context.Cause(ctx)
+	}
+}
+
+// KeepInitial notes what the state is now as what reset goes back to.
+func (s *Contents) KeepInitial(ctx context.Context) (err error) {
+	if s != nil {
+		s.initial, err = s.Snapshot(ctx)
+	}
+	return err
+}
+
+// Reset makes the state that of the start, but for what keep wants to stay. keep may be nil.
+func (s *Contents) Reset(ctx context.Context, keep func(schema.GroupResource, types.NamespacedName) bool) error {
+	return s.replace(ctx, nil, keep)
+}
+
+// Restore makes the state that of the snapshot.
+func (s *Contents) Restore(ctx context.Context, target *Snapshot) error {
+	var known *origin // nil if there are no snapshots
+	if s != nil {
+		known = s.snapshots
+	}
+	if target.origin != known {
+		return ErrForeign
+	}
+	return s.replace(ctx, target, nil)
+}
+
+// replace makes the state that of the target, nil for the one of the start, but for what keep wants to stay.
+func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(schema.GroupResource, types.NamespacedName) bool) error {
+	ctx, leave, err := s.enterRestore(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if target == nil {
+		target = s.initial
+	}
+	open := s.gate.close()
+	defer open()
+	p := &plan{of: s, target: target, keep: keep}
+	writes, err := s.etcd.Exchange(ctx, stores.RegistryPrefix+"/", p.make)
+	if err != nil {
+		return fmt.Errorf("nothing was changed: %w", because(ctx, err))
+	}
+	s.Removed.replaced(p.owners())
+	if err := s.follow(ctx, p, writes); err != nil {
+		return fmt.Errorf("the objects are restored, but the server may still act on what was before: %w", because(ctx, err))
+	}
+	return nil
+}
+
+// because adds to an error why the context has ended, if it has.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}

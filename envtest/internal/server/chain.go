@@ -1,0 +1,40 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// chain is the default handler chain, with five additions. Requests for what other servers serve go to them. Requests that
+// write wait while the state is replaced. Requests for the OpenAPI documents wait until there are some. Faults happen last, to
+// requests that are allowed. And handlers are counted at the inner end too: the outer end gives up on a request that its
+// client has left, and Stop must not pull the storage away from the handler that still works on it.
+func (s *Server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
+	handler = s.others.Wrap(s.Contents.Wrap(handler))
+	if s.from.Faults != nil {
+		handler = s.from.Faults.Handler(handler)
+	}
+	return s.openAPI.Await(s.run, genericapiserver.DefaultBuildHandlerChain(s.handlers.Track(handler), config))
+}
+
+// awaitReady holds requests back until the server is ready, except its own: a client that asks whether it is would ask again
+// a while later. It does so where others may know the address before, as that of a command line.
+func (s *Server) awaitReady(next http.Handler) http.Handler {
+	if s.ready == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.TLS == nil || req.TLS.ServerName != genericapiserver.LoopbackClientServerNameOverride {
+			select {
+			case <-s.ready:
+			case <-s.run.Done():
+			case <-req.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, req)
+	})
+}

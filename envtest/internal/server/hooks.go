@@ -1,0 +1,113 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+
+	"github.com/tarn-dev/tarn/envtest/internal/serving"
+)
+
+const (
+	// crdSyncedHook is done when the CRD server knows the definitions.
+	crdSyncedHook = "crd-informer-synced"
+
+	// hookPrefix begins the names of their checks.
+	hookPrefix = "poststarthook/"
+
+	// hookPatience is far above what hooks take when they are cancelled, and bounds Stop if one of them hangs.
+	hookPatience = 10 * time.Second
+)
+
+// hooks is what a server knows of its hooks.
+type hooks struct {
+	ran          bool
+	patience     time.Duration // with them, when the server stops
+	bootstrapped atomic.Bool   // what bootstrap makes is in force
+}
+
+// bootstrapHooks are kube-apiserver's names of hooks whose work bootstrap does when the others are done. Scripts ask for them
+// below /readyz.
+var bootstrapHooks = []string{"rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes", "start-system-namespaces-controller"}
+
+// checkBootstrap makes the server ready when bootstrap has ended.
+func (s *Server) checkBootstrap(generic *genericapiserver.GenericAPIServer) error {
+	for _, name := range bootstrapHooks {
+		err := generic.AddReadyzChecks(healthz.NamedCheck(hookPrefix+name, func(*http.Request) error {
+			if !s.hooks.bootstrapped.Load() {
+				return errors.New("not finished")
+			}
+			return nil
+		}))
+		if err != nil {
+			return fmt.Errorf("add the check of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// newCRDServer makes the CRD server, with one of its hooks replaced: the one that waits for its informer polls, and fails
+// when it is cancelled; and a hook that fails ends the process.
+func newCRDServer(config *crdserver.Config) (*crdserver.CustomResourceDefinitions, error) {
+	disabled := config.GenericConfig.DisabledPostStartHooks // the server asks it whenever a hook is added
+	disabled.Insert(crdSyncedHook)
+	crds, err := config.Complete().New(genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("create the server for custom resources: %w", err)
+	}
+	disabled.Delete(crdSyncedHook)
+	err = crds.GenericAPIServer.AddPostStartHook(crdSyncedHook, func(ctx genericapiserver.PostStartHookContext) error {
+		crds.Informers.WaitForCacheSync(ctx.Done())
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add hook %s: %w", crdSyncedHook, err)
+	}
+	return crds, nil
+}
+
+// waitForHooks returns when every hook is done. The generic server tells of that through its health checks alone.
+func waitForHooks(ctx context.Context, crds *crdserver.CustomResourceDefinitions) error {
+	ticker := time.NewTicker(serving.PollInterval)
+	defer ticker.Stop()
+	for {
+		pending := pendingHooks(crds)
+		if len(pending) == 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", strings.Join(pending, ", "), context.Cause(ctx))
+		}
+	}
+}
+
+// pendingHooks names the hooks that are not done.
+func pendingHooks(crds *crdserver.CustomResourceDefinitions) []string {
+	var pending []string
+	for _, check := range crds.GenericAPIServer.HealthzChecks() {
+		if strings.HasPrefix(check.Name(), hookPrefix) && check.Check(nil) != nil {
+			pending = append(pending, check.Name())
+		}
+	}
+	return pending
+}
+
+// awaitHooks waits for the hooks of a server that was cancelled, with patience.
+func (s *Server) awaitHooks() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.hooks.patience)
+	defer cancel()
+	return waitForHooks(ctx, s.crds)
+}
