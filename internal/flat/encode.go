@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -53,10 +52,9 @@ type encoder struct {
 	depth   int
 	err     error
 	needs
-	inlined inlined
-	split   splitter
-	pairs   pairStack
-	scratch resource.Quantity // a map value, to have an address
+	inlined *inlined
+	split   *splitter
+	pairs   *pairStack
 }
 
 // destination is the dictionary that an object is encoded with, and the identity of the object that
@@ -76,7 +74,9 @@ type needs struct {
 }
 
 // newEncoder returns an encoder for the objects of c.
-func newEncoder(c *Codec) *encoder { return &encoder{codec: c} }
+func newEncoder(c *Codec) *encoder {
+	return &encoder{codec: c, inlined: &inlined{}, split: &splitter{}, pairs: &pairStack{}}
+}
 
 // object encodes the object at p.
 func (e *encoder) object(p unsafe.Pointer, dict *dictionary.Dictionary) (Object, error) {

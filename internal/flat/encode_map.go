@@ -35,7 +35,8 @@ type pair struct {
 // pairStack holds the pairs of the maps that are being written. The innermost map is last.
 type pairStack struct {
 	all   []pair
-	order []uint32 // a buffer of sorted
+	order []uint32          // a buffer of sorted
+	value resource.Quantity // of a pair, to have an address
 }
 
 // reset drops everything, so that a pooled encoder keeps no object alive.
@@ -126,10 +127,10 @@ func (e *encoder) quantityMap(t *plan, p unsafe.Pointer) {
 	e.charged += len(pairs) * quantityPair
 	for i := range pairs {
 		e.string(pairs[i].key)
-		e.scratch = m[pairs[i].key]
-		e.quantity(unsafe.Pointer(&e.scratch))
+		e.pairs.value = m[pairs[i].key]
+		e.quantity(unsafe.Pointer(&e.pairs.value))
 	}
-	e.scratch = resource.Quantity{}
+	e.pairs.value = resource.Quantity{}
 	e.pairs.pop(at)
 	e.share(start, before)
 }

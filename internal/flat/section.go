@@ -70,9 +70,9 @@ type section struct {
 
 // sections is what a wireEncoder knows of sections while it writes one object.
 type sections struct {
-	noting bool    // whether the object gets a table
-	copied bool    // whether a section was copied
-	before decoder // of the state before
+	noting bool     // whether the object gets a table
+	copied bool     // whether a section was copied
+	before *decoder // of the state before
 	all    [mostSections]section
 	n      int
 	aside  needs  // of the object, while those of a section are counted
@@ -85,20 +85,21 @@ func (s *sections) begin(before Object, c *Codec, dict *dictionary.Dictionary) {
 	if before.IsZero() || before.parts() != nil || before.Dictionary() != dict {
 		return
 	}
-	b := &s.before
+	b := s.before
 	s.noting = b.open(before) && b.flags == c.flags && b.fingerprint == c.fingerprint
 }
 
 // forget drops all, the state before too.
 func (s *sections) forget() {
-	s.noting, s.copied, s.before, s.n, s.text = false, false, decoder{}, 0, s.text[:0]
+	s.noting, s.copied, s.n, s.text = false, false, 0, s.text[:0]
+	*s.before = decoder{}
 	clear(s.all[:])
 }
 
 // section writes the section of a message, or copies it from the state before. It says whether a field
 // of it is not zero.
 func (e *wireEncoder) section(f *field, v *wireValue, b []byte) bool {
-	s := &e.sections
+	s := e.sections
 	if !s.noting || len(b) < leastSection || s.n == len(s.all) || e.err != nil {
 		return e.sectionAnew(f, v, b)
 	}
@@ -137,7 +138,7 @@ func (e *wireEncoder) sectionAnew(f *field, v *wireValue, b []byte) bool {
 // table returns the table of sections. It is empty if the object may be split into parts with it: then
 // its strings would not stand in its sections.
 func (e *wireEncoder) table() []byte {
-	s := &e.sections
+	s := e.sections
 	from := len(s.text)
 	for _, one := range s.all[:s.n] {
 		s.text = append(s.text, one.number)

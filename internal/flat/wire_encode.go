@@ -33,7 +33,7 @@ type wireEncoder struct {
 	owns  []ownValue // by number
 
 	previous func(namespace, name string) Object // see EncodeWireAfter; nil if there is none, or after its use
-	sections
+	sections *sections
 }
 
 // wireSlot is where a field stands in its message: one value or, if it has several, all of them
@@ -84,7 +84,7 @@ func (c *Codec) EncodeWireAfter(message []byte, dict *dictionary.Dictionary, pre
 
 // newWireEncoder returns an encoder for codec c, whose wire plan is p.
 func newWireEncoder(c *Codec, p *wirePlan) *wireEncoder {
-	e := &wireEncoder{encoder: newEncoder(c), plan: p, owns: make([]ownValue, len(p.owns))}
+	e := &wireEncoder{encoder: newEncoder(c), plan: p, owns: make([]ownValue, len(p.owns)), sections: &sections{before: &decoder{}}}
 	for i, own := range p.owns {
 		v := reflect.New(own.typ)
 		e.owns[i] = ownValue{value: v.Elem(), memory: v.UnsafePointer(), method: v.Interface().(unmarshaler)}
@@ -94,10 +94,10 @@ func newWireEncoder(c *Codec, p *wirePlan) *wireEncoder {
 
 // object encodes one message.
 func (e *wireEncoder) object(message []byte, dict *dictionary.Dictionary) (Object, error) {
-	defer e.forget()
+	defer e.sections.forget()
 	e.again(message, dict)
 	table := e.table()
-	if table == nil && e.copied { // what was copied cannot be split
+	if table == nil && e.sections.copied { // what was copied cannot be split
 		e.again(message, dict)
 	}
 	return e.finish(dict, table)
@@ -105,7 +105,7 @@ func (e *wireEncoder) object(message []byte, dict *dictionary.Dictionary) (Objec
 
 // again writes the message from its beginning.
 func (e *wireEncoder) again(message []byte, dict *dictionary.Dictionary) {
-	e.forget()
+	e.sections.forget()
 	e.reset(dict)
 	e.slots = e.slots[:0]
 	e.root(message)
@@ -127,7 +127,7 @@ func (e *wireEncoder) root(message []byte) {
 	text := func(field int) string { s := e.slots[base+field]; return stringOf(metadata[s.start:s.end]) }
 	e.owner = e.identity(text(metaUID), text(metaNamespace), text(metaName))
 	if e.previous != nil {
-		e.begin(e.previous(text(metaNamespace), text(metaName)), e.codec, e.dict)
+		e.sections.begin(e.previous(text(metaNamespace), text(metaName)), e.codec, e.dict)
 	}
 	e.written(e.plan.metadata, metadata, base)
 	e.written(e.plan.root, message, 0)

@@ -127,7 +127,7 @@ func (l *losses) replace() {
 // transform failed, and the error of one of them. An object that was lost when it changed is held
 // as it was before.
 func (i *Informer) Lost() (int, *TransformError) {
-	l := &i.store.losses
+	l := i.store.losses
 	number := l.number.Load()
 	if number == 0 {
 		return 0, nil
@@ -148,7 +148,7 @@ func (i *Informer) Lost() (int, *TransformError) {
 
 // LostObject returns the error with which an object was lost, or nil.
 func (i *Informer) LostObject(key types.NamespacedName) *TransformError {
-	l := &i.store.losses
+	l := i.store.losses
 	if l.number.Load() == 0 {
 		return nil
 	}

@@ -31,10 +31,10 @@ type reflectorStore struct {
 	transform   toolscache.TransformFunc // set before the informer starts
 	turn        sync.Mutex               // held while transform runs, which is called for one object at a time
 	published   toolscache.Store         // of client-go's, which publishes the version as a metric
-	progress    progress
+	progress    *progress
 	handled     atomic.Bool // whether there are handlers
 	complete    atomic.Bool // whether a list is in the engine
-	losses      losses
+	losses      *losses
 
 	// mu is held from the last look at the declared fields to the write: so each object in
 	// the engine has the values of all of them. It comes after indexers.mu and before the
@@ -52,7 +52,8 @@ var (
 // time that it is about to write a list, and listed when it has written it.
 func newReflectorStore(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *reflectorStore {
 	return &reflectorStore{
-		engine: e, form: form, description: o.Description, progress: progress{listing: listing, listed: listed, wentBack: o.WentBack, orderly: true}, losses: losses{changed: o.Lost, unindexed: unindexed{changed: o.Lost}},
+		engine: e, form: form, description: o.Description, progress: &progress{listing: listing, listed: listed, wentBack: o.WentBack, orderly: true},
+		losses:    &losses{changed: o.Lost, unindexed: unindexed{changed: o.Lost}},
 		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
 	}
 }

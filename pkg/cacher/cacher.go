@@ -25,7 +25,7 @@ import (
 // Cacher is a storage.Interface that answers reads and watches out of memory. Make one
 // with [New]. It is safe for concurrent use.
 type Cacher struct {
-	config         Config
+	config         *Config
 	features       featureSet
 	form           *element.Form
 	engine         *dispatch.Engine
@@ -94,7 +94,7 @@ func assemble(config Config, ended <-chan struct{}) (*Cacher, error) {
 		return nil, err
 	}
 	c := &Cacher{
-		config: config, features: readFeatures(), metrics: metrics, ready: newReadiness(config.Clock),
+		config: &config, features: readFeatures(), metrics: metrics, ready: newReadiness(config.Clock),
 		form: element.NewForm(reflect.TypeOf(config.NewFunc()), ptr.Deref(config.Decoded, true), config.GetAttrsFunc),
 	}
 	c.engine = newEngine(config)
@@ -106,8 +106,8 @@ func assemble(config Config, ended <-chan struct{}) (*Cacher, error) {
 		Admit: c.ready.isIn, Clock: config.Clock, Metrics: metrics,
 		Logger: config.Logger.WithValues("resource", config.GroupResource),
 	})
-	c.reflectorStore = newReflectorStore(config, c.form, c.engine, requester, metrics, c.synced)
-	c.checker = &checker{config: config, form: c.form, engine: c.engine, ready: c.ready, metrics: metrics}
+	c.reflectorStore = newReflectorStore(c.config, c.form, c.engine, requester, metrics, c.synced)
+	c.checker = &checker{config: c.config, form: c.form, engine: c.engine, ready: c.ready, metrics: metrics}
 	return c, nil
 }
 

@@ -21,7 +21,7 @@ import (
 
 // checker compares the cache with the storage.
 type checker struct {
-	config  Config
+	config  *Config
 	form    *element.Form
 	engine  *dispatch.Engine
 	ready   *readiness

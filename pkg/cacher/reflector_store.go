@@ -18,7 +18,7 @@ import (
 // reflectorStore is what the Reflector writes into. It makes changes of the engine of what comes. It
 // belongs to the goroutine of the list-watch.
 type reflectorStore struct {
-	config  Config
+	config  *Config
 	form    *element.Form
 	engine  *dispatch.Engine
 	metrics *metrics
@@ -37,7 +37,7 @@ var (
 
 // newReflectorStore returns what writes into engine. It calls synced whenever a list has become the state.
 func newReflectorStore(
-	config Config, form *element.Form, engine *dispatch.Engine, progress progressRequester, m *metrics, synced func(revision uint64),
+	config *Config, form *element.Form, engine *dispatch.Engine, progress progressRequester, m *metrics, synced func(revision uint64),
 ) *reflectorStore {
 	in := &reflectorStore{config: config, form: form, engine: engine, metrics: m, synced: synced}
 	in.group.progress = progress
