@@ -6,7 +6,6 @@ package pending
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,166 +22,104 @@ type Answer[V any] struct {
 
 // Lost is an object that the server has, and the cache cannot hold.
 type Lost struct {
-	Key      string
-	Revision uint64
-	UID      types.UID
-	Err      error
+	Key string
+	UID types.UID
+	Err error
 }
 
 // ErrNoRevision is what Ask and Revision return if the server does not say of which revision its answer is:
 // then there is nothing to compare with the watch, which is believed.
 var ErrNoRevision = errors.New("the resource version of the list is no positive number")
 
-// neverAll says, as the number of questions about a prefix, that there was no room for a list of it.
-const neverAll = math.MinInt / 2
-
-// answered is the answer to a question.
-type answered[V any] struct {
-	of    Target
-	asked uint64 // how many notes there were then
-	at    point
-	list  *watchcache.Snapshot[V] // of a target with All
-	lost  map[string]*known[V]    // what the list does not have because the cache cannot hold it
-	found []keyed[V]              // what is known of the one key, or of those that the cache cannot hold
+// answer is what a set learns from a question.
+type answer[V any] struct {
+	of       Target
+	revision uint64 // 0 if the server does not say it
+	restored int
+	asked    uint64         // how many notes there were then
+	found    []statement[V] // about the key, or those of the target that the cache cannot hold
+	list     *statement[V]  // about the prefix
 }
 
-// ask asks the server about a target. The answer is nil if nothing is ambiguous any more, or if the source was
-// restored meanwhile.
-func (w *Writes[V]) ask(ctx context.Context, of Target) (*answered[V], error) {
+// ask asks the server about a target. The answer is nil if the source was restored meanwhile, or Writes closed.
+func (w *Writes[V]) ask(ctx context.Context, of Target) (*answer[V], error) {
 	if err := w.pauses.wait(ctx); err != nil {
 		return nil, err
 	}
-	s := w.set.Load()
-	before := w.options.State()
-	if s == nil {
-		return nil, nil
+	return w.learn(func() (*answer[V], error) {
+		began := time.Now()
+		said, err := w.options.Ask(ctx, of)
+		if errors.Is(err, ErrNoRevision) {
+			said, err = Answer[V]{}, nil
+		}
+		if w.pauses.ended(began, err); err != nil {
+			return nil, err
+		}
+		a := &answer[V]{of: of, revision: said.Revision}
+		if said.Revision > 0 {
+			a.read(said, w.options.State(), &w.options)
+		}
+		return a, nil
+	})
+}
+
+// read makes statements of what the server has said.
+func (a *answer[V]) read(said Answer[V], state *watchcache.Snapshot[V], o *Options[V]) {
+	k := statement[V]{Target: a.of, outcome: Hidden, at: a.revision, answered: true, noted: time.Now()}
+	for _, lost := range said.Lost {
+		l := k
+		l.Target, l.object = Target{Key: lost.Key}, object[V]{revision: a.revision, uid: lost.UID, lost: lost.Err}
+		a.found = append(a.found, l)
 	}
-	if v := s.view(before, of, &w.options); !s.anyOpen(&v, of) {
-		return nil, nil
+	switch {
+	case a.of.All:
+		engine := watchcache.New[V, struct{}](watchcache.Options[V]{})
+		engine.Replace(said.Items, a.revision)
+		k.outcome, k.list = Ambiguous, engine.Snapshot()
+		for _, item := range said.Items {
+			k.bytes += entryBytes
+			if same, there := state.Get(item.Key); !there || same.Revision != item.Revision {
+				k.bytes += o.Size(item.Value)
+			}
+		}
+		a.list = &k
+	case len(said.Items) > 0:
+		item := said.Items[0]
+		k.outcome, k.object = Shown, object[V]{revision: item.Revision, uid: o.UID(item.Value), value: item.Value, bytes: o.Size(item.Value)}
+		a.found = append(a.found, k)
+	case len(said.Lost) == 0:
+		k.revision = a.revision
+		a.found = append(a.found, k)
 	}
-	began := time.Now()
-	said, err := w.options.Ask(ctx, of)
-	if w.pauses.ended(began, err); errors.Is(err, ErrNoRevision) {
-		w.believe(of)
-		return nil, nil
-	}
+}
+
+// learn notes the answer of a question.
+func (w *Writes[V]) learn(question func() (*answer[V], error)) (*answer[V], error) {
+	s, before := w.loaded(), w.options.State()
+	a, err := question()
 	if err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := &answered[V]{of: of, asked: s.number}
-	if w.life.Err() != nil || !w.placeLocked(a, s, before, said.Revision) {
+	if w.life.Err() != nil || w.now.restored != s.restored {
 		return nil, nil
 	}
-	state := w.options.State()
-	for _, lost := range said.Lost {
-		k := newKnown(a.at, content[V]{made: Made[V]{Lost: lost.Err}})
-		k.revision, k.uid = lost.Revision, lost.UID
-		w.foundLocked(state, a, lost.Key, k)
-	}
-	if of.All {
-		w.listedLocked(a, said.Items, state)
-	} else {
-		w.keyLocked(a, said, state)
-	}
-	w.publishLocked(state)
-	return a, nil
-}
-
-// placeLocked says when an answer is of. If that is before the state of before the question, the source was restored
-// from a backup, and nobody has told yet. It reports whether the answer is of a time that can be compared.
-func (w *Writes[V]) placeLocked(a *answered[V], s *set[V], before *watchcache.Snapshot[V], revision uint64) bool {
-	if w.now.restored != s.restored {
-		return false
-	}
-	if before.Restored() == s.restored && revision < before.Revision() {
+	a.asked = s.number
+	// An answer of before the state of before the question says that the source was restored, and nobody has told yet.
+	if before.Restored() == s.restored && a.revision > 0 && a.revision < before.Revision() {
 		w.restartLocked(s.restored + 1)
 		a.asked = w.now.number
 	}
-	a.at = point{w.now.restored, revision}
-	return true
-}
-
-// foundLocked notes what an answer says of one key.
-func (w *Writes[V]) foundLocked(state *watchcache.Snapshot[V], a *answered[V], key string, k *known[V]) {
+	a.restored = w.now.restored
 	w.now.number++
-	k.number, k.noted = w.now.number, time.Now()
-	w.putLocked(state, key, k)
-	a.found = append(a.found, keyed[V]{key: key, entry: entry[V]{known: k}})
-}
-
-// keyLocked notes the answer about one key.
-func (w *Writes[V]) keyLocked(a *answered[V], said Answer[V], state *watchcache.Snapshot[V]) {
-	key := a.of.Key
-	if len(said.Items) > 0 {
-		k := newKnown(a.at, content[V]{made: Made[V]{Value: said.Items[0].Value, Held: true}})
-		k.revision, k.uid = said.Items[0].Revision, w.options.UID(said.Items[0].Value)
-		w.foundLocked(state, a, key, k)
-	} else if len(said.Lost) == 0 {
-		w.foundLocked(state, a, key, newKnown(a.at, content[V]{}))
+	for n := range a.found {
+		a.found[n].number = w.now.number
 	}
-	w.answeredLocked(a)
-	w.changePrefixesLocked(func(p *ambiguous[V]) *ambiguous[V] {
-		if !p.covers(a.of) {
-			return p
-		}
-		next := *p.by(a.at, a.asked)
-		next.asked++
-		return &next
-	})
-}
-
-// answeredLocked notes that the keys of an answer are not ambiguous any more, unless they were written since.
-func (w *Writes[V]) answeredLocked(a *answered[V]) {
-	if w.now.open == 0 {
-		return
+	if a.list != nil {
+		a.list.number = w.now.number
 	}
-	for _, e := range w.now.entries.all(a.of) {
-		if e.ambiguous != nil && e.ambiguous.number <= a.asked {
-			e.ambiguous = nil
-			w.setLocked(e.key, e.entry)
-		}
-	}
-}
-
-// listedLocked notes a list. Its keys are ambiguous until the state has reached it, or as long as there is room for
-// the list, known from that.
-func (w *Writes[V]) listedLocked(a *answered[V], items []watchcache.Item[V], state *watchcache.Snapshot[V]) {
-	engine := watchcache.New[V, struct{}](watchcache.Options[V]{})
-	engine.Replace(items, a.at.revision)
-	a.list, a.lost = engine.Snapshot(), map[string]*known[V]{}
-	for _, lost := range a.found {
-		a.lost[lost.key] = lost.known
-	}
-	w.now.number++
-	listed := &ambiguous[V]{Target: a.of, minimum: a.at, number: w.now.number, noted: time.Now(), asked: 1, list: a.list, lost: a.lost}
-	for _, item := range items {
-		listed.bytes += entryBytes
-		if same, there := state.Get(item.Key); !there || same.Revision != item.Revision {
-			listed.bytes += w.options.Size(item.Value)
-		}
-	}
-	w.answeredLocked(a)
-	w.changePrefixesLocked(func(p *ambiguous[V]) *ambiguous[V] { return p.by(a.at, a.asked) })
-	w.prefixLocked(listed)
-}
-
-// believe drops what is ambiguous of a target, because the server does not say how far it is.
-func (w *Writes[V]) believe(of Target) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, e := range w.now.entries.all(of) {
-		if e.ambiguous = nil; e.known != nil && e.known.content.Load().missing {
-			e.known = nil
-		}
-		w.setLocked(e.key, e.entry)
-	}
-	w.changePrefixesLocked(func(a *ambiguous[V]) *ambiguous[V] {
-		if a.meets(of) {
-			return nil
-		}
-		return a
-	})
+	w.now.learn(a)
 	w.publishLocked(w.options.State())
+	return a, nil
 }

@@ -87,6 +87,7 @@ func TestAnAmbiguousWriteIsCountedOnce(t *testing.T) {
 	w.Note(Entry[bare]{Key: "a", UID: "A", Revision: 110, Make: mk("A"), Bytes: 50})
 	_, _ = w.Read(t.Context(), Target{Key: "a"})
 	w.Note(Entry[bare]{Key: "a", UID: "A", Revision: 111, Make: mk("A"), Bytes: 50})
+	w.Note(Entry[bare]{Key: "a", Outcome: Ambiguous})
 	_, before := w.Size()
 	for range 1000 {
 		w.Note(Entry[bare]{Key: "a", Outcome: Ambiguous})

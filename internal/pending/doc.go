@@ -3,27 +3,28 @@
 
 // Package pending keeps what a program has written and its watch has not shown yet.
 //
-// [Writes] hold statements about the server: "at this revision, there was this under the key". The watch makes one
-// about all keys, its state. The response to a write makes one about its key: a pending write. The answer to a question
-// makes one about a key, or about all keys with a prefix, and is read in place of the state until the state is as new. For
-// each key a read shows the statement with the highest revision, so no read goes back in time.
+// [Writes] hold a set of statements about the server: "from this revision on, there is this under the key". The response
+// to a write makes one: a pending write. The watch makes one about all keys, its state. For each key a read shows the
+// statement of the highest revision, so no read goes back in time.
 //
-// A write without such a response is ambiguous: a key, or all keys with a prefix, may have changed. It has a minimum
-// revision: what is known as of then has the write. Reads of what is known as of before ask the server, by one list for
-// all that read, because a list has a revision also if there is no object. Unless a response tells the minimum revision,
-// it is that of the first answer to a question that was asked after the write, or the server is asked for its revision
-// later.
+// A write without such a response is ambiguous, for a key or for all keys with a prefix. Its minimum revision is the one by
+// which it has happened: a state of before does not say what came of it. Reads of such a state ask the server, by one list
+// for all that read, because a list has a revision also if there is no object. The answer makes a statement, about the
+// key or as a list of the prefix, which is read in place of the state until the state is as new. Unless a response tells
+// the minimum revision, it is that of the first answer to a question that was asked after the write, or the server is
+// asked for its revision later.
 //
 // # Contract
 //
-// A read that begins after Note has returned shows what was noted, or something newer. It loads what is pending first and
-// the state afterwards: what it does not find was removed because the state has reached it. A read needs an answer to
-// one question of after its begin at most, however much is written meanwhile.
+// A read that begins after Note has returned shows what was noted, or something newer. It loads the set first and the
+// state afterwards: what it does not find was removed because the state has reached it. A read needs an answer to one
+// question of after its begin at most, however much is written meanwhile.
 //
 // A state has reached a pending write when it is at its revision, and does not hold an older version of the object, as
 // when the cache cannot hold the newer one. It has reached a deletion when it does not hold the deleted object.
 //
-// Note calls no function of a user. Reads have objects made of responses, in goroutines of their own.
+// Functions of the user run in goroutines of reads, which make objects of responses, and of the timer, which tells what
+// has ended: never in that of a writer, nor with a lock held.
 //
 // Revisions are compared within one history of the source. After a restore from a backup, all that was noted is
 // ambiguous.
@@ -42,8 +43,8 @@
 // # Files
 //
 //   - write.go: what a client tells a cache
-//   - known.go, entries.go: what is known and what is ambiguous
-//   - writes.go, budget.go, sweep.go: how it is noted, bounded and removed
+//   - statement.go, set.go: what is known or ambiguous, and which of two statements stays
+//   - writes.go, budget.go, sweep.go: how writes are noted, bounded and removed
 //   - view.go, read.go, ask.go, pauses.go: what reads see, and what they ask the server
 //   - look.go: what people see
 package pending

@@ -133,6 +133,7 @@ func TestWhatHasNoRoomIsAmbiguous(t *testing.T) {
 		}
 		f.writes.Note(made("a/1", 11))
 		f.writes.Note(made("a/2", 12))
+		time.Sleep(time.Second)
 		f.Expect(f.ended.Load()).To(BeEquivalentTo(1))
 		_, there, err := f.get("a/2")
 		f.Expect(err).NotTo(HaveOccurred())

@@ -209,7 +209,7 @@ func (l *line) ask(_ context.Context, of pending.Target) (answer pending.Answer[
 			switch {
 			case !of.All && v.key != of.Key:
 			case v.poison:
-				answer.Lost = append(answer.Lost, pending.Lost{Key: v.key, Revision: v.revision, UID: v.thing.uid, Err: errPoison})
+				answer.Lost = append(answer.Lost, pending.Lost{Key: v.key, UID: v.thing.uid, Err: errPoison})
 			default:
 				answer.Items = append(answer.Items, v.item())
 			}

@@ -6,29 +6,23 @@ package pending
 import (
 	"iter"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 // View is what a read sees: a state, and what lies over it. It does not change, and is good for the keys of the read
-// alone. The zero View is of nothing.
+// alone.
 type View[V any] struct {
-	base    *watchcache.Snapshot[V] // the state, or a newer list of the server
-	state   *watchcache.Snapshot[V] // of the watch
-	lost    map[string]*known[V]    // what base does not have because the cache cannot hold it
-	at      point                   // of base
-	entries entries[V]
-	uid     func(V) types.UID
-	bytes   int
+	set   *set[V]
+	state *watchcache.Snapshot[V]
+	base  *watchcache.Snapshot[V] // the state, or a newer list of the server
+	at    uint64                  // of base
 }
 
-// view returns what there is of the keys of a target.
-func (s *set[V]) view(state *watchcache.Snapshot[V], of Target, o *Options[V]) View[V] {
-	v := View[V]{base: state, state: state, at: pointOf(state), entries: s.entries, uid: o.UID, bytes: s.size.objects + s.size.keys}
-	for _, a := range s.prefixes {
-		if a.list != nil && a.covers(of) && v.at.before(a.minimum) {
-			v.base, v.lost, v.at = a.list, a.lost, a.minimum
+func (s *set[V]) view(state *watchcache.Snapshot[V], of Target) View[V] {
+	v := View[V]{set: s, state: state, base: state, at: s.reached(state)}
+	for _, p := range s.prefixes {
+		if p.list != nil && p.covers(of) && v.at < p.at {
+			v.base, v.at = p.list, p.at
 		}
 	}
 	return v
@@ -41,68 +35,56 @@ func (v *View[V]) Base() *watchcache.Snapshot[V] { return v.base }
 func (v *View[V]) State() *watchcache.Snapshot[V] { return v.state }
 
 // Bytes returns the memory of what lies over the state of the watch.
-func (v *View[V]) Bytes() int { return v.bytes }
+func (v *View[V]) Bytes() int { return v.set.size.objects + v.set.size.keys }
 
 // Changes reports whether a read of a target would see anything but the state of the watch.
 func (v *View[V]) Changes(of Target) bool {
 	if v.base != v.state {
 		return true
 	}
-	for key, e := range v.entries.with(of, "") {
-		if _, applies := v.effect(key, e); applies {
+	for k := range v.set.all(of, "") {
+		if v.lies(k) {
 			return true
 		}
 	}
 	return false
 }
 
-// lies reports whether what is known of a key lies over the base.
-func (v *View[V]) lies(key string, e entry[V]) bool {
-	if e.known == nil {
-		return false
-	}
-	item, there := v.base.Get(key)
-	return e.known.over(v.at, item, there, v.uid)
+// lies reports whether k lies over the base. A list lacks what the cache cannot hold.
+func (v *View[V]) lies(k *statement[V]) bool {
+	item, there := v.base.Get(k.Key)
+	return k.over(v.at, item, there, v.set.options.UID) || v.base != v.state && k.at == v.at && (k.lost != nil || k.make != nil)
 }
 
-// over returns the content of what lies over the base under a key, nil for nothing. What is missing was written since
-// the read has asked for it, and does not count.
-func (v *View[V]) over(key string, e entry[V]) *content[V] {
-	if v.lies(key, e) {
-		if c := e.known.content.Load(); !c.missing {
-			return c
+// open returns the statements for which a read of a target has to wait.
+func (v *View[V]) open(of Target) (open []*statement[V]) {
+	if v.set.open == 0 {
+		return nil
+	}
+	at := v.at
+	if k := v.set.get(of.Key); !of.All && k != nil && k.outcome != Ambiguous {
+		at = max(at, k.at)
+	}
+	for _, p := range v.set.prefixes {
+		if p.meets(of) && at < p.at {
+			open = append(open, p)
 		}
 	}
-	lost := v.lost[key]
-	switch {
-	case lost == nil:
-		return nil
-	case e.known != nil && e.known.gone && e.known.uid == lost.uid:
-		return e.known.content.Load()
+	for k := range v.set.all(of, "") {
+		if k.open() && v.lies(k) {
+			open = append(open, k)
+		}
 	}
-	return lost.content.Load()
-}
-
-// knownAt returns as of when a key with an entry is known.
-func (v *View[V]) knownAt(e entry[V]) point {
-	if e.known == nil {
-		return v.at
-	}
-	return latest(v.at, e.known.at)
+	return open
 }
 
 // Find returns the object under a key. If there is one that the cache cannot hold, lost says why.
 func (v *View[V]) Find(key string) (item watchcache.Item[V], there bool, lost error) {
-	e, _ := v.entries.get(key)
-	c := v.over(key, e)
-	if c == nil {
-		item, there = v.base.Get(key)
-		return item, there, nil
+	if k := v.set.get(key); k != nil && v.lies(k) {
+		return k.item(), k.outcome == Shown, k.lost
 	}
-	if !c.made.Held {
-		return item, false, c.made.Lost
-	}
-	return e.known.item(key, c), true, nil
+	item, there = v.base.Get(key)
+	return item, there, nil
 }
 
 // Over is what is to change in what the base shows.
@@ -119,8 +101,8 @@ type Over[V any] struct {
 // Over walks what changes what the base shows, in the order of the keys, with prefix and not before from.
 func (v *View[V]) Over(prefix, from string) iter.Seq[Over[V]] {
 	return func(yield func(Over[V]) bool) {
-		for key, e := range v.entries.with(Target{prefix, true}, from) {
-			if over, applies := v.effect(key, e); applies && !yield(over) {
+		for k := range v.set.all(Target{prefix, true}, from) {
+			if over, applies := v.effect(k); applies && !yield(over) {
 				return
 			}
 		}
@@ -129,40 +111,36 @@ func (v *View[V]) Over(prefix, from string) iter.Seq[Over[V]] {
 
 // OverKey is Over for one key.
 func (v *View[V]) OverKey(key string) (over Over[V], applies bool) {
-	e, _ := v.entries.get(key)
-	return v.effect(key, e)
+	if k := v.set.get(key); k != nil {
+		return v.effect(k)
+	}
+	return over, false
 }
 
-func (v *View[V]) effect(key string, e entry[V]) (over Over[V], applies bool) {
-	c := v.over(key, e)
-	if c == nil {
+func (v *View[V]) effect(k *statement[V]) (over Over[V], applies bool) {
+	if !v.lies(k) {
 		return over, false
 	}
-	if c.made.Held {
-		return Over[V]{Item: e.known.item(key, c), Shown: true}, true
+	if k.outcome == Shown {
+		return Over[V]{Item: k.item(), Shown: true}, true
 	}
-	item, there := v.base.Get(key)
-	if c.made.Lost == nil {
-		return Over[V]{Item: item}, there
+	item, there := v.base.Get(k.Key)
+	if k.lost != nil && !there {
+		item, there = v.state.Get(k.Key)
 	}
-	if !there {
-		item, there = v.state.Get(key)
+	if b := k.before; k.lost != nil && b != nil && (!there || b.item.Revision > item.Revision) {
+		return Over[V]{Item: b.item, Lost: k.lost, Dropped: b.dropped}, true
 	}
-	if b := c.before; b != nil && (!there || b.item.Revision > item.Revision) {
-		return Over[V]{Item: b.item, Lost: c.made.Lost, Dropped: b.dropped}, true
-	}
-	return Over[V]{Item: item, Lost: c.made.Lost}, there
+	return Over[V]{Item: item, Lost: k.lost}, there
 }
 
 // Count returns the number of objects with prefix, and not before from.
 func (v *View[V]) Count(prefix, from string) int {
 	count := v.base.Count(prefix, from)
 	for over := range v.Over(prefix, from) {
-		_, there := v.base.Get(over.Item.Key)
-		switch {
-		case over.Shown && !there:
+		if _, there := v.base.Get(over.Item.Key); over.Shown && !there {
 			count++
-		case !over.Shown && there:
+		} else if !over.Shown && there {
 			count--
 		}
 	}

@@ -52,7 +52,7 @@ type Tuning struct {
 	// OwnWritesBudget is the number of bytes that the whole cache may take for objects that the
 	// program has written through a client of pkg/client, and that the watch has not shown yet. Zero
 	// stands for the default, 64 MiB. A quarter of it is for the keys of these objects. When the rest
-	// is used up, the oldest objects go, and reads of these ask the API server. A negative number is
+	// is used up, all objects of a kind but the newest go, and reads of these ask the API server. A negative number is
 	// no room for objects, and as much for keys as by default.
 	OwnWritesBudget int64
 

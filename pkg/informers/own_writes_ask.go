@@ -109,7 +109,7 @@ func (w *ownWrites) add(obj runtime.Object, of pending.Target, a *pendingAnswer)
 	}
 	kept, err := w.informer.Keep(obj)
 	if err != nil {
-		a.Lost = append(a.Lost, pending.Lost{Key: key, Revision: revision, UID: uid, Err: w.lacks(err)})
+		a.Lost = append(a.Lost, pending.Lost{Key: key, UID: uid, Err: w.lacks(err)})
 		return
 	}
 	a.Items = append(a.Items, kept)

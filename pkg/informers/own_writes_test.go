@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	goruntime "runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -223,6 +226,45 @@ func TestATransformThatPanicsInAQuestionIsAnErrorOfTheRead(t *testing.T) {
 			stop()
 		})
 	}
+}
+
+// TestALogMayTakeALockOfAWriterOrAReader: what is logged of own writes is logged by neither, and with no lock of ours held.
+func TestALogMayTakeALockOfAWriterOrAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		lock := make(chan struct{}, 1) // as a mutex, and time goes on for those that wait
+		var logged atomic.Int64
+		server := &restorable{}
+		server.setList(100)
+		o := testOptions()
+		o.Name, o.HTTPClient, o.OwnWrites = "own-writes-test", &http.Client{Transport: server}, pending.NewBudget(-1)
+		o.Logger = funcr.New(func(_, text string) {
+			lock <- struct{}{}
+			defer func() { <-lock }()
+			if strings.Contains(text, "no room") || strings.Contains(text, "no longer shown") {
+				logged.Add(1)
+			}
+		}, funcr.Options{})
+		m := NewMap(o)
+		stop := running(t, m)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
+		lock <- struct{}{}
+		for n, name := range []string{"a", "b", "c"} {
+			write := created(name, 101+uint64(n))
+			write.Bytes = 1000
+			m.NoteWrite(write)
+		}
+		_, err = readPod(t, entry, "c")
+		g.Expect(err).NotTo(HaveOccurred())
+		time.Sleep(10 * time.Minute)
+		<-lock
+		time.Sleep(time.Second)
+		g.Expect(logged.Load()).To(BeNumerically(">=", 2), "that there is no room, and what has ended")
+		g.Expect(entry.own.writes.Empty()).To(BeTrue())
+		stop()
+	})
 }
 
 // TestWhatTheCacheNeverHoldsIsNotNoted: reads of it wait for nothing.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,12 +102,12 @@ func (r *CacheReader) explain(err error) error {
 	if err == nil {
 		return nil // before errors.As makes the variables allocate
 	}
-	behind, unanswered := (*pending.BehindError)(nil), (*pending.UnansweredError)(nil)
+	late, unanswered := (*NotFreshError)(nil), (*pending.UnansweredError)(nil)
 	switch {
-	case errors.As(err, &behind):
-		return &NotFreshError{
-			GVK: r.gvk, Scope: r.restriction, Wanted: version(behind.Wanted), Reached: version(behind.Reached), Cause: behind.Cause,
-		}
+	case errors.As(err, &late):
+		e := *late
+		e.GVK, e.Scope = r.gvk, r.restriction
+		return &e
 	case errors.As(err, &unanswered):
 		return &UnansweredError{GVK: r.gvk, Scope: r.restriction, Cause: unanswered.Cause}
 	}
@@ -143,12 +144,23 @@ func wanted(resourceVersion string) (uint64, error) {
 	return revision, nil
 }
 
-// reach waits until the state is as new as a read needs it.
+// waitFor bounds the wait for a revision. Watches that work are seconds behind at most, unless nothing is written: then
+// a bookmark comes each minute, which is too long to wait for.
+const waitFor = 10 * time.Second
+
+var errLate = fmt.Errorf("it did not come within %v", waitFor)
+
+// reach waits until the state is as new as a read needs it. The error is a *NotFreshError.
 func (s *EngineStore) reach(ctx context.Context, at freshness) error {
 	if at.revision == 0 || s.engine.Snapshot().Revision() >= at.revision {
 		return nil
 	}
-	return pending.WaitFor(ctx, s.engine.Snapshot, s.engine.WaitUntilFresh, at.revision)
+	ctx, cancel := context.WithTimeoutCause(ctx, waitFor, errLate)
+	defer cancel()
+	if err := s.engine.WaitUntilFresh(ctx, at.revision); err != nil {
+		return &NotFreshError{Wanted: version(at.revision), Reached: version(s.engine.Snapshot().Revision()), Cause: err}
+	}
+	return nil
 }
 
 // getOver is get for a key that was written, or with a resource version to wait for. An object that
@@ -203,5 +215,5 @@ func (s *IndexerStore) reached(at freshness) error {
 	if err == nil && now >= at.revision {
 		return nil
 	}
-	return &pending.BehindError{Wanted: at.revision, Reached: now, Cause: errors.New("the informers of NewInformer are not waited for")}
+	return &NotFreshError{Wanted: version(at.revision), Reached: version(now), Cause: errors.New("the informers of NewInformer are not waited for")}
 }

@@ -1,0 +1,210 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pending
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// newer is the revision of a state of after a restore that a set does not know of.
+const newer = unknown - 1
+
+// set is all that is noted at one moment: one statement for each key, and for each prefix. It does not change
+// once it is published.
+type set[V any] struct {
+	options  *Options[V]
+	keys     *btree.Map[string, *statement[V]]
+	prefixes []*statement[V]
+	open     int    // how many are ambiguous, or have an object to make
+	number   uint64 // how many notes there have been
+	restored int    // how often the source was restored before the revisions of the statements
+	size     size
+}
+
+func newSet[V any](o *Options[V]) set[V] {
+	return set[V]{options: o, keys: &btree.Map[string, *statement[V]]{}}
+}
+
+// reached returns up to which revision a state has what is noted in s.
+func (s *set[V]) reached(state *watchcache.Snapshot[V]) uint64 {
+	switch cmp.Compare(state.Restored(), s.restored) {
+	case 0:
+		return state.Revision()
+	case 1:
+		return newer
+	}
+	return 0
+}
+
+func (s *set[V]) get(key string) *statement[V] {
+	k, _ := s.keys.Get(key)
+	return k
+}
+
+// all walks the statements about keys of a target, not before from, in the order of the keys.
+func (s *set[V]) all(of Target, from string) iter.Seq[*statement[V]] {
+	return func(yield func(*statement[V]) bool) {
+		if of.All {
+			s.keys.Ascend(max(of.Key, from), func(key string, k *statement[V]) bool { return strings.HasPrefix(key, of.Key) && yield(k) })
+		} else if k := s.get(of.Key); k != nil && of.Key >= from {
+			yield(k)
+		}
+	}
+}
+
+// only returns a set with what is noted of a target, which can be changed.
+func (s *set[V]) only(of Target) *set[V] {
+	own := newSet(s.options)
+	own.number, own.restored = s.number, s.restored
+	own.setPrefixes(s.prefixes)
+	for k := range s.all(of, "") {
+		own.store(*k)
+	}
+	return &own
+}
+
+// store puts k in the place of what is there under its key.
+func (s *set[V]) store(k statement[V]) {
+	s.remove(k.Key)
+	s.count(&k, 1)
+	s.keys.Set(k.Key, &k)
+}
+
+func (s *set[V]) remove(key string) {
+	if old, there := s.keys.Delete(key); there {
+		s.count(old, -1)
+	}
+}
+
+func (s *set[V]) setPrefixes(prefixes []*statement[V]) {
+	for _, p := range s.prefixes {
+		s.count(p, -1)
+	}
+	for _, p := range prefixes {
+		s.count(p, 1)
+	}
+	s.prefixes = prefixes
+}
+
+func (s *set[V]) count(k *statement[V], n int) {
+	if k.size() > 0 {
+		s.size.count += n
+	}
+	s.size.objects += n * k.size()
+	s.size.keys += n * (entryBytes + len(k.Key))
+	if k.open() {
+		s.open += n
+	}
+}
+
+// change puts what f makes of each statement in its place, nothing for nil.
+func (s *set[V]) change(f func(*statement[V]) *statement[V]) {
+	for _, k := range slices.Collect(s.all(Target{All: true}, "")) {
+		if next := f(k); next == nil {
+			s.remove(k.Key)
+		} else if next != k {
+			s.store(*next)
+		}
+	}
+	var prefixes []*statement[V] // a new slice: the other one may be published
+	for _, p := range s.prefixes {
+		if p = f(p); p != nil {
+			prefixes = append(prefixes, p)
+		}
+	}
+	s.setPrefixes(prefixes)
+}
+
+// put notes a statement about a key, unless there is one of a later revision.
+func (s *set[V]) put(k statement[V]) {
+	if old := s.get(k.Key); old != nil {
+		later := &k
+		if k.at < old.at || k.at == old.at && k.outcome == Ambiguous {
+			later = old
+		}
+		switch gone := old.outcome == Gone || k.outcome == Gone; {
+		case gone && old.uid == k.uid && later.at != unknown: // it stays so, whatever was on its way
+			if old.outcome == Gone {
+				k.noted = old.noted
+			}
+			k.outcome, k.at, k.object = Gone, later.at, object[V]{revision: later.at, uid: k.uid}
+		case later.outcome == Ambiguous:
+			k.outcome, k.at, k.object = Ambiguous, later.at, object[V]{revision: max(k.revision, old.revision), lost: cmp.Or(k.lost, old.lost)}
+		case later == old:
+			return
+		}
+	}
+	if k.may() {
+		k.before = s.last(k.Key)
+	}
+	s.store(k)
+}
+
+// last returns what reads have shown last under a key, in place of the state.
+func (s *set[V]) last(key string) (last *shown[V]) {
+	if k := s.get(key); k != nil {
+		last = k.last()
+	}
+	for _, p := range s.prefixes {
+		if p.list == nil {
+			continue
+		}
+		if item, there := p.list.Get(key); there && (last == nil || last.item.Revision < item.Revision) {
+			last = &shown[V]{item: item, bytes: s.options.Size(item.Value)}
+		}
+	}
+	return last
+}
+
+// putPrefix notes a statement about all keys with a prefix, in place of those of before about prefixes that it covers.
+func (s *set[V]) putPrefix(p statement[V]) {
+	var others []*statement[V]
+	for _, o := range s.prefixes {
+		if !p.covers(o.Target) || p.at < o.at || p.list == nil && o.list != nil {
+			others = append(others, o)
+		}
+	}
+	s.setPrefixes(append(others, &p))
+}
+
+// needed reports whether k lies over a state, or over a list that reads see in its place.
+func (s *set[V]) needed(k *statement[V], state *watchcache.Snapshot[V]) bool {
+	item, there := state.Get(k.Key)
+	at := s.reached(state)
+	return k.over(at, item, there, s.options.UID) || slices.ContainsFunc(s.prefixes, func(p *statement[V]) bool {
+		return p.list != nil && p.Has(k.Key) && at < p.at
+	})
+}
+
+// learn notes the answer to a question: what was ambiguous before the question has its revision as the minimum.
+func (s *set[V]) learn(a *answer[V]) {
+	if a.restored != s.restored {
+		return
+	}
+	s.change(func(k *statement[V]) *statement[V] {
+		switch {
+		case k.outcome != Ambiguous:
+		case a.revision == 0 && k.meets(a.of):
+			return nil // there is nothing to compare with the watch, which is believed
+		case a.revision > 0 && k.at == unknown && k.number <= a.asked:
+			bounded := *k
+			bounded.at, bounded.answered = max(a.revision, k.revision), true
+			return &bounded
+		}
+		return k
+	})
+	for _, k := range a.found {
+		s.put(k)
+	}
+	if a.list != nil {
+		s.putPrefix(*a.list)
+	}
+}

@@ -1,0 +1,101 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pending
+
+import (
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarn-dev/tarn/internal/watchcache"
+)
+
+// unknown is the minimum revision of an ambiguous write until a question that was asked after it is answered. No state
+// has reached it.
+const unknown = math.MaxUint64
+
+// statement says what is under a key, or under all keys with a prefix, from a revision on. It does not change.
+type statement[V any] struct {
+	Target
+	outcome  Outcome // Ambiguous for a prefix
+	at       uint64  // from which revision on it is true: the minimum revision of an ambiguous write
+	answered bool    // at is the revision of an answer
+	number   uint64  // in the order of notes
+	noted    time.Time
+	object[V]
+}
+
+// object is what a statement has of objects.
+type object[V any] struct {
+	revision uint64 // of the object; 0 if it is not known
+	uid      types.UID
+	make     func() (Made[V], error) // the value, if that is not made yet
+	value    V                       // of Shown
+	lost     error                   // of Hidden: there is an object, and this is why the cache cannot hold it
+	before   *shown[V]               // what reads have shown before an object that the cache may be unable to hold
+	list     *watchcache.Snapshot[V] // of a prefix: the answer of the server, which reads see in place of an older state
+	bytes    int                     // of make, value or list
+}
+
+// shown is an object that reads have shown.
+type shown[V any] struct {
+	item    watchcache.Item[V]
+	bytes   int
+	dropped bool // there was no room: item has the key and the revision alone
+}
+
+// over reports whether k says more than a state at a revision, with item or nothing under the key. A state has reached k
+// when it is at its revision, and has neither an older version of the object, as when the cache cannot hold the newer
+// one, nor the object that is gone.
+func (k *statement[V]) over(at uint64, item watchcache.Item[V], there bool, uid func(V) types.UID) bool {
+	switch {
+	case at < k.at:
+		return true
+	case !there || at == newer:
+		return false
+	case k.outcome == Gone:
+		return uid(item.Value) == k.uid
+	}
+	return item.Revision < k.revision
+}
+
+// open reports whether a read may have to wait for what k says.
+func (k *statement[V]) open() bool { return k.outcome == Ambiguous || k.make != nil }
+
+// may reports whether the cache may be unable to hold the object.
+func (k *statement[V]) may() bool { return k.open() || k.lost != nil }
+
+// size returns the bytes of the objects.
+func (k *statement[V]) size() int {
+	if k.before != nil {
+		return k.bytes + k.before.bytes
+	}
+	return k.bytes
+}
+
+func (k *statement[V]) item() watchcache.Item[V] {
+	return watchcache.Item[V]{Key: k.Key, Revision: k.revision, Value: k.value}
+}
+
+// last returns what reads have shown last, nil for nothing.
+func (k *statement[V]) last() *shown[V] {
+	if k.outcome == Shown && k.make == nil {
+		return &shown[V]{item: k.item(), bytes: k.bytes}
+	}
+	return k.before
+}
+
+// dropped returns k without objects. It is ambiguous, unless the cache cannot hold the object anyway.
+func (k *statement[V]) dropped() *statement[V] {
+	d := *k
+	d.object = object[V]{revision: k.revision, uid: k.uid, lost: k.lost, before: k.before}
+	if k.outcome == Shown { // reads may have shown it
+		d.outcome, d.before = Ambiguous, &shown[V]{item: k.item()}
+	}
+	if d.before != nil {
+		d.before = &shown[V]{item: watchcache.Item[V]{Key: k.Key, Revision: d.before.item.Revision}, dropped: true}
+	}
+	return &d
+}
