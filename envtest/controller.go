@@ -48,17 +48,6 @@ func (c Controller) validate() error {
 	return nil
 }
 
-// controllerErrors says what is wrong with the controllers.
-func (o Options) controllerErrors() []error {
-	var errs []error
-	for i, c := range o.Controllers {
-		if err := c.validate(); err != nil {
-			errs = append(errs, fmt.Errorf("envtest.Options.Controllers[%d]: %w", i, err))
-		}
-	}
-	return errs
-}
-
 // controllers are those that run beside a server, each in a goroutine that stop ends.
 type controllers struct {
 	cancel  context.CancelFunc

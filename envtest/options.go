@@ -122,7 +122,7 @@ func (o Options) validate() error {
 // consistency returns what compares watch caches with etcd, nil if neither the options nor the process's environment ask for it.
 func (o Options) consistency() *stores.Consistency {
 	if o.CheckConsistency || os.Getenv(consistencyVariable) == "true" {
-		return stores.NewConsistency()
+		return &stores.Consistency{}
 	}
 	return nil
 }
@@ -185,4 +185,15 @@ func (o Options) crds() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		crds = append(crds, found...)
 	}
 	return append(crds, o.CRDs...), nil
+}
+
+// controllerErrors says what is wrong with the controllers.
+func (o Options) controllerErrors() []error {
+	var errs []error
+	for i, c := range o.Controllers {
+		if err := c.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("envtest.Options.Controllers[%d]: %w", i, err))
+		}
+	}
+	return errs
 }

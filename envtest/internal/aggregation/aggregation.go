@@ -95,7 +95,7 @@ const (
 
 // Front is the server that the part is in front of.
 type Front struct {
-	Crds     crdinformers.CustomResourceDefinitionInformer // of the CRD server
+	CRDs     crdinformers.CustomResourceDefinitionInformer // of the CRD server
 	Director http.Handler                                  // answers without the handler chain
 	OpenAPI  *common.Config                                // of the second version's document
 }
@@ -200,7 +200,7 @@ func (a *Aggregation) registerAll(auto autoregister.AutoAPIServiceRegistration) 
 	for _, gv := range a.groups {
 		auto.AddAPIServiceToSyncOnStart(apiServiceOf(gv, catalog.PriorityOf(gv)))
 	}
-	crds := a.front.Crds
+	crds := a.front.CRDs
 	lister := crds.Lister()
 	sync := func(obj any) {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -254,7 +254,7 @@ func groupVersionsOf(crds []*apiextensionsv1.CustomResourceDefinition) map[schem
 // before are made. The controllers tell nobody how far they are.
 func (a *Aggregation) waitLocal(crds cache.ResourceEventHandlerRegistration, registered <-chan struct{}) {
 	known := a.parts.informers.Apiregistration().V1().APIServices().Lister()
-	lister := a.front.Crds.Lister()
+	lister := a.front.CRDs.Lister()
 	err := serving.Poll(a.config.Run, func() (bool, error) {
 		if !crds.HasSynced() {
 			return false, nil

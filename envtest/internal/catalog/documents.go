@@ -185,3 +185,8 @@ type recorded struct {
 func (r *recorded) Header() http.Header { return r.header }
 
 func (r *recorded) WriteHeader(code int) { r.code = code }
+
+const (
+	PathV2 = "/openapi/v2"
+	PathV3 = "/openapi/v3"
+)

@@ -28,11 +28,6 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 )
 
-const (
-	PathV2 = "/openapi/v2"
-	PathV3 = "/openapi/v3"
-)
-
 // OpenAPI publishes the kinds of a server as OpenAPI v2 and v3. Server-side apply and strategic merge read how lists are
 // merged from the same definitions.
 type OpenAPI struct {

@@ -5,7 +5,6 @@ package contents
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,10 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,8 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/envtest/internal/catalog"
 	"github.com/tarn-dev/tarn/envtest/internal/custom"
@@ -44,20 +40,6 @@ var (
 	// ErrForeign says that a snapshot is of other contents, or nil.
 	ErrForeign = errors.New("the snapshot is of another environment: take it with Snapshot of this one")
 )
-
-// The beginnings of keys that say more than that an object is there.
-var (
-	namespacePrefix  = keyPrefix(corev1.Resource("namespaces"))
-	crdPrefix        = keyPrefix(stores.CRDs)
-	apiServicePrefix = keyPrefix(apiServiceResource)
-)
-
-var apiServiceResource = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
-
-// keyPrefix is what the keys of a resource begin with.
-func keyPrefix(resource schema.GroupResource) string {
-	return stores.RegistryPrefix + "/" + stores.ResourcePrefix(resource) + "/"
-}
 
 // Contents are all that a server has stored, and what it needs to replace it as a whole. Nil are those of a server whose etcd may
 // be shared with others.
@@ -138,13 +120,6 @@ func (s *Contents) Note(resource schema.GroupResource, next generic.StorageDecor
 	}
 }
 
-// place is where an object is among the others.
-type place struct {
-	resource schema.GroupResource
-	name     types.NamespacedName
-	custom   bool
-}
-
 // locate reads a key.
 func (s *Contents) locate(key string) place {
 	parts := strings.Split(strings.TrimPrefix(key, stores.RegistryPrefix+"/"), "/")
@@ -168,76 +143,6 @@ func (s *Contents) locate(key string) place {
 		at.name.Namespace, at.name.Name = parts[0], strings.Join(parts[1:], "/")
 	}
 	return at
-}
-
-// rank is higher for what others need.
-func rank(key string) int {
-	if strings.HasPrefix(key, namespacePrefix) || strings.HasPrefix(key, crdPrefix) {
-		return 1
-	}
-	return 0
-}
-
-// follows reports whether an object is written by the server itself according to others: an APIService of its own.
-func follows(entry etcd.Entry) bool {
-	return strings.HasPrefix(entry.Key, apiServicePrefix) && metadataOf(entry.Value).Labels[autoregister.AutoRegisterManagedLabel] != ""
-}
-
-// protobufPrefix begins what is not stored as JSON.
-const protobufPrefix = "k8s\x00"
-
-// metadataOf reads the metadata of a stored object; they are the first field of all kinds. It is empty for what is no object.
-func metadataOf(value []byte) metav1.ObjectMeta {
-	var object metav1.PartialObjectMetadata
-	if raw, ok := strings.CutPrefix(string(value), protobufPrefix); ok {
-		var unknown runtime.Unknown
-		if unknown.Unmarshal([]byte(raw)) == nil {
-			_ = object.Unmarshal(unknown.Raw)
-		}
-	} else {
-		_ = json.Unmarshal(value, &object)
-	}
-	return object.ObjectMeta
-}
-
-// gate holds requests that write while the state is replaced. The zero value is open.
-type gate struct {
-	mu     sync.Mutex
-	shut   chan struct{}              // guarded by mu; closed when it opens; nil if it is open
-	caches map[*awaitedCache]struct{} // guarded by mu; it opens when they follow, and what comes before is refused
-}
-
-// close shuts the gate, which must be open, and returns the function that opens it.
-func (g *gate) close() (open func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	shut := make(chan struct{})
-	g.shut = shut
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.shut = nil
-		close(shut)
-	}
-}
-
-// pass returns when the gate is open, and whether it was shut before. It does not wait, and returns refused, if there is such an error.
-func (g *gate) pass(ctx context.Context, refused error) (waited bool, err error) {
-	g.mu.Lock()
-	shut := g.shut
-	g.mu.Unlock()
-	switch {
-	case shut == nil:
-		return false, nil
-	case refused != nil:
-		return false, refused
-	}
-	select {
-	case <-shut:
-		return true, nil
-	case <-ctx.Done():
-		return true, fmt.Errorf("wait for the end of Reset or Restore: %w", context.Cause(ctx))
-	}
 }
 
 // Admit returns the context of what writes to the state that is there now, when nobody replaces it, and the number of times that
@@ -283,4 +188,26 @@ func (s *Contents) Wrap(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, req.WithContext(began))
 	})
+}
+
+// AwaitCache has a replacement of the state wait until the cache that c reads does not show any older state of kinds. The
+// function ends it.
+func (s *Contents) AwaitCache(c client.Client, kinds []client.Object) (end func(), err error) {
+	if s == nil {
+		return nil, ErrShared
+	}
+	awaited := &awaitedCache{c, map[schema.GroupResource][]client.Object{}}
+	for _, kind := range kinds {
+		gvk, err := c.GroupVersionKindFor(kind)
+		if err != nil {
+			return nil, fmt.Errorf("what kind a %T is of: %w", kind, err)
+		}
+		mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
+		}
+		resource := mapping.Resource.GroupResource()
+		awaited.kinds[resource] = append(awaited.kinds[resource], kind.DeepCopyObject().(client.Object))
+	}
+	return s.gate.await(awaited), nil
 }

@@ -25,18 +25,6 @@ import (
 // followPatience bounds the wait for the server to know its new state, which takes milliseconds.
 const followPatience = 20 * time.Second
 
-// changes are the changes of a state, by resource.
-type changes map[schema.GroupResource][]serving.Change
-
-// last is the revision of the last change of a resource, zero if there is none.
-func (c changes) last(resource schema.GroupResource) int64 {
-	of := c[resource]
-	if len(of) == 0 {
-		return 0
-	}
-	return of[len(of)-1].Revision
-}
-
 // follow returns when all of the server acts on what was written.
 func (s *Contents) follow(ctx context.Context, p *plan, writes []etcd.Write) error {
 	if len(writes) == 0 {
@@ -93,13 +81,6 @@ func (s *Contents) followStores(ctx context.Context, p *plan, all changes) error
 		}
 	}
 	return nil
-}
-
-// keepsStore reports whether the CRD server goes on with the store of a definition, of which then only the metadata or the
-// rest of the status were changed.
-func (c crdChange) keepsStore() bool {
-	return c.before.UID == c.after.UID && apiequality.Semantic.DeepEqual(c.before.Spec, c.after.Spec) &&
-		apiequality.Semantic.DeepEqual(c.before.Status.AcceptedNames, c.after.Status.AcceptedNames)
 }
 
 // followInformers waits for what the server itself watches, and for those who are told of it.

@@ -12,15 +12,24 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
+// keepsStore reports whether the CRD server goes on with the store of a definition, of which then only the metadata or the
+// rest of the status were changed.
+func (c crdChange) keepsStore() bool {
+	return c.before.UID == c.after.UID && apiequality.Semantic.DeepEqual(c.before.Spec, c.after.Spec) &&
+		apiequality.Semantic.DeepEqual(c.before.Status.AcceptedNames, c.after.Status.AcceptedNames)
+}
+
 // plan is how the state becomes that of a snapshot.
 type plan struct {
-	of     *Contents
+	locate func(key string) place
+	stores func(schema.GroupResource) int // that were ever made of a custom resource
 	target *Snapshot
 	keep   func(schema.GroupResource, types.NamespacedName) bool // nil if nothing stays
 
@@ -116,7 +125,7 @@ func (p *plan) keeps(key string) bool {
 	if p.keep == nil {
 		return false
 	}
-	at := p.of.locate(key)
+	at := p.locate(key)
 	if !p.keep(at.resource, at.name) {
 		return false
 	}
@@ -143,7 +152,7 @@ func (p *plan) noteCRDs(before map[string][]byte) error {
 			return fmt.Errorf("decode what is stored as %s: %w", key, err)
 		}
 		if c.after.Spec.Group != "" {
-			c.stores = p.of.parts.Custom.Count(schema.GroupResource{Group: c.after.Spec.Group, Resource: c.after.Spec.Names.Plural})
+			c.stores = p.stores(schema.GroupResource{Group: c.after.Spec.Group, Resource: c.after.Spec.Names.Plural})
 		}
 		p.crds = append(p.crds, c)
 	}

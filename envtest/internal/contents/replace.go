@@ -12,23 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
-
-// Snapshot is what there was at one moment. It never changes, and keeps nothing of the server in memory.
-type Snapshot struct {
-	origin  *origin
-	entries []etcd.Entry // sorted by key
-	Bytes   int64
-}
-
-// Len returns how many objects there were.
-func (s *Snapshot) Len() int { return len(s.entries) }
-
-// origin is whose snapshots are: each server has one of its own. A snapshot outlives its server, and must not keep it in memory.
-type origin struct{ _ byte } // a type without a size would not have addresses of its own
 
 // Snapshot reads everything.
 func (s *Contents) Snapshot(ctx context.Context) (*Snapshot, error) {
@@ -113,7 +99,7 @@ func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(sche
 	}
 	open := s.gate.close()
 	defer open()
-	p := &plan{of: s, target: target, keep: keep}
+	p := &plan{locate: s.locate, stores: s.parts.Custom.Count, target: target, keep: keep}
 	writes, err := s.etcd.Exchange(ctx, stores.RegistryPrefix+"/", p.make)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", because(ctx, err))

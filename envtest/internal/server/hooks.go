@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -29,13 +28,6 @@ const (
 	// hookPatience is far above what hooks take when they are cancelled, and bounds Stop if one of them hangs.
 	hookPatience = 10 * time.Second
 )
-
-// hooks is what a server knows of its hooks.
-type hooks struct {
-	ran          bool
-	patience     time.Duration // with them, when the server stops
-	bootstrapped atomic.Bool   // what bootstrap makes is in force
-}
 
 // bootstrapHooks are kube-apiserver's names of hooks whose work bootstrap does when the others are done. Scripts ask for them
 // below /readyz.

@@ -4,16 +4,12 @@
 package server
 
 import (
-	"context"
-
-	crdinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 
 	"github.com/tarn-dev/tarn/envtest/internal/admission"
 	"github.com/tarn-dev/tarn/envtest/internal/aggregation"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
-	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 	"github.com/tarn-dev/tarn/envtest/internal/contents"
 	"github.com/tarn-dev/tarn/envtest/internal/custom"
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
@@ -43,30 +39,6 @@ func (s *Server) aggregated() aggregation.Config {
 	return config
 }
 
-// assemble makes the generic server with all that it serves, and tells the parts of each other.
-func (s *Server) assemble(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) error {
-	config, err := s.config(made, rights, kinds)
-	if err != nil {
-		return err
-	}
-	chain, err := admission.Set(&config.Config, s.admission(kinds))
-	if err != nil {
-		return err
-	}
-	if s.crds, err = s.build(config, made, kinds); err != nil {
-		return err
-	}
-	if err := serveKeys(s.crds.GenericAPIServer, rights.Keys, s.from.Listener.Address()); err != nil {
-		return err
-	}
-	s.Installer = custom.NewInstaller(s.run, s.loopback, s.definitions().Informer(), s.catalog, &s.custom)
-	if s.Contents != nil {
-		s.Contents.Attach(s.parts(kinds, chain))
-		s.custom.Guard(func(ctx context.Context) (context.Context, uint64, error) { return s.Contents.Admit(ctx, nil) }, s.terminating)
-	}
-	return nil
-}
-
 // admission is what admission plugins work with.
 func (s *Server) admission(kinds *builtin.Kinds) admission.Config {
 	config := admission.Config{
@@ -93,15 +65,4 @@ func (s *Server) parts(kinds *builtin.Kinds, chain *admission.Chain) contents.Pa
 		p.Policies = append(p.Policies, policies)
 	}
 	return p
-}
-
-// definitions has the CRD server's informer.
-func (s *Server) definitions() crdinformers.CustomResourceDefinitionInformer {
-	return s.crds.Informers.Apiextensions().V1().CustomResourceDefinitions()
-}
-
-// terminating reports whether the CRD server knows the definition of a resource as one that is being deleted.
-func (s *Server) terminating(resource schema.GroupResource) bool {
-	crd, err := s.definitions().Lister().Get(resource.String())
-	return err == nil && crd.DeletionTimestamp != nil
 }

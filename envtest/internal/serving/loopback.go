@@ -25,14 +25,14 @@ type Loopback struct {
 	Kube      kubernetes.Interface
 	Dynamic   dynamic.Interface
 	Informers *informerFactory
-	Requests  Requests // those that wait for an answer
+	requests  Requests // those that wait for an answer
 }
 
 // NewLoopback makes the clients from a configuration of the server's own user, which it keeps and changes.
 func NewLoopback(config *rest.Config) (*Loopback, error) {
 	l := &Loopback{Config: config}
 	config.UserAgent = serverAgent
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countedTransport{next, &l.Requests} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countedTransport{next, &l.requests} })
 	typed := Protobuf(config)
 	client, err := rest.HTTPClientFor(typed)
 	if err != nil {
@@ -54,7 +54,10 @@ func NewLoopback(config *rest.Config) (*Loopback, error) {
 
 // Close refuses further requests and returns when those that wait have their answer. Some plugins ask without a context,
 // and would complain and retry for seconds after the server is gone.
-func (l *Loopback) Close() { l.Requests.Close() }
+func (l *Loopback) Close() { l.requests.Close() }
+
+// Refuse lets no further request begin.
+func (l *Loopback) Refuse() { l.requests.Refuse() }
 
 // ErrStopping is what the server's own clients get when it stops. They do not retry a request that was cancelled.
 var ErrStopping = fmt.Errorf("the server is stopping: %w", context.Canceled)

@@ -31,9 +31,6 @@ type Consistency struct {
 	errs []error // guarded by mu
 }
 
-// NewConsistency returns one that has found nothing.
-func NewConsistency() *Consistency { return &Consistency{} }
-
 // checkedStore is a store that can compare itself with the storage below. cacher.Cacher is one.
 type checkedStore interface {
 	storage.Interface

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -20,26 +21,56 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
 )
 
-// AwaitCache has a replacement of the state wait until the cache that c reads does not show any older state of kinds. The
-// function ends it.
-func (s *Contents) AwaitCache(c client.Client, kinds []client.Object) (end func(), err error) {
-	if s == nil {
-		return nil, ErrShared
+// changes are the changes of a state, by resource.
+type changes map[schema.GroupResource][]serving.Change
+
+// last is the revision of the last change of a resource, zero if there is none.
+func (c changes) last(resource schema.GroupResource) int64 {
+	of := c[resource]
+	if len(of) == 0 {
+		return 0
 	}
-	awaited := &awaitedCache{c, map[schema.GroupResource][]client.Object{}}
-	for _, kind := range kinds {
-		gvk, err := c.GroupVersionKindFor(kind)
-		if err != nil {
-			return nil, fmt.Errorf("what kind a %T is of: %w", kind, err)
-		}
-		mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-		if err != nil {
-			return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
-		}
-		resource := mapping.Resource.GroupResource()
-		awaited.kinds[resource] = append(awaited.kinds[resource], kind.DeepCopyObject().(client.Object))
+	return of[len(of)-1].Revision
+}
+
+// gate holds requests that write while the state is replaced. The zero value is open.
+type gate struct {
+	mu     sync.Mutex
+	shut   chan struct{}              // guarded by mu; closed when it opens; nil if it is open
+	caches map[*awaitedCache]struct{} // guarded by mu; it opens when they follow, and what comes before is refused
+}
+
+// close shuts the gate, which must be open, and returns the function that opens it.
+func (g *gate) close() (open func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	shut := make(chan struct{})
+	g.shut = shut
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.shut = nil
+		close(shut)
 	}
-	return s.gate.await(awaited), nil
+}
+
+// pass returns when the gate is open, and whether it was shut before. It does not wait, and returns refused, if there is such an error.
+func (g *gate) pass(ctx context.Context, refused error) (waited bool, err error) {
+	g.mu.Lock()
+	shut := g.shut
+	g.mu.Unlock()
+	switch {
+	case shut == nil:
+		return false, nil
+	case refused != nil:
+		return false, refused
+	}
+	select {
+	case <-shut:
+		return true, nil
+	case <-ctx.Done():
+		return true, fmt.Errorf("wait for the end of Reset or Restore: %w", context.Cause(ctx))
+	}
 }
 
 // awaitedCache is a cache that must not show what was before when the gate opens.
