@@ -155,6 +155,25 @@ func TestWhatHasNoRoomIsAmbiguous(t *testing.T) {
 	})
 }
 
+// TestADeletionIsNotForgottenWithoutRoom: its revision is not known, so no state says by itself that it has it.
+func TestADeletionIsNotForgottenWithoutRoom(t *testing.T) {
+	inBubble(t, -1, func(f *fixture) {
+		f.answer = func(pending.Target) (pending.Answer[thing], error) { return pending.Answer[thing]{Revision: 20}, nil }
+		f.engine.Apply(watchcache.Change[thing, struct{}]{Item: item{Key: "a/1", Revision: 11, Value: thing{uid: "a/1"}}})
+		f.writes.Note(entry{Key: "a/1", Outcome: pending.Gone, UID: "a/1"})
+		for n := range 60_000 {
+			f.writes.Note(entry{Key: fmt.Sprint("b/", n), Outcome: pending.Hidden, Revision: 12})
+		}
+		count, _ := f.writes.Size()
+		f.Expect(count).To(BeNumerically("<", 60_000))
+		f.engine.Bookmark(12)
+		_, there, err := f.get("a/1")
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(there).To(BeFalse())
+		f.Expect(f.asked.Load()).To(BeEquivalentTo(1))
+	})
+}
+
 // TestADeletedObjectStaysDeleted, whatever responses and events of before come late, until the watch has reached it.
 func TestADeletedObjectStaysDeleted(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {

@@ -262,8 +262,8 @@ func (w *world) note(e entry, revision uint64) {
 	w.least[e.Key] = max(w.least[e.Key], revision)
 }
 
-// doubt notes that anything with a prefix may have been written, and these were.
-func (w *world) doubt(prefix string, written []version) {
+// ambiguous notes that anything with a prefix may have been written, and these were.
+func (w *world) ambiguous(prefix string, written []version) {
 	w.known.Lock()
 	defer w.known.Unlock()
 	w.writes.NotePrefix(prefix, 0)
@@ -287,7 +287,7 @@ func (w *world) generate(random *rand.Rand, like version) {
 		written = append(written, v)
 	}
 	w.travel()
-	w.doubt(like.key[:2], written)
+	w.ambiguous(like.key[:2], written)
 }
 
 // deleteAllOf deletes the objects of a namespace with a label, as a server does: one after another, as it has listed
@@ -317,7 +317,7 @@ func (w *world) deleteAllOf(random *rand.Rand, like version) {
 	}
 	w.travel()
 	if lost {
-		w.doubt(prefix, written)
+		w.ambiguous(prefix, written)
 		return
 	}
 	for n, e := range notes {

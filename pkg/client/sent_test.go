@@ -140,7 +140,7 @@ func (u untraced) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// TestARefusedDeletionOfACollection is in doubt unless it was refused before the first object: by the authorizer,
+// TestARefusedDeletionOfACollection is ambiguous unless it was refused before the first object: by the authorizer,
 // and not by the admission of one of the objects, which answers with any status and as a rule with 400.
 func TestARefusedDeletionOfACollection(t *testing.T) {
 	unauthorized := apierrors.NewForbidden(corev1.Resource("configmaps"), "",

@@ -37,7 +37,7 @@ type MapEntry struct {
 	remove context.CancelFunc
 
 	failures *listwatch.Failures
-	own      *ownWrites       // nil of an informer that the user made
+	own      *pendingWrites   // nil of an informer that the user made
 	metrics  *metrics.Metrics // nil of a view, and if there are none
 	waiting  waiting
 }
@@ -164,7 +164,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	e.Informer = made
 	store := reader.NewEngineStore(made.Engine(), made.Form())
 	store.Share(e.sharing(o))
-	e.own = newOwnWrites(o, e, made, store)
+	e.own = newPendingWrites(o, e, made, store)
 	return store, nil
 }
 

@@ -32,7 +32,7 @@ var errNoAnswer = fmt.Errorf("there was no answer within %v", askFor)
 
 // ask asks the server for the objects of a target, as the informer lists them. It is a list also for one key, because
 // a list has a resource version also if there is no object.
-func (w *ownWrites) ask(ctx context.Context, of pending.Target) (a pendingAnswer, err error) {
+func (w *pendingWrites) ask(ctx context.Context, of pending.Target) (a pendingAnswer, err error) {
 	opts := metav1.ListOptions{Limit: askPage}
 	only := w.selector.Field
 	if !of.All {
@@ -56,14 +56,14 @@ func (w *ownWrites) ask(ctx context.Context, of pending.Target) (a pendingAnswer
 }
 
 // revision asks the server for its resource version alone.
-func (w *ownWrites) revision(ctx context.Context) (uint64, error) {
+func (w *pendingWrites) revision(ctx context.Context) (uint64, error) {
 	a := pendingAnswer{}
 	_, err := w.request(ctx, pending.Target{}, metav1.ListOptions{Limit: 1}, &a)
 	return a.Revision, err
 }
 
 // request adds a page of the objects of a target to an answer, and returns the token of the next page.
-func (w *ownWrites) request(ctx context.Context, of pending.Target, opts metav1.ListOptions, a *pendingAnswer) (next string, err error) {
+func (w *pendingWrites) request(ctx context.Context, of pending.Target, opts metav1.ListOptions, a *pendingAnswer) (next string, err error) {
 	namespace, _ := object.SplitKey(of.Key)
 	source, err := w.source(namespace)
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *ownWrites) request(ctx context.Context, of pending.Target, opts metav1.
 }
 
 // add adds what the informer makes of an object of a list to an answer, if the answer is about it.
-func (w *ownWrites) add(obj runtime.Object, of pending.Target, a *pendingAnswer) {
+func (w *pendingWrites) add(obj runtime.Object, of pending.Target, a *pendingAnswer) {
 	m, err := meta.Accessor(obj)
 	if err != nil || !of.Has(object.Key(m.GetNamespace(), m.GetName())) {
 		return

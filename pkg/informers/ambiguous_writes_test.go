@@ -30,9 +30,9 @@ func lostDeletion() pending.Write {
 	return pending.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns"}, Outcome: pending.Ambiguous}
 }
 
-// TestADoubtOfBeforeTheFirstListWaitsForNoBookmark: the list was asked for before the write, and the kind
+// TestAnAmbiguousWriteOfBeforeTheFirstListWaitsForNoBookmark: the list was asked for before the write, and the kind
 // is quiet, while the revision of the server grows with other kinds.
-func TestADoubtOfBeforeTheFirstListWaitsForNoBookmark(t *testing.T) {
+func TestAnAmbiguousWriteOfBeforeTheFirstListWaitsForNoBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		server := &restorable{first: podList(100, pod("gone", 90, "n"), pod("stays", 91, "n")), hold: make(chan struct{})}
@@ -58,9 +58,9 @@ func TestADoubtOfBeforeTheFirstListWaitsForNoBookmark(t *testing.T) {
 	})
 }
 
-// TestADoubtIsOfObjectsThatTheWatchHasNotBrought: another client has created an object just before, which
+// TestAnAmbiguousWriteIsOfObjectsThatTheWatchHasNotBrought: another client has created an object just before, which
 // the watch brings after the deletion, and before its end.
-func TestADoubtIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
+func TestAnAmbiguousWriteIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		server := &restorable{}
@@ -101,9 +101,9 @@ func TestADoubtIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
 	})
 }
 
-// TestADoubtWhileAKindComesBack: its state is empty until the list is there, which was asked for before
+// TestAnAmbiguousWriteWhileAKindComesBack: its state is empty until the list is there, which was asked for before
 // the write.
-func TestADoubtWhileAKindComesBack(t *testing.T) {
+func TestAnAmbiguousWriteWhileAKindComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		server := &hosting{end: make(chan struct{})}

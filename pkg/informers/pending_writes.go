@@ -21,9 +21,9 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// ownWrites shows what the program has written in the reads of one informer. A nil *ownWrites
+// pendingWrites shows what the program has written in the reads of one informer. A nil *pendingWrites
 // shows nothing.
-type ownWrites struct {
+type pendingWrites struct {
 	writes   *pending.Writes[object.Object]
 	informer *informer.Informer
 	selector Selector
@@ -39,13 +39,13 @@ type ownWrites struct {
 	unconfirmed, noRoom atomic.Uint64 // see Stats
 }
 
-// newOwnWrites returns what shows writes in the reads of store.
-func newOwnWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.EngineStore) *ownWrites {
+// newPendingWrites returns what shows writes in the reads of store.
+func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.EngineStore) *pendingWrites {
 	budget := o.OwnWrites
 	if budget == nil {
 		budget = pending.NewBudget(0)
 	}
-	w := &ownWrites{
+	w := &pendingWrites{
 		informer: of,
 		selector: o.Selector,
 		fields:   e.fields,
@@ -73,7 +73,7 @@ func newOwnWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.
 }
 
 // reset says that resource versions have gone back.
-func (w *ownWrites) reset() {
+func (w *pendingWrites) reset() {
 	if w != nil {
 		w.writes.Reset()
 	}
@@ -81,27 +81,27 @@ func (w *ownWrites) reset() {
 
 // begin says that the informer lists from nothing from now on. What was written before need not be noted
 // here, and the list may be older.
-func (w *ownWrites) begin() {
+func (w *pendingWrites) begin() {
 	if w != nil {
 		w.before.Store(w.newest())
 	}
 }
 
 // listed says that a list is in the engine. Those after the first one are not older than the state was.
-func (w *ownWrites) listed() {
+func (w *pendingWrites) listed() {
 	if w != nil {
 		w.writes.Listed(w.before.Swap(0))
 	}
 }
 
-func (w *ownWrites) close() {
+func (w *pendingWrites) close() {
 	if w != nil {
 		w.writes.Close()
 	}
 }
 
 // ended logs a write that the watch has not shown, or for which there is no room.
-func (w *ownWrites) ended(e pending.Ending) {
+func (w *pendingWrites) ended(e pending.Ending) {
 	text, reason := "A write of this program is no longer shown by reads", "the watch has not shown it in five minutes"
 	if e.NoRoom {
 		w.noRoom.Add(1)
@@ -151,7 +151,7 @@ func (e *MapEntry) NoteWrite(write pending.Write) {
 }
 
 // make makes what the informer will keep of an object that was written.
-func (w *ownWrites) make(write pending.Write) (made pending.Made[object.Object], err error) {
+func (w *pendingWrites) make(write pending.Write) (made pending.Made[object.Object], err error) {
 	obj, err := write.Object(w.informer.Example())
 	if err != nil {
 		w.logger.V(1).Info("The response to a write cannot be shown: reads ask the API server", "object", write.Key, "reason", err.Error())
@@ -171,14 +171,14 @@ func (w *ownWrites) make(write pending.Write) (made pending.Made[object.Object],
 }
 
 // excludes reports whether the metadata of an object says that it is not in the scope of the informer.
-func (w *ownWrites) excludes(m client.Object) bool {
+func (w *pendingWrites) excludes(m client.Object) bool {
 	s := w.selector
 	return s.Label != nil && !s.Label.Matches(labels.Set(m.GetLabels())) || s.Excludes(client.ObjectKeyFromObject(m))
 }
 
 // holds reports whether obj is in the scope of the informer. It is not known if the scope selects by
 // a field that is neither one that all objects have nor declared.
-func (w *ownWrites) holds(obj client.Object) (held, known bool) {
+func (w *pendingWrites) holds(obj client.Object) (held, known bool) {
 	if w.excludes(obj) {
 		return false, true
 	}
