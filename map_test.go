@@ -112,7 +112,7 @@ func asOnMap(a, b string) int {
 func saysOfItself(comment string) string {
 	sentence := new(doc.Package).Synopsis(comment)
 	sentence = regexp.MustCompile(`^(Package|Command) \S+ `).ReplaceAllString(sentence, "")
-	for _, detail := range []string{": ", "; ", ", for ", ", as ", ", so that ", ", once", ", which ", ", made ", ", and how ", ", written "} {
+	for _, detail := range []string{": ", "; ", ", for ", ", as ", ", so that ", ", once", ", in ", ", and lets ", ", which ", ", made ", ", and how ", ", written "} {
 		sentence, _, _ = strings.Cut(sentence, detail)
 	}
 	return strings.TrimRight(sentence, ".:")
