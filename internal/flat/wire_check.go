@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+
+	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
 
 // A wire plan is made of struct tags, and what they mean is for the Unmarshal methods to say. So
@@ -48,21 +50,21 @@ type wireExample struct {
 }
 
 // message appends the fields of a message to b.
-func (x *wireExample) message(b []byte, m *wireMessage, numbers []wireField) []byte {
+func (x *wireExample) message(b []byte, m *wireMessage, numbers []wire.Field) []byte {
 	for number, f := range numbers {
-		if !f.known {
+		if !f.Known {
 			continue
 		}
-		tag := uint64(number)<<3 | uint64(f.wire)
+		tag := uint64(number)<<3 | uint64(f.Wire)
 		switch {
-		case f.inline != nil:
-			b = appendField(b, tag, x.message(nil, m, *f.inline))
-		case int(f.slot) == len(m.values):
-			b = appendField(b, tag, x.message(nil, x.metadata, x.metadata.numbers))
-		case f.repeated:
-			b = x.several(b, tag, m.values[f.slot])
+		case f.Inline != nil:
+			b = wire.AppendField(b, tag, x.message(nil, m, *f.Inline))
+		case int(f.Slot) == len(m.values):
+			b = wire.AppendField(b, tag, x.message(nil, x.metadata, x.metadata.numbers))
+		case f.Repeated:
+			b = x.several(b, tag, m.values[f.Slot])
 		default:
-			b = x.field(b, tag, m.values[f.slot])
+			b = x.field(b, tag, m.values[f.Slot])
 		}
 	}
 	return b
@@ -76,13 +78,13 @@ func (x *wireExample) several(b []byte, tag uint64, v *wireValue) []byte {
 			continue
 		}
 		key := fmt.Sprintf("key-%d", ^uint32(x.n)) // not in order
-		pair := appendField(nil, 1<<3|wireLength, []byte(key))
+		pair := wire.AppendField(nil, 1<<3|wire.Length, []byte(key))
 		if elem := v.elem; elem != nil {
-			pair = x.field(pair, 2<<3|wireLength, elem)
+			pair = x.field(pair, 2<<3|wire.Length, elem)
 		} else { // of strings
-			pair = appendField(pair, 2<<3|wireLength, []byte(key))
+			pair = wire.AppendField(pair, 2<<3|wire.Length, []byte(key))
 		}
-		b = appendField(b, tag, pair)
+		b = wire.AppendField(b, tag, pair)
 		x.n++
 	}
 	return b
@@ -96,14 +98,14 @@ func (x *wireExample) field(b []byte, tag uint64, v *wireValue) []byte {
 		n = 0
 	}
 	switch v.wire {
-	case wireVarint:
+	case wire.Varint:
 		return binary.AppendUvarint(binary.AppendUvarint(b, tag), n%100)
-	case wireFixed32:
+	case wire.Fixed32:
 		return binary.LittleEndian.AppendUint32(binary.AppendUvarint(b, tag), uint32(n))
-	case wireFixed64:
+	case wire.Fixed64:
 		return binary.LittleEndian.AppendUint64(binary.AppendUvarint(b, tag), n)
 	}
-	return appendField(b, tag, x.bytes(v, n))
+	return wire.AppendField(b, tag, x.bytes(v, n))
 }
 
 // bytes returns the bytes of a value that has a length.
@@ -129,18 +131,11 @@ func (x *wireExample) bytes(v *wireValue, n uint64) []byte {
 func (x *wireExample) own(t reflect.Type, n uint64) []byte {
 	switch {
 	case t == typeQuantity: // an empty one is none
-		return appendField(nil, 1<<3|wireLength, fmt.Append(nil, n))
+		return wire.AppendField(nil, 1<<3|wire.Length, fmt.Append(nil, n))
 	case x.empty:
 		return nil
 	case t.Kind() == reflect.Struct && t.Field(0).Type == typeTime:
-		return binary.AppendUvarint([]byte{1<<3 | wireVarint}, n)
+		return binary.AppendUvarint([]byte{1<<3 | wire.Varint}, n)
 	}
-	return appendField(nil, 1<<3|wireLength, fmt.Appendf(nil, "own-%d", n))
-}
-
-// appendField appends a field with bytes.
-func appendField(b []byte, tag uint64, value []byte) []byte {
-	b = binary.AppendUvarint(b, tag)
-	b = binary.AppendUvarint(b, uint64(len(value)))
-	return append(b, value...)
+	return wire.AppendField(nil, 1<<3|wire.Length, fmt.Appendf(nil, "own-%d", n))
 }

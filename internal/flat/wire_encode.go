@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
+	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
 
 // errNoMessage says that unstructured content has no message of its own.
@@ -29,18 +30,11 @@ var ErrUnusualMessage = errors.New("flat: unusual protobuf message")
 type wireEncoder struct {
 	*encoder
 	plan  *wirePlan
-	slots []wireSlot // of the messages that are being written; the innermost message is last
-	owns  []ownValue // by number
+	slots []wire.Slot // of the messages that are being written; the innermost message is last
+	owns  []ownValue  // by number
 
 	previous func(namespace, name string) Object // see EncodeWireAfter; nil if there is none, or after its use
 	sections *sections
-}
-
-// wireSlot is where a field stands in its message: one value or, if it has several, all of them
-// with their tags. The positions count from the start of the message.
-type wireSlot struct {
-	start, end uint32
-	n          uint32 // values
 }
 
 // ownValue is the value into which the Unmarshal method of a type reads.
@@ -119,12 +113,12 @@ func (e *wireEncoder) root(message []byte) {
 		return
 	}
 	at := e.slots[len(e.plan.root.values)]
-	metadata := message[at.start:at.end]
+	metadata := message[at.Start:at.End]
 	base := len(e.slots)
 	if !e.open(e.plan.metadata, metadata) {
 		return
 	}
-	text := func(field int) string { s := e.slots[base+field]; return stringOf(metadata[s.start:s.end]) }
+	text := func(field int) string { s := e.slots[base+field]; return stringOf(metadata[s.Start:s.End]) }
 	e.owner = e.identity(text(metaUID), text(metaNamespace), text(metaName))
 	if e.previous != nil {
 		e.sections.begin(e.previous(text(metaNamespace), text(metaName)), e.codec, e.dict)
@@ -153,9 +147,9 @@ func (e *wireEncoder) open(m *wireMessage, message []byte) bool {
 	}
 	base := len(e.slots)
 	for range m.slots() {
-		e.slots = append(e.slots, wireSlot{})
+		e.slots = append(e.slots, wire.Slot{})
 	}
-	if !e.scan(m.numbers, message, 0, len(message), base) {
+	if !wire.Scan(e.slots[base:], m.numbers, message) {
 		e.unusual()
 		return false
 	}
@@ -170,7 +164,7 @@ func (e *wireEncoder) written(m *wireMessage, message []byte, base int) (found b
 		at, bits := len(e.buf), uint64(0)
 		e.buf = append(e.buf, zeros[:g.width]...)
 		for k := range g.fields {
-			if s := e.slots[base+i]; s.n > 0 && e.field(&g.fields[k], m.values[i], message[s.start:s.end], int(s.n)) {
+			if s := e.slots[base+i]; s.N > 0 && e.field(&g.fields[k], m.values[i], message[s.Start:s.End], int(s.N)) {
 				bits |= 1 << k
 			}
 			i++
@@ -349,7 +343,7 @@ func (e *wireEncoder) slice(v *wireValue, b []byte, n int) {
 	e.needSlice(v.plan, n)
 	for range n {
 		var one []byte
-		one, b = next(v.wire, b)
+		one, b = wire.Next(v.wire, b)
 		e.element(v, one)
 	}
 	e.share(at, before)

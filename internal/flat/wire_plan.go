@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
 
 // An API server that answers in protobuf sends an object as the message that the generated
@@ -19,17 +19,6 @@ import (
 // message, and no struct is made. The numbers of the fields stand in the struct tags.
 //
 // The plan is compared with Unmarshal before it is used, see wire_check.go.
-
-// The wire types of protobuf that the API uses.
-const (
-	wireVarint  = 0
-	wireFixed64 = 1
-	wireLength  = 2 // a length, and as many bytes
-	wireFixed32 = 5
-)
-
-// largestNumber bounds the field numbers, because a message has a table of them.
-const largestNumber = 255
 
 // unmarshaler is what all types that have a protobuf message implement.
 type unmarshaler interface{ Unmarshal(message []byte) error }
@@ -59,7 +48,7 @@ type ownWire struct {
 type wireMessage struct {
 	plan    *structPlan
 	values  []*wireValue // of the fields of plan, in their order
-	numbers []wireField  // by field number
+	numbers []wire.Field // by field number
 	root    bool         // one slot more is for the ObjectMeta, which is no field of plan
 }
 
@@ -69,15 +58,6 @@ func (m *wireMessage) slots() int {
 		return len(m.values) + 1
 	}
 	return len(m.values)
-}
-
-// wireField is one field of a message.
-type wireField struct {
-	known    bool
-	wire     byte
-	repeated bool
-	slot     uint16       // which of wireMessage.slots it is
-	inline   *[]wireField // the fields of a small struct, which are fields of the outer struct in the plan
 }
 
 // wireCompiler makes the wire plan of one root type.
@@ -129,7 +109,7 @@ func (w *wireCompiler) value(t reflect.Type) (*wireValue, error) {
 	if v, ok := w.values[t]; ok {
 		return v, nil // it may be incomplete, if the type is recursive
 	}
-	v := &wireValue{plan: w.plans[t], wire: wireLength}
+	v := &wireValue{plan: w.plans[t], wire: wire.Length}
 	if v.plan == nil {
 		return nil, w.refuse(t, "no plan")
 	}
@@ -146,11 +126,11 @@ func (w *wireCompiler) value(t reflect.Type) (*wireValue, error) {
 func (w *wireCompiler) fill(v *wireValue, t reflect.Type) (err error) {
 	switch v.plan.kind {
 	case kindBool, kindInt8, kindInt16, kindInt32, kindInt64, kindUint8, kindUint16, kindUint32, kindUint64:
-		v.wire = wireVarint
+		v.wire = wire.Varint
 	case kindFloat32:
-		v.wire = wireFixed32
+		v.wire = wire.Fixed32
 	case kindFloat64:
-		v.wire = wireFixed64
+		v.wire = wire.Fixed64
 	case kindString, kindBytes, kindStringMap:
 	case kindStruct:
 		v.message, err = w.message(t, v.plan.fields)
@@ -165,7 +145,7 @@ func (w *wireCompiler) fill(v *wireValue, t reflect.Type) (err error) {
 		if v.elem, err = w.value(t.Elem()); err != nil {
 			return err
 		}
-		if t.Key().Kind() != reflect.String || v.elem.wire != wireLength || v.elem.several() || v.elem.plan.nillable() && v.elem.plan.kind != kindBytes {
+		if t.Key().Kind() != reflect.String || v.elem.wire != wire.Length || v.elem.several() || v.elem.plan.nillable() && v.elem.plan.kind != kindBytes {
 			return w.refuse(t, "an unusual map")
 		}
 	default:
@@ -234,8 +214,8 @@ func (w *wireCompiler) message(t reflect.Type, s *structPlan) (*wireMessage, err
 
 // numbers returns the fields of the message of t by their numbers. The struct stands at offset base
 // of the struct of m. TypeMeta, which has no tag, never stands in a message.
-func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, at *places) ([]wireField, error) {
-	var all []wireField
+func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, at *places) ([]wire.Field, error) {
+	var all []wire.Field
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, ok := f.Tag.Lookup("protobuf")
@@ -247,12 +227,12 @@ func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, at 
 			}
 			continue
 		}
-		number, err := fieldNumber(tag)
+		number, err := wire.FieldNumber(tag)
 		if err != nil {
 			return nil, w.refuse(t, "field %s: %v", f.Name, err)
 		}
 		for len(all) <= number {
-			all = append(all, wireField{})
+			all = append(all, wire.Field{})
 		}
 		entry, err := w.field(m, f.Type, base+f.Offset, at)
 		if err != nil {
@@ -264,8 +244,8 @@ func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, at 
 }
 
 // field returns the field of type t at an offset of the struct of m.
-func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, at *places) (wireField, error) {
-	f := wireField{known: true, wire: wireLength, slot: uint16(len(m.values))}
+func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, at *places) (wire.Field, error) {
+	f := wire.Field{Known: true, Wire: wire.Length, Slot: uint16(len(m.values))}
 	if m.root && t == typeObjectMeta && offset == w.meta {
 		delete(at.missed, offset)
 		return f, nil
@@ -276,7 +256,7 @@ func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, at 
 			return f, w.refuse(t, "has no Unmarshal method")
 		}
 		inline, err := w.numbers(m, t, offset, at)
-		f.inline = &inline
+		f.Inline = &inline
 		return f, err
 	}
 	v, err := w.value(t)
@@ -288,18 +268,6 @@ func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, at 
 	}
 	m.values[slot] = v
 	delete(at.missed, offset)
-	f.slot, f.wire, f.repeated = uint16(slot), v.wire, v.several()
+	f.Slot, f.Wire, f.Repeated = uint16(slot), v.wire, v.several()
 	return f, nil
-}
-
-// fieldNumber returns the number that a struct tag gives a field. The wire type in the tag is wrong
-// for many fields of the API, and the generated methods go by the Go type.
-func fieldNumber(tag string) (int, error) {
-	_, rest, _ := strings.Cut(tag, ",")
-	text, _, _ := strings.Cut(rest, ",")
-	number, err := strconv.Atoi(text)
-	if err != nil || number <= 0 || number > largestNumber {
-		return 0, fmt.Errorf("the tag %q is unknown", tag)
-	}
-	return number, nil
 }
