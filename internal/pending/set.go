@@ -123,7 +123,8 @@ func (s *set[V]) change(f func(*statement[V]) *statement[V]) {
 	s.setPrefixes(prefixes)
 }
 
-// put notes a statement about a key, unless there is one of a later revision.
+// put notes a statement about a key. That of the later revision stays, unless the other one says that its object is gone.
+// If it is ambiguous, it has to be asked about after both.
 func (s *set[V]) put(k statement[V]) {
 	if old := s.get(k.Key); old != nil {
 		later := &k

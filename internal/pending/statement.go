@@ -29,7 +29,7 @@ type statement[V any] struct {
 
 // object is what a statement has of objects.
 type object[V any] struct {
-	revision uint64 // of the object; 0 if it is not known
+	revision uint64 // of the object, or the newest that is known to have been there; 0 if none is
 	uid      types.UID
 	make     func() (Made[V], error) // the value, if that is not made yet
 	value    V                       // of Shown
