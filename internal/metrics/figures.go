@@ -11,7 +11,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/stats"
-	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/internal/store"
 )
 
 // figures are those of the informers that share series: sums, or the highest.
@@ -19,13 +19,13 @@ type figures struct {
 	single    map[metric]float64            // of metrics without a label of their own
 	labelled  map[metric]map[string]float64 // by that label
 	durations map[metric]stats.Durations
-	reads     map[reader.ReadPlan]stats.Durations
+	reads     map[store.ReadPlan]stats.Durations
 }
 
 func newFigures() *figures {
 	return &figures{
 		single: map[metric]float64{}, labelled: map[metric]map[string]float64{},
-		durations: map[metric]stats.Durations{}, reads: map[reader.ReadPlan]stats.Durations{},
+		durations: map[metric]stats.Durations{}, reads: map[store.ReadPlan]stats.Durations{},
 	}
 }
 
@@ -46,7 +46,7 @@ func (f *figures) observe(of metric, d stats.Durations) {
 	f.durations[of] = all
 }
 
-func (f *figures) observeRead(by reader.ReadPlan, d stats.Durations) {
+func (f *figures) observeRead(by store.ReadPlan, d stats.Durations) {
 	all := f.reads[by]
 	all.Add(d)
 	f.reads[by] = all
@@ -112,7 +112,7 @@ func (f *figures) addInformer(s *informer.Stats) {
 }
 
 // addReads adds the reads of a store, and the store.
-func (f *figures) addReads(s *reader.Stats) {
+func (f *figures) addReads(s *store.Stats) {
 	for _, by := range s.Reads {
 		f.sumBy(readsMetric, by.Plan.String(), float64(by.Count))
 		f.observeRead(by.Plan, by.Durations)

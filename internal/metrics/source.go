@@ -11,7 +11,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
-	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/internal/store"
 )
 
 // Series is what the informers have in common that share series.
@@ -42,7 +42,7 @@ type Sample struct {
 	Age time.Duration
 	// Informer is nil if the user made the informer. Then only Phase, Cause, Age, Reads and Requests are used.
 	Informer *informer.Stats
-	Reads    reader.Stats
+	Reads    store.Stats
 	Requests listwatch.Stats
 	// Incomplete is how many objects are missing, by the cause; Unconfirmed how many own writes are not shown any
 	// more, by the reason; and Memory walks the parts of the informer with their bytes.

@@ -20,7 +20,6 @@ import (
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
-	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // Tuning has the options that controller-runtime does not have. New uses the zero value.
@@ -153,7 +152,7 @@ func (t *Tuning) apply(o *informers.Options) (err error) {
 		}
 	}
 	o.VerifyFlat = t.VerifyFlat
-	o.DecodedBudget = reader.NewBudget(t.DecodedBudget)
+	o.DecodedBudget = object.NewBudget(t.DecodedBudget)
 	o.OwnWrites = pending.NewBudget(t.OwnWritesBudget)
 	if o.Metrics, err = t.metrics(o.Name); err != nil { // the last, because it is registered
 		return fmt.Errorf("cache tuning: Registerer: %w", err)

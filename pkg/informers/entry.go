@@ -13,11 +13,14 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -27,19 +30,29 @@ type MapEntry struct {
 	Informer toolscache.SharedIndexInformer
 	Reader   *reader.CacheReader
 
-	key     Key
-	scope   scope // when it was made; see current
-	fields  *index.Fields
-	release func() // makes the informer's name free again, once
-
-	// ctx ends when the informer is removed or its map is stopped.
-	ctx    context.Context
-	remove context.CancelFunc
+	key    Key
+	scope  scope // when it was made; see current
+	fields *index.Fields
+	life   life
 
 	failures *listwatch.Failures
 	own      *pendingWrites   // nil of an informer that the user made
 	metrics  *metrics.Metrics // nil of a view, and if there are none
+	store    store.Store
 	waiting  waiting
+}
+
+// life is how long an entry lives.
+type life struct {
+	ctx     context.Context // ends when the informer is removed or its map is stopped
+	remove  context.CancelFunc
+	release func() // makes the informer's name free again, once
+}
+
+// newLife returns the life of an entry that begins.
+func newLife(release func()) life {
+	ctx, remove := context.WithCancel(context.Background())
+	return life{ctx: ctx, remove: remove, release: release}
 }
 
 // waiting says who waits for an entry.
@@ -81,47 +94,44 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		key:      key,
 		scope:    o.scopeOf(mapping),
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
-		release:  func() {},
+		life:     newLife(func() {}),
 		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: o.idleTimeout(key.GroupVersionKind)},
 	}
 	if known != nil {
 		known.entry, e.waiting.optional = e, known
 	}
-	e.ctx, e.remove = context.WithCancel(context.Background())
 	failed.Counters().Own = stopped
 
-	var (
-		store reader.Store
-		err   error
-	)
 	if o.NewInformer != nil {
 		lw := listwatch.New(src, e.listing(o))
 		indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
 		e.Informer = o.NewInformer(lw, src.Example(), jitter(o.ResyncPeriod), indexers)
-		store = reader.NewIndexerStore(e.Informer.GetIndexer(), e.fields)
-	} else if store, err = e.newInformer(o, mapping, src); err != nil {
+		e.store = store.NewIndexer(e.Informer.GetIndexer(), e.fields)
+	} else if err := e.newInformer(o, mapping, src); err != nil {
 		return nil, err
 	}
 	if err := e.configure(o); err != nil {
-		e.release()
+		e.life.release()
 		return nil, fmt.Errorf("setting up the informer of %s: %w", key, err)
 	}
-	e.Reader = reader.New(reader.Options{
-		Store:           store,
-		GVK:             key.GroupVersionKind,
-		Scope:           mapping.Scope.Name(),
-		Fields:          e.fields,
-		Restriction:     o.Selector.Describe(),
-		DisableDeepCopy: o.UnsafeDisableDeepCopy,
-	})
+	e.store.SetScope(mapping.Scope.Name())
+	e.Reader = o.newReader(e)
 	return e, nil
 }
 
-// newInformer makes an informer of package internal/informer, and returns its store.
-func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwatch.Source) (reader.Store, error) {
+// newReader returns the reader of the store of an entry.
+func (o *Options) newReader(e *MapEntry) *reader.CacheReader {
+	return reader.New(reader.Options{
+		Store: e.store, GVK: e.key.GroupVersionKind, Fields: e.fields,
+		Restriction: o.Selector.Describe(), DisableDeepCopy: o.UnsafeDisableDeepCopy,
+	})
+}
+
+// newInformer makes an informer of package internal/informer, and its store.
+func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwatch.Source) error {
 	identifier, err := e.identify(o.Name, mapping)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	tuning := o.tuning(e.key.GroupVersionKind)
 	lists := func(to informer.Receiver) toolscache.ListerWatcher {
@@ -155,17 +165,17 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		Identifier: identifier,
 	})
 	if err != nil {
-		e.release()
-		return nil, err
+		e.life.release()
+		return err
 	}
 	if reason := made.Form().Reason(); reason != nil {
 		o.Logger.Info("The objects of a kind are kept decoded, which takes more memory", "kind", e.key.String(), "reason", reason.Error())
 	}
 	e.Informer = made
-	store := reader.NewEngineStore(made.Engine(), made.Form())
-	store.Share(e.sharing(o))
-	e.own = newPendingWrites(o, e, made, store)
-	return store, nil
+	kept := store.NewEngine(made.Engine(), made.Form(), clock.RealClock{})
+	kept.Share(e.sharing(o))
+	e.own, e.store = newPendingWrites(o, e, made, kept), kept
+	return nil
 }
 
 // listing says how the entry lists and watches.
@@ -181,14 +191,14 @@ func (e *MapEntry) listing(o *Options) listwatch.Options {
 }
 
 // sharing says how reads without copies share decoded objects, and logs it.
-func (e *MapEntry) sharing(o *Options) reader.Sharing {
+func (e *MapEntry) sharing(o *Options) object.Sharing {
 	logger := o.Logger.WithValues("kind", e.String())
-	return reader.Sharing{
+	return object.Sharing{
 		Budget: o.DecodedBudget,
-		Kept: func(now reader.SharedSize) {
+		Kept: func(now object.SharedSize) {
 			logger.Info("Objects of a kind are kept decoded as long as reads without copies go on", "objects", now.Objects, "bytes", now.Bytes)
 		},
-		Full: func(now reader.SharedSize) {
+		Full: func(now object.SharedSize) {
 			logger.Info("The budget for decoded objects is used up: reads without copies decode the other objects of the kind each time; see Tuning.DecodedBudget",
 				"objects", now.Objects, "bytes", now.Bytes)
 		},
@@ -212,8 +222,8 @@ func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache
 		return toolscache.InformerNameAndResource{}, fmt.Errorf("naming the informer of %s: %w", e.key, err)
 	}
 	// A second release would release the name for another informer that has it by then.
-	release := e.release
-	e.release = sync.OnceFunc(func() { release(); identity.Release() })
+	release := e.life.release
+	e.life.release = sync.OnceFunc(func() { release(); identity.Release() })
 	return identity.WithResource(mapping.Resource), nil
 }
 
@@ -252,22 +262,22 @@ func (e *MapEntry) configure(o *Options) error {
 // return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 	defer e.metrics.Ended(measured{e})
-	defer e.release()
+	defer e.life.release()
 	defer e.own.close()
-	stop := context.AfterFunc(ctx, e.remove)
+	stop := context.AfterFunc(ctx, e.life.remove)
 	defer stop()
-	e.Informer.RunWithContext(logr.NewContext(e.ctx, logger))
-	<-e.ctx.Done()
+	e.Informer.RunWithContext(logr.NewContext(e.life.ctx, logger))
+	<-e.life.ctx.Done()
 }
 
 // end stops the informer of an entry that is in use no more, and gives back what it holds in the
 // process at once, because another entry may need the name.
 func (e *MapEntry) end() {
-	e.remove()
-	e.release()
+	e.life.remove()
+	e.life.release()
 	e.metrics.Removed(measured{e})
 	if _, view := e.Informer.(*informer.View); !view { // those of a view are those of other views too
-		e.Reader.DropPages()
+		e.store.DropPages()
 		e.own.close()
 	}
 }

@@ -39,7 +39,7 @@ type Change struct {
 func (e *MapEntry) Follow(ctx context.Context, see func(Change)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(e.ctx, func() { cancel(errRemoved) })
+	stop := context.AfterFunc(e.life.ctx, func() { cancel(errRemoved) })
 	defer stop()
 	own := e.ours()
 	if own == nil {

@@ -298,8 +298,8 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 	}
 	if known != nil {
 		forget := known.follow()
-		release := entry.release
-		entry.release = sync.OnceFunc(func() { forget(); release() })
+		release := entry.life.release
+		entry.life.release = sync.OnceFunc(func() { forget(); release() })
 	}
 	entry.metrics.Made(measured{entry})
 	return entry, nil

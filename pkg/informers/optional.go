@@ -78,7 +78,7 @@ func (o *optional) rest() {
 
 // tell takes what is known of the kind. The entry may have been removed meanwhile. It logs one line for each change.
 func (o *optional) tell(now served.State) {
-	if o.entry.ours() == nil || o.entry.ctx.Err() != nil {
+	if o.entry.ours() == nil || o.entry.life.ctx.Err() != nil {
 		return
 	}
 	logger := o.options.Logger.WithValues("kind", o.entry.String())
@@ -138,7 +138,7 @@ func (o *optional) arrive(mapping *meta.RESTMapping) {
 		return
 	}
 	o.mapping = mapping
-	o.entry.Reader.SetScope(mapping.Scope.Name())
+	o.entry.store.SetScope(mapping.Scope.Name())
 	own := o.entry.ours()
 	o.state.Store(int32(arriving))
 	own.Sleep()                    // if it was not: the kind is another one now

@@ -19,9 +19,9 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/served"
-	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // Selector restricts what a [Map] lists and watches. An object must match both fields, Label and
@@ -60,7 +60,7 @@ type Options struct {
 	VerifyFlat bool
 	// DecodedBudget bounds the memory of the decoded objects that reads without copies share. All
 	// maps of a cache have the same one. If it is nil, each informer has one of its own.
-	DecodedBudget *reader.Budget
+	DecodedBudget *object.Budget
 	// OwnWrites bounds the memory of the objects that the program has written and the watch has not
 	// shown. All maps of a cache have the same one. If it is nil, each informer has one of its own.
 	OwnWrites *pending.Budget

@@ -17,8 +17,8 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
-	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // pendingWrites shows what the program has written in the reads of one informer. A nil *pendingWrites
@@ -39,8 +39,8 @@ type pendingWrites struct {
 	unconfirmed, noRoom atomic.Uint64 // see Stats
 }
 
-// newPendingWrites returns what shows writes in the reads of store.
-func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, store *reader.EngineStore) *pendingWrites {
+// newPendingWrites returns what shows writes in the reads of a store.
+func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, kept *store.Engine) *pendingWrites {
 	budget := o.OwnWrites
 	if budget == nil {
 		budget = pending.NewBudget(0)
@@ -67,7 +67,7 @@ func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, store *rea
 		}
 		return e.lacks(1, TransformFailed, lost.Object, lost)
 	}
-	w.writes = store.ShowOwnWrites(reader.OwnWrites{Ask: w.ask, Revision: w.revision, Budget: budget, Ended: w.ended})
+	w.writes = kept.ShowOwnWrites(store.OwnWrites{Ask: w.ask, Revision: w.revision, Budget: budget, Ended: w.ended})
 	w.begin()
 	return w
 }

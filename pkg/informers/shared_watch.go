@@ -4,7 +4,6 @@
 package informers
 
 import (
-	"context"
 	"fmt"
 	"sync"
 
@@ -104,17 +103,17 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 	w.users++
 	e := &MapEntry{
 		Informer: view,
-		Reader:   w.entry.Reader.As(view.As(), fields),
+		store:    w.entry.store.As(view.As()),
 		key:      key,
 		scope:    w.entry.scope,
 		fields:   fields,
-		release:  sync.OnceFunc(w.leave),
+		life:     newLife(sync.OnceFunc(w.leave)),
 		failures: w.entry.failures,
 		waiting: waiting{
 			policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: w.entry.waiting.idleTimeout, optional: w.entry.optional(),
 		},
 	}
-	e.ctx, e.remove = context.WithCancel(context.Background())
+	e.Reader = o.newReader(e)
 	return e, nil
 }
 

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"iter"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
-	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/internal/store"
 )
 
 // Stats are figures of an informer, with those of its requests and of the reads of its store. Counters
@@ -21,7 +23,7 @@ type Stats struct {
 	Namespace string
 	// Informer is nil if the user made the informer.
 	Informer *informer.Stats
-	Reads    reader.Stats
+	Reads    store.Stats
 	Requests listwatch.Stats
 	// Unconfirmed is how many writes of the program the watch has not shown in five minutes: reads have
 	// shown them until then. NoRoom is how often there was no room for more writes, told once until
@@ -31,7 +33,7 @@ type Stats struct {
 
 // Stats returns the figures of now. Those of a view are those of the informer below it.
 func (e *MapEntry) Stats() Stats {
-	s := Stats{Key: e.key, Namespace: e.scope.namespace, Reads: e.Reader.Stats(), Requests: e.failures.Counters().Stats()}
+	s := Stats{Key: e.key, Namespace: e.scope.namespace, Reads: e.store.Stats(), Requests: e.failures.Counters().Stats()}
 	if own := e.ours(); own != nil {
 		made := own.Stats()
 		s.Informer = &made
@@ -42,20 +44,32 @@ func (e *MapEntry) Stats() Stats {
 	return s
 }
 
+// PendingWrites returns the first writes of the program that the watch has not shown, up to limit, in the order of
+// their keys.
+func (e *MapEntry) PendingWrites(limit int) []store.PendingWrite {
+	return e.store.PendingWrites(limit)
+}
+
+// PendingWrite returns the write that lies over an object, if there is one. The namespace of the key is
+// ignored for a cluster-scoped kind.
+func (e *MapEntry) PendingWrite(key client.ObjectKey) (store.PendingWrite, bool) {
+	return e.store.PendingWrite(key)
+}
+
 // Memory walks the parts of the informer with about how many bytes each takes.
 func (s *Stats) Memory() iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
-		store, own := reader.Memory{}, informer.Memory{}
+		kept, own := store.Memory{}, informer.Memory{}
 		if s.Reads.Store != nil {
-			store = s.Reads.Store.Memory
+			kept = s.Reads.Store.Memory
 		}
 		if s.Informer != nil {
 			own = s.Informer.Memory
 		}
-		_ = yield("flat", store.Flat) && yield("decoded", store.Decoded) && yield("tree", store.Tree) &&
-			yield("dictionary", store.Dictionary) && yield("field_indexes", store.FieldIndexes) &&
-			yield("label_indexes", store.LabelIndexes) && yield("shared", store.Shared) && yield("window", own.Window) &&
-			yield("walks", own.Replay) && yield("pinned", store.Pinned) && yield("own_writes", store.OwnWrites)
+		_ = yield("flat", kept.Flat) && yield("decoded", kept.Decoded) && yield("tree", kept.Tree) &&
+			yield("dictionary", kept.Dictionary) && yield("field_indexes", kept.FieldIndexes) &&
+			yield("label_indexes", kept.LabelIndexes) && yield("shared", kept.Shared) && yield("window", own.Window) &&
+			yield("walks", own.Replay) && yield("pinned", kept.Pinned) && yield("own_writes", kept.OwnWrites)
 	}
 }
 

@@ -133,8 +133,10 @@ func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 		key.Namespace = ""
 	}
 	lost := (*informer.TransformError)(nil)
-	if !errors.As(err, &lost) && !e.Reader.Tells(key) { // otherwise the watch may be late
-		lost = own.LostObject(key)
+	if !errors.As(err, &lost) {
+		if _, tells := e.store.PendingWrite(key); !tells { // otherwise the watch may be late
+			lost = own.LostObject(key)
+		}
 	}
 	if lost != nil {
 		return e.lacks(1, TransformFailed, lost.Object, lost)
@@ -198,7 +200,7 @@ func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
 		select {
 		case <-synced:
 		case <-changed:
-		case <-e.ctx.Done():
+		case <-e.life.ctx.Done():
 			if e.synced() {
 				return nil
 			}
@@ -290,7 +292,7 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 		case <-synced: // what the first list lacks is a failure from now on
 		case <-changed:
 		case <-synced: // what a function has failed for is told before
-		case <-e.ctx.Done():
+		case <-e.life.ctx.Done():
 			return
 		case <-ctx.Done():
 			return

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tarn-dev/tarn/internal/store"
+	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
@@ -72,7 +74,8 @@ type explanation struct {
 type selection struct {
 	found
 	options client.ListOptions
-	readers []*reader.CacheReader
+	read    []*informers.MapEntry // those that hold what is selected
+	readers []*reader.CacheReader // theirs
 }
 
 // selected reads the selectors of a request.
@@ -104,7 +107,7 @@ func (h *handler) selected(r *http.Request) (s selection, err error) {
 	}
 	for _, entry := range s.entries {
 		if o.Namespace == "" || entry.Namespace() == "" || entry.Namespace() == o.Namespace {
-			s.readers = append(s.readers, entry.Reader)
+			s.read, s.readers = append(s.read, entry), append(s.readers, entry.Reader)
 		}
 	}
 	if len(s.readers) == 0 {
@@ -152,13 +155,13 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 
 // ownWrite returns the write of the program that lies over an object. It is shown beside what the watch has
 // brought, because what is there with it may have to be asked for at the API server.
-func (s *selection) ownWrite(key client.ObjectKey) (reader.PendingWrite, bool) {
-	for _, from := range s.readers {
-		if w, ok := from.PendingWrite(key); ok {
+func (s *selection) ownWrite(key client.ObjectKey) (store.PendingWrite, bool) {
+	for _, entry := range s.read {
+		if w, ok := entry.PendingWrite(key); ok {
 			return w, true
 		}
 	}
-	return reader.PendingWrite{}, false
+	return store.PendingWrite{}, false
 }
 
 func infoOf(obj *metav1.PartialObjectMetadata) objectInfo {
@@ -187,7 +190,7 @@ func (h *handler) explain(r *http.Request) (explanation, error) {
 		return explanation{}, err
 	}
 	e := explanation{Whole: true, Scopes: len(s.readers)}
-	by := reader.ReadKey
+	by := store.ReadKey
 	for _, from := range s.readers {
 		plan, err := from.Plan(&s.options)
 		if err != nil {
@@ -205,15 +208,15 @@ func (h *handler) explain(r *http.Request) (explanation, error) {
 }
 
 // text says it in a sentence or two.
-func (e *explanation) text(by reader.ReadPlan) string {
-	text := map[reader.ReadPlan]string{
-		reader.ReadKey:   "One object at most can match: it is looked up by its key.",
-		reader.ReadIndex: fmt.Sprintf("The index %q leads to %d of %d objects.", e.Index, e.Candidates, e.Objects),
-		reader.ReadAll:   fmt.Sprintf("Nothing is selected: the list has %d of %d objects.", e.Candidates, e.Objects),
-		reader.ReadScan:  fmt.Sprintf("No index helps: %d of %d objects are looked at, in the order of their keys.", e.Candidates, e.Objects),
+func (e *explanation) text(by store.ReadPlan) string {
+	text := map[store.ReadPlan]string{
+		store.ReadKey:   "One object at most can match: it is looked up by its key.",
+		store.ReadIndex: fmt.Sprintf("The index %q leads to %d of %d objects.", e.Index, e.Candidates, e.Objects),
+		store.ReadAll:   fmt.Sprintf("Nothing is selected: the list has %d of %d objects.", e.Candidates, e.Objects),
+		store.ReadScan:  fmt.Sprintf("No index helps: %d of %d objects are looked at, in the order of their keys.", e.Candidates, e.Objects),
 	}[by]
 	switch {
-	case by != reader.ReadIndex:
+	case by != store.ReadIndex:
 	case e.Whole:
 		text += " All of them match."
 	default:

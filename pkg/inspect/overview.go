@@ -176,7 +176,7 @@ func (h *handler) kind(r *http.Request) (kindDetail, error) {
 		if store := stats[i].Reads.Store; store != nil {
 			writes += store.OwnWrites
 		}
-		for _, p := range entry.Reader.PendingWrites(maxPending - len(d.Pending)) {
+		for _, p := range entry.PendingWrites(maxPending - len(d.Pending)) {
 			d.Pending = append(d.Pending, pendingInfo{p.Key.Namespace, p.Key.Name, p.Outcome, p.Revision, time.Since(p.Noted).Seconds()})
 		}
 	}

@@ -21,19 +21,11 @@
 //
 // All functions and methods are safe for concurrent use.
 //
-// # Stores
-//
-// An [EngineStore] is the store of our own informer. It answers selectors from posting
-// lists, see package index, and builds those of a label when a list asks for it. An
-// [IndexerStore] is the store of an informer that the user supplies, and gives the same
-// answers.
-//
 // # Files
 //
 //   - reader.go has Get, list.go List with its pages, look.go Look, which leaves no trace,
 //     iterate.go Iterate, fill.go the writing into lists.
-//   - store.go is what a reader needs of a store; engine_store.go and indexer_store.go are
-//     the two stores.
-//   - page.go has the Continue token. kept_states.go keeps the states that pages are read
-//     from, pinned.go says what these hold, and budget.go how much that may be.
+//   - page.go has the Continue token, freshness.go the errors of reads that wait in vain.
+//
+// Package internal/store has the stores, and keeps the states that pages are read from.
 package reader

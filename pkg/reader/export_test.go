@@ -11,4 +11,4 @@ func (r *CacheReader) Uncounted() *CacheReader {
 }
 
 // CountGet counts a Get that does nothing.
-func (r *CacheReader) CountGet() { r.reads.got(r.reads.get()) }
+func (r *CacheReader) CountGet() { r.reads.Got(r.reads.Get()) }

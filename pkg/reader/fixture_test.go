@@ -16,10 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
@@ -30,28 +32,28 @@ var (
 	nodeKind = corev1.SchemeGroupVersion.WithKind("Node")
 )
 
-// store is a store under test, and how a test writes into it.
-type store interface {
+// filled is a store under test, and how a test writes into it.
+type filled interface {
 	index.Informer
-	reads() reader.Store
+	reads() store.Store
 	put(obj any)
 	remove(obj metav1.Object)
 	replace(objects []client.Object, version int)
 }
 
 // stores makes each of the stores; all must give the same answers.
-var stores = map[string]func(g *WithT, example client.Object, fields *index.Fields) store{
-	"indexer": func(g *WithT, _ client.Object, fields *index.Fields) store {
+var stores = map[string]func(g *WithT, example client.Object, fields *index.Fields) filled{
+	"indexer": func(g *WithT, _ client.Object, fields *index.Fields) filled {
 		s := indexerStore{WithT: g, Indexer: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
 		})}
-		s.reader = reader.NewIndexerStore(s.Indexer, fields)
+		s.reader = store.NewIndexer(s.Indexer, fields)
 		return s
 	},
-	"flat engine": func(g *WithT, example client.Object, _ *index.Fields) store {
+	"flat engine": func(g *WithT, example client.Object, _ *index.Fields) filled {
 		return newEngineStore(g, example, false)
 	},
-	"decoded engine": func(g *WithT, example client.Object, _ *index.Fields) store {
+	"decoded engine": func(g *WithT, example client.Object, _ *index.Fields) filled {
 		return newEngineStore(g, example, true)
 	},
 }
@@ -59,10 +61,10 @@ var stores = map[string]func(g *WithT, example client.Object, fields *index.Fiel
 type indexerStore struct {
 	*WithT
 	toolscache.Indexer
-	reader reader.Store
+	reader store.Store
 }
 
-func (s indexerStore) reads() reader.Store      { return s.reader }
+func (s indexerStore) reads() store.Store       { return s.reader }
 func (s indexerStore) put(obj any)              { s.Expect(s.Update(obj)).To(Succeed()) }
 func (s indexerStore) remove(obj metav1.Object) { s.Expect(s.Delete(obj)).To(Succeed()) }
 func (s indexerStore) replace(objects []client.Object, version int) {
@@ -78,7 +80,7 @@ type engineStore struct {
 	*WithT
 	form   *object.Form
 	engine *watchcache.Engine[object.Object, struct{}]
-	reader *reader.EngineStore
+	reader *store.Engine
 }
 
 func newEngineStore(g *WithT, example client.Object, decoded bool) engineStore {
@@ -87,11 +89,11 @@ func newEngineStore(g *WithT, example client.Object, decoded bool) engineStore {
 	s.engine = watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{
 		Window: 16, Values: informer.Values(s.form),
 	})
-	s.reader = reader.NewEngineStore(s.engine, s.form)
+	s.reader = store.NewEngine(s.engine, s.form, clock.RealClock{})
 	return s
 }
 
-func (s engineStore) reads() reader.Store                   { return s.reader }
+func (s engineStore) reads() store.Store                    { return s.reader }
 func (s engineStore) AddIndexers(toolscache.Indexers) error { panic("an engine has fields") }
 func (s engineStore) item(obj any) watchcache.Item[object.Object] {
 	kept := s.form.Keep(obj)
@@ -129,7 +131,7 @@ func (s engineStore) replace(objects []client.Object, version int) {
 type fixture struct {
 	*reader.CacheReader
 	*WithT
-	store   store
+	store   filled
 	fields  *index.Fields
 	context func() context.Context
 }
@@ -159,6 +161,8 @@ func newFixture(t *testing.T, store string, k kind, objects ...client.Object) fi
 	}
 	return f
 }
+
+func (f fixture) Stats() store.Stats { return f.store.reads().Stats() }
 
 func pods(t *testing.T, store string, objects ...client.Object) fixture {
 	t.Helper()

@@ -4,20 +4,18 @@
 package reader
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/store"
 )
 
 // NotFreshError is the error of a read that waited in vain for a resource version. Match a pointer
@@ -102,12 +100,12 @@ func (r *CacheReader) explain(err error) error {
 	if err == nil {
 		return nil // before errors.As makes the variables allocate
 	}
-	late, unanswered := (*NotFreshError)(nil), (*pending.UnansweredError)(nil)
+	late, unanswered := (*store.LateError)(nil), (*pending.UnansweredError)(nil)
 	switch {
 	case errors.As(err, &late):
-		e := *late
-		e.GVK, e.Scope = r.gvk, r.restriction
-		return &e
+		return &NotFreshError{
+			GVK: r.gvk, Scope: r.restriction, Wanted: store.Version(late.Wanted), Reached: store.Version(late.Reached), Cause: late.Cause,
+		}
 	case errors.As(err, &unanswered):
 		return &UnansweredError{GVK: r.gvk, Scope: r.restriction, Cause: unanswered.Cause}
 	}
@@ -116,24 +114,24 @@ func (r *CacheReader) explain(err error) error {
 
 // getFreshness returns what the options of a Get ask for. Their Raw has the meaning that it has for
 // an API server: not older than its ResourceVersion.
-func getFreshness(o *client.GetOptions) (freshness, error) {
+func getFreshness(o *client.GetOptions) (store.Freshness, error) {
 	if o.Raw == nil || o.Raw.ResourceVersion == "" {
-		return freshness{watched: o.DisableReadYourWritesConsistency}, nil
+		return store.Freshness{Watched: o.DisableReadYourWritesConsistency}, nil
 	}
 	revision, err := wanted(o.Raw.ResourceVersion)
-	return freshness{revision: revision, watched: o.DisableReadYourWritesConsistency}, err
+	return store.Freshness{Revision: revision, Watched: o.DisableReadYourWritesConsistency}, err
 }
 
 // listFreshness returns what the options of a List ask for.
-func listFreshness(o *client.ListOptions) (freshness, error) {
+func listFreshness(o *client.ListOptions) (store.Freshness, error) {
 	if o.Raw == nil || o.Raw.ResourceVersion == "" || o.Raw.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
-		return freshness{watched: o.DisableReadYourWritesConsistency}, nil
+		return store.Freshness{Watched: o.DisableReadYourWritesConsistency}, nil
 	}
 	if o.Continue != "" {
-		return freshness{}, apierrors.NewBadRequest("specifying resource version is not allowed when using continue: the pages of a list are of one state")
+		return store.Freshness{}, apierrors.NewBadRequest("specifying resource version is not allowed when using continue: the pages of a list are of one state")
 	}
 	revision, err := wanted(o.Raw.ResourceVersion)
-	return freshness{revision: revision, watched: o.DisableReadYourWritesConsistency}, err
+	return store.Freshness{Revision: revision, Watched: o.DisableReadYourWritesConsistency}, err
 }
 
 func wanted(resourceVersion string) (uint64, error) {
@@ -142,78 +140,4 @@ func wanted(resourceVersion string) (uint64, error) {
 		return 0, apierrors.NewBadRequest(fmt.Sprintf("resource version %q is no number: a cache cannot say whether it is older", resourceVersion))
 	}
 	return revision, nil
-}
-
-// waitFor bounds the wait for a revision. Watches that work are seconds behind at most, unless nothing is written: then
-// a bookmark comes each minute, which is too long to wait for.
-const waitFor = 10 * time.Second
-
-var errLate = fmt.Errorf("it did not come within %v", waitFor)
-
-// reach waits until the state is as new as a read needs it. The error is a *NotFreshError.
-func (s *EngineStore) reach(ctx context.Context, at freshness) error {
-	if at.revision == 0 || s.engine.Snapshot().Revision() >= at.revision {
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, waitFor, errLate)
-	defer cancel()
-	if err := s.engine.WaitUntilFresh(ctx, at.revision); err != nil {
-		return &NotFreshError{Wanted: version(at.revision), Reached: version(s.engine.Snapshot().Revision()), Cause: err}
-	}
-	return nil
-}
-
-// getOver is get for a key that was written, or with a resource version to wait for. An object that
-// is new enough itself needs no wait for the watch.
-func (s *EngineStore) getOver(ctx context.Context, key string, at freshness) (object.Object, bool, error) {
-	for {
-		item, ok, revision, err := s.findOver(ctx, key, at)
-		if err != nil {
-			return object.Object{}, false, err
-		}
-		if revision >= at.revision || ok && item.Revision >= at.revision {
-			return item.Value, ok, nil
-		}
-		if err := s.reach(ctx, at); err != nil {
-			return object.Object{}, false, err
-		}
-	}
-}
-
-// findOver returns the object under a key as of now, and the revision of the state.
-func (s *EngineStore) findOver(ctx context.Context, key string, at freshness) (found item, ok bool, revision uint64, err error) {
-	if at.watched || s.own.Empty() { // before the state, see package pending
-		state := s.engine.Snapshot()
-		found, ok = state.Get(key)
-		return found, ok, state.Revision(), nil
-	}
-	view, err := s.own.Read(ctx, pending.Target{Key: key})
-	if err == nil {
-		found, ok, err = view.Find(key)
-		revision = view.Base().Revision()
-	}
-	return found, ok, revision, err
-}
-
-// Tells reports whether a write of the program that the watch has not shown says what is under a key.
-func (r *CacheReader) Tells(key client.ObjectKey) bool {
-	s, ok := r.store.(*EngineStore)
-	if !ok {
-		return false
-	}
-	_, tells := s.own.At(object.Key(key.Namespace, key.Name))
-	return tells
-}
-
-// reached refuses a read that needs a newer state than the store of an informer of the user's has:
-// such an informer does not tell when it gets one.
-func (s *IndexerStore) reached(at freshness) error {
-	if at.revision == 0 {
-		return nil
-	}
-	now, err := strconv.ParseUint(s.indexer.LastStoreSyncResourceVersion(), 10, 64)
-	if err == nil && now >= at.revision {
-		return nil
-	}
-	return &NotFreshError{Wanted: version(at.revision), Reached: version(now), Cause: errors.New("the informers of NewInformer are not waited for")}
 }

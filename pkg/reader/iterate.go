@@ -21,7 +21,7 @@ func Iterate(ctx context.Context, example client.Object, opts *client.ListOption
 			yield(nil, err)
 			return
 		}
-		countsOf(readers).count(selected.plan)
+		countsOf(readers).Count(selected.plan)
 		for _, it := range selected.each() {
 			if ctx.Err() != nil {
 				yield(nil, context.Cause(ctx))

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -25,6 +26,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/query"
+	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -32,8 +34,9 @@ import (
 // labelled is a store of Pods with many labels, and a clock that the test moves.
 type labelled struct {
 	*WithT
-	*EngineStore
-	engine *watchcache.Engine[object.Object, struct{}] // the one that EngineStore reads
+	*store.Engine
+	engine *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
+	form   *object.Form
 	clock  *testclock.FakePassiveClock
 	reader *CacheReader
 	t      *testing.T
@@ -43,9 +46,9 @@ func newLabelled(t *testing.T, pods int) *labelled {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
 	l := &labelled{WithT: NewWithT(t), clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0)), t: t}
-	l.EngineStore, l.engine = newEngineStore(engine, form, l.clock), engine
+	l.Engine, l.engine, l.form = store.NewEngine(engine, form, l.clock), engine, form
 	l.reader = New(Options{
-		Store: l.EngineStore, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
+		Store: l.Engine, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
 		Fields: index.NewFields(corev1.SchemeGroupVersion.WithKind("Pod"), logr.Discard()),
 	})
 	items := make([]watchcache.Item[object.Object], pods)
@@ -65,8 +68,8 @@ func (l *labelled) AddIndexers(toolscache.Indexers) error { panic("an engine has
 
 // AddField implements postings.Informer.
 func (l *labelled) AddField(name string, extract client.IndexerFunc) error {
-	l.objects.Declare(name, extract)
-	l.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return l.objects.Retell(i.Value) })
+	l.form.Declare(name, extract)
+	l.engine.Rewrite(func(i watchcache.Item[object.Object]) object.Object { return l.form.Retell(i.Value) })
 	l.engine.AddIndex(name)
 	return nil
 }
@@ -139,7 +142,7 @@ func TestLabelsOfFewObjectsAreNotIndexed(t *testing.T) {
 func TestAnIndexThatIsNotUsedIsNotBuilt(t *testing.T) {
 	l := newLabelled(t, 200)
 	few := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "few", Name: "pod", Labels: map[string]string{"label1": "value1"}}}
-	l.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: watchcache.Item[object.Object]{Key: object.Key("few", "pod"), Revision: 201, Value: l.objects.Keep(few)}})
+	l.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: watchcache.Item[object.Object]{Key: object.Key("few", "pod"), Revision: 201, Value: l.form.Keep(few)}})
 	l.Expect(l.reader.fields.Declare(l, "name", func(o client.Object) []string { return []string{o.GetName()} })).To(Succeed())
 	in, by := client.InNamespace("ns"), func(field, value string) client.ListOption { return client.MatchingFields{field: value} }
 	for name, opts := range map[string][]client.ListOption{
@@ -227,7 +230,26 @@ func TestAStateIsKeptIfThereArePagesToCome(t *testing.T) {
 	l := newLabelled(t, 200)
 	list := &corev1.PodList{}
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(200))).To(Succeed())
-	l.Expect(l.kept.states).To(BeEmpty(), "there are no pages to come")
+	l.Expect(l.Stats().Store.Pinned).To(BeZero(), "there are no pages to come")
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(199))).To(Succeed())
-	l.Expect(l.kept.states).To(HaveLen(1))
+	l.Expect(l.Stats().Store.Pinned).To(Equal(1))
+}
+
+// TestAListThatCannotGoOnHoldsNothing loses one of the two states that a list reads: the other
+// one is of no use.
+func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
+	g := NewWithT(t)
+	var readers []*CacheReader
+	var kept []*labelled
+	for range 2 {
+		l := newLabelled(t, 10)
+		kept, readers = append(kept, l), append(readers, l.reader)
+	}
+	list := &corev1.PodList{}
+	g.Expect(List(t.Context(), list, &client.ListOptions{Limit: 3}, readers...)).To(Succeed())
+	g.Expect(kept[1].Stats().Store.Pinned).To(Equal(1))
+	kept[0].DropPages()
+	err := List(t.Context(), list, &client.ListOptions{Limit: 3, Continue: list.Continue}, readers...)
+	g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
+	g.Expect(kept[1].Stats().Store.Pinned).To(BeZero())
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -28,9 +29,9 @@ const continueNotSupported = "continue-not-supported"
 
 var errContinue = errors.New("continue list option is not supported by the cache")
 
-// listed is an item and the reader that it is from.
+// Listed is an item and the reader that it is from.
 type listed struct {
-	*item
+	*store.Item
 	from *CacheReader
 }
 
@@ -44,12 +45,12 @@ type listed struct {
 // holds every change up to it, and may hold later ones.
 func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {
 	counted := countsOf(readers)
-	begin := counted.begin()
+	begin := counted.Begin()
 	selected, err := selectItems(ctx, opts, readers)
 	if err != nil {
 		return err
 	}
-	defer counted.listed(selected.plan, begin)
+	defer counted.Listed(selected.plan, begin)
 	if err := fill(out, selected, opts.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, 
 
 // tellRest says how many objects follow a page, where an API server does.
 func (s *selected) tellRest(out client.ObjectList, opts *client.ListOptions) {
-	if unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) {
+	if store.Unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) {
 		rest := s.rest // who keeps the metadata must not keep what was read
 		out.SetRemainingItemCount(&rest)
 	}
@@ -83,15 +84,15 @@ type selected struct {
 	all  *watchcache.Snapshot[object.Object]
 	only *CacheReader
 
-	rest    int64    // how many follow; without a count, more than none if any do
-	version string   // that all readers have reached
-	at      token    // with which the caller came
-	states  []state  // what each reader has read
-	plan    ReadPlan // the dearest of all readers
+	rest    int64          // how many follow; without a count, more than none if any do
+	version string         // that all readers have reached
+	at      token          // with which the caller came
+	states  []store.State  // what each reader has read
+	plan    store.ReadPlan // the dearest of all readers
 
 	// The arrays of at.States and states for a list of one reader, as most lists are.
 	name  [1]uint64
-	state [1]state
+	state [1]store.State
 }
 
 func newSelected(readers []*CacheReader) *selected {
@@ -99,7 +100,7 @@ func newSelected(readers []*CacheReader) *selected {
 	if len(readers) == 1 {
 		s.only, s.at.States, s.states = readers[0], s.name[:], s.state[:]
 	} else {
-		s.at.States, s.states = make([]uint64, len(readers)), make([]state, len(readers))
+		s.at.States, s.states = make([]uint64, len(readers)), make([]store.State, len(readers))
 	}
 	return s
 }
@@ -126,26 +127,26 @@ func (s *selected) gather(ctx context.Context, opts *client.ListOptions, readers
 		from = watchcache.After(s.at.After)
 	}
 	for i, r := range readers {
-		answer, err := r.find(ctx, opts, page{limit: opts.Limit, state: s.at.States[i], from: from, look: look})
+		answer, err := r.search(ctx, opts, store.Page{Limit: opts.Limit, State: s.at.States[i], From: from, Look: look})
 		if err != nil {
 			if apierrors.IsResourceExpired(err) {
-				s.drop(readers)
+				s.lose(readers)
 			}
 			return err
 		}
-		if s.all = answer.all; s.all != nil && s.only == nil {
-			answer.items, s.all = slices.Collect(s.all.Items("", "")), nil
+		if s.all = answer.All; s.all != nil && s.only == nil {
+			answer.Items, s.all = slices.Collect(s.all.Items("", "")), nil
 		}
-		s.items = slices.Grow(s.items, len(answer.items))
-		for n := range answer.items {
-			s.items = append(s.items, listed{&answer.items[n], r})
+		s.items = slices.Grow(s.items, len(answer.Items))
+		for n := range answer.Items {
+			s.items = append(s.items, listed{&answer.Items[n], r})
 		}
-		if i == 0 || older(answer.revision, s.version) {
-			s.version = answer.revision
+		if i == 0 || older(answer.Revision, s.version) {
+			s.version = answer.Revision
 		}
-		s.rest += answer.rest
-		s.states[i] = answer.state
-		s.plan = max(s.plan, answer.way.plan)
+		s.rest += answer.Rest
+		s.states[i] = answer.State
+		s.plan = max(s.plan, answer.Way.Plan)
 	}
 	if len(readers) > 1 {
 		slices.SortFunc(s.items, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
@@ -169,7 +170,7 @@ func (s *selected) each() iter.Seq2[int, listed] {
 			slices.All(s.items)(yield)
 			return
 		}
-		n, current := 0, item{}
+		n, current := 0, store.Item{}
 		for current = range s.all.Items("", "") {
 			if !yield(n, listed{&current, s.only}) {
 				return
@@ -185,7 +186,7 @@ func (s *selected) next() string {
 	s.at.After = s.items[len(s.items)-1].Key
 	for i := range s.states {
 		if s.at.States[i] == 0 {
-			s.at.States[i] = s.states[i].keep()
+			s.at.States[i] = s.states[i].Keep()
 		}
 	}
 	return s.at.encode()
@@ -195,15 +196,15 @@ func (s *selected) next() string {
 func (s *selected) finish(readers []*CacheReader) {
 	for i, r := range readers {
 		if s.at.States[i] != 0 {
-			r.store.keeper().end(s.at.States[i])
+			r.store.Keeper().End(s.at.States[i])
 		}
 	}
 }
 
-// drop says that the list cannot go on: a state of it is not kept any more.
-func (s *selected) drop(readers []*CacheReader) {
+// lose says that the list cannot go on: a state of it is not kept any more.
+func (s *selected) lose(readers []*CacheReader) {
 	for i, r := range readers {
-		r.store.keeper().drop(s.at.States[i])
+		r.store.Keeper().Drop(s.at.States[i])
 	}
 }
 
@@ -231,21 +232,21 @@ func older(a, b string) bool {
 	return c < 0
 }
 
-// find returns the objects that match opts.
-func (r *CacheReader) find(ctx context.Context, opts *client.ListOptions, at page) (answer, error) {
+// search returns the objects that match opts.
+func (r *CacheReader) search(ctx context.Context, opts *client.ListOptions, at store.Page) (store.Answer, error) {
 	q, err := r.request(opts, at)
 	if err != nil {
-		return answer{}, err
+		return store.Answer{}, err
 	}
-	a, err := r.store.find(ctx, q)
-	if !at.look {
-		r.reads.went(a.way)
+	a, err := r.store.Find(ctx, q)
+	if !at.Look {
+		r.reads.Went(a.Way)
 	}
 	return a, r.explain(err)
 }
 
-// request returns what opts ask of the store.
-func (r *CacheReader) request(opts *client.ListOptions, at page) (*request, error) {
+// Request returns what opts ask of the store.
+func (r *CacheReader) request(opts *client.ListOptions, at store.Page) (*store.Request, error) {
 	if r.ClusterScoped() && opts.Namespace != "" {
 		return nil, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
 	}
@@ -257,10 +258,10 @@ func (r *CacheReader) request(opts *client.ListOptions, at page) (*request, erro
 	if namespace == "" {
 		namespace, _ = selection.Namespace() // to look at no others
 	}
-	q := &request{namespace: namespace, labels: opts.LabelSelector, fields: selection, page: at}
+	q := &store.Request{Namespace: namespace, Labels: opts.LabelSelector, Fields: selection, Page: at}
 	if name, ok := selection.Name(); ok && (namespace != "" || r.ClusterScoped()) {
-		q.key = object.Key(namespace, name)
+		q.Key = object.Key(namespace, name)
 	}
-	q.fresh, err = listFreshness(opts)
+	q.Fresh, err = listFreshness(opts)
 	return q, err
 }

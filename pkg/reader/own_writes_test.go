@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -26,7 +27,7 @@ import (
 func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 	g := NewWithT(t)
 	s := newEngineStore(g, &corev1.Pod{}, false)
-	own := s.reader.ShowOwnWrites(reader.OwnWrites{Budget: pending.NewBudget(0)})
+	own := s.reader.ShowOwnWrites(store.OwnWrites{Budget: pending.NewBudget(0)})
 	defer own.Close()
 	s.put(pod("ns", "a", 1))
 	s.put(pod("ns", "b", 2))
@@ -61,7 +62,7 @@ func TestWhoWritesNothingPaysNothing(t *testing.T) {
 	measure := func(shows bool) (allocations []float64) {
 		s := newEngineStore(g, &corev1.Pod{}, false)
 		if shows {
-			s.reader.ShowOwnWrites(reader.OwnWrites{Budget: pending.NewBudget(0)})
+			s.reader.ShowOwnWrites(store.OwnWrites{Budget: pending.NewBudget(0)})
 		}
 		var pods []client.Object
 		for n := range 100 {

@@ -10,14 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// page says which part of a list a call reads.
-type page struct {
-	limit int64  // the number of objects in it; 0 is all there are
-	state uint64 // the state that the page before was read from; 0 for the first
-	from  string // the first key that may be in it, behind the page before
-	look  bool   // it is for people who look, see [Look]
-}
-
 // token is the content of a Continue token: the key that the page ended with, and for
 // each of the readers the name of the state that it has read. As with an API server, the
 // selectors and the namespace are not in it. The caller passes them for every page; other

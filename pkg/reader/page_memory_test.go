@@ -177,7 +177,7 @@ func TestPagesAreDroppedOnDemand(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, store string) {
 		f := pods(t, store, numbered(9)...)
 		token := begin(f)
-		f.DropPages()
+		f.store.reads().DropPages()
 		expectExpired(f, token)
 		_, err := proceed(f, begin(f))
 		f.Expect(err).NotTo(HaveOccurred(), "others can begin")

@@ -6,25 +6,33 @@ package reader
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// Options say what a CacheReader reads. All but Restriction and DisableDeepCopy must be set.
+// Store holds the objects of a kind in one scope: those of an informer of package informers, or of [StoreOf].
+type Store = store.Store
+
+// StoreOf returns the store of an informer that package informers has not made: its Indexer, which must have the namespace
+// index of client-go (toolscache.NamespaceIndex), and the fields that are declared for that informer.
+func StoreOf(indexer toolscache.Indexer, fields *index.Fields) Store {
+	return store.NewIndexer(indexer, fields)
+}
+
+// Options say what a CacheReader reads. Store, GVK and Fields must be set.
 type Options struct {
 	// Store holds the objects.
 	Store Store
 	// GVK is the kind of the objects in the store.
 	GVK schema.GroupVersionKind
-	// Scope is the scope of the kind.
+	// Scope is the scope of the kind; empty is that which the store has.
 	Scope meta.RESTScopeName
 	// Fields are the declared field indexes.
 	Fields *index.Fields
@@ -38,65 +46,43 @@ type Options struct {
 // concurrent use.
 type CacheReader struct {
 	store           Store
-	objects         objects
+	objects         store.Objects
 	gvk             schema.GroupVersionKind
-	clusterScoped   *atomic.Bool // of all readers that As has made
 	fields          *index.Fields
 	restriction     string
 	disableDeepCopy bool
-	reads           *reads // of all readers that As has made; nil counts nothing
+	reads           *store.Reads // nil counts nothing
 }
 
 var _ client.Reader = (*CacheReader)(nil)
 
-// objects makes what reads return of the objects of a store.
-type objects interface {
-	// CopyInto and Copy make an object that belongs to the caller.
-	CopyInto(object.Object, runtime.Object) error
-	Copy(object.Object) (runtime.Object, error)
-	// ShareInto and Shared make one that must not be changed.
-	ShareInto(object.Object, runtime.Object) error
-	Shared(object.Object) (any, error)
-}
-
 // New returns a reader.
 func New(o Options) *CacheReader {
-	r := &CacheReader{
+	if o.Scope != "" {
+		o.Store.SetScope(o.Scope)
+	}
+	return &CacheReader{
 		store:           o.Store,
-		objects:         o.Store.form(),
-		clusterScoped:   &atomic.Bool{},
+		objects:         o.Store.Objects(),
 		gvk:             o.GVK,
 		fields:          o.Fields,
 		restriction:     o.Restriction,
 		disableDeepCopy: o.DisableDeepCopy,
-		reads:           &reads{},
+		reads:           o.Store.Reads(),
 	}
-	r.SetScope(o.Scope)
-	return r
-}
-
-// As returns a reader of the same store that shows the objects in another Go type, and has other fields
-// declared.
-func (r *CacheReader) As(view *object.View, fields *index.Fields) *CacheReader {
-	other := *r
-	other.fields, other.objects = fields, r.store.form()
-	if view != nil {
-		other.objects = view
-	}
-	return &other
 }
 
 // Get copies the object with the given key into out. The namespace of the key is
 // ignored for a cluster-scoped kind. An object that is not in the store is a
 // NotFound API error.
 func (r *CacheReader) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
-	begin := r.reads.get()
-	err := r.get(ctx, key, out, opts)
-	r.reads.got(begin)
+	begin := r.reads.Get()
+	err := r.read(ctx, key, out, opts)
+	r.reads.Got(begin)
 	return err
 }
 
-func (r *CacheReader) get(ctx context.Context, key client.ObjectKey, out client.Object, opts []client.GetOption) error {
+func (r *CacheReader) read(ctx context.Context, key client.ObjectKey, out client.Object, opts []client.GetOption) error {
 	o := client.GetOptions{}
 	o.ApplyOptions(opts)
 	if r.ClusterScoped() {
@@ -107,7 +93,7 @@ func (r *CacheReader) get(ctx context.Context, key client.ObjectKey, out client.
 	if err != nil {
 		return err
 	}
-	obj, exists, err := r.store.get(ctx, key, fresh)
+	obj, exists, err := r.store.Get(ctx, key, fresh)
 	if err != nil {
 		return fmt.Errorf("reading %s %s from the cache: %w", r.gvk.Kind, key, r.explain(err))
 	}
@@ -118,12 +104,7 @@ func (r *CacheReader) get(ctx context.Context, key client.ObjectKey, out client.
 }
 
 // ClusterScoped reports whether the kind is cluster-scoped: then reads ignore the namespace of a key.
-func (r *CacheReader) ClusterScoped() bool { return r.clusterScoped.Load() }
-
-// SetScope sets the scope of the kind, which may be another one when a kind was not served for a time.
-func (r *CacheReader) SetScope(scope meta.RESTScopeName) {
-	r.clusterScoped.Store(scope == meta.RESTScopeNameRoot)
-}
+func (r *CacheReader) ClusterScoped() bool { return r.store.ClusterScoped() }
 
 // notFound returns a NotFound API error, which says why if that can be known.
 func (r *CacheReader) notFound(key client.ObjectKey) error {
@@ -140,10 +121,6 @@ func (r *CacheReader) notFound(key client.ObjectKey) error {
 	return err
 }
 
-// DropPages lets go of what lists with pages to come have read: the store is not used any
-// more. Their tokens are answered with 410 from then on.
-func (r *CacheReader) DropPages() { r.store.keeper().clear() }
-
 // List is [List] on this reader alone.
 func (r *CacheReader) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	o := client.ListOptions{}
@@ -155,4 +132,24 @@ func (r *CacheReader) List(ctx context.Context, out client.ObjectList, opts ...c
 // option of the call.
 func (r *CacheReader) shares(call *bool) bool {
 	return r.disableDeepCopy || call != nil && *call
+}
+
+// Plan says how a list with these options would be answered now. It reads no object, and does not
+// count as a list. The error is that of the list.
+func (r *CacheReader) Plan(opts ...client.ListOption) (store.Plan, error) {
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	q, err := r.request(&o, store.Page{})
+	if err != nil {
+		return store.Plan{}, err
+	}
+	return r.store.Plan(q), nil
+}
+
+// countsOf returns what counts a list of readers: a list of several namespaces counts once.
+func countsOf(readers []*CacheReader) *store.Reads {
+	if len(readers) == 0 {
+		return nil
+	}
+	return readers[0].reads
 }

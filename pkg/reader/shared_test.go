@@ -33,7 +33,7 @@ func (l *labelled) mapsOf() map[string]*string {
 func (l *labelled) write(name string, version uint64) {
 	change := watchcache.Change[object.Object, struct{}]{Item: watchcache.Item[object.Object]{Key: object.Key("ns", name), Revision: version}}
 	if change.Deleted = version == 0; !change.Deleted {
-		change.Item.Value = l.objects.Keep(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: []string{fmt.Sprint("example.com/", version)}}})
+		change.Item.Value = l.form.Keep(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: []string{fmt.Sprint("example.com/", version)}}})
 	}
 	l.engine.Apply(change)
 }

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reader
+package store
 
 import (
 	"sync"
@@ -64,7 +64,8 @@ func (m *size) measureLocked(of *watchcache.Snapshot[object.Object]) {
 // decoded ones, both with their keys, and the trees of objects and indexes.
 type storeBytes struct{ flat, decoded, tree, indexes int }
 
-func (b storeBytes) all() int     { return b.objects() + b.tree + b.indexes }
+func (b storeBytes) all() int { return b.objects() + b.tree + b.indexes }
+
 func (b storeBytes) objects() int { return b.flat + b.decoded }
 
 // scaled returns b for now in place of then objects.

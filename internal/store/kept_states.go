@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reader
+package store
 
 import (
 	"math/rand/v2"
@@ -33,7 +33,7 @@ const (
 //
 // How much states hold is looked at once a second while there are any, and not when something is written.
 type keptStates[S any] struct {
-	// look returns how many bytes each state holds beside the state of now and the states behind it, and how
+	// Look returns how many bytes each state holds beside the state of now and the states behind it, and how
 	// many all may hold. Its states are in the order in which they were taken.
 	look func(states []S) (held []int, budget budget)
 	// rewrites is how often all objects were changed in their form.
@@ -83,9 +83,9 @@ func (p *keptStates[S]) add(state S, rewrites uint64) uint64 {
 	return p.newest
 }
 
-// find returns the state called name. One that is not kept any more is a
+// Find returns the state called name. One that is not kept any more is a
 // ResourceExpired API error, as it is from an API server.
-func (p *keptStates[S]) find(name uint64) (found S, err error) {
+func (p *keptStates[S]) Find(name uint64) (found S, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expireLocked()
@@ -96,8 +96,8 @@ func (p *keptStates[S]) find(name uint64) (found S, err error) {
 	return found, apierrors.NewResourceExpired("the provided continue parameter is too old to display a consistent list result: begin the list again without it")
 }
 
-// end notes that the last page was read of the state called name.
-func (p *keptStates[S]) end(name uint64) {
+// End notes that the last page was read of the state called name.
+func (p *keptStates[S]) End(name uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.namedLocked(name); s != nil {
@@ -150,8 +150,8 @@ func (p *keptStates[S]) fit() (dropped bool) {
 	return true
 }
 
-// drop drops the state called name.
-func (p *keptStates[S]) drop(name uint64) {
+// Drop drops the state called name.
+func (p *keptStates[S]) Drop(name uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.namedLocked(name); s != nil {

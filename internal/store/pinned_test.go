@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reader
+package store
 
 import (
 	"context"
@@ -13,26 +13,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/utils/clock"
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/watchcache"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // pinned is a store whose pages a test counts itself.
 type pinned struct {
-	*EngineStore
+	*Engine
 	*rand.Rand
-	engine   *watchcache.Engine[object.Object, struct{}] // the one that EngineStore reads
+	engine   *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
 	revision uint64
 }
 
@@ -41,17 +38,17 @@ func newPinned(t *testing.T, decoded bool) *pinned {
 	t.Logf("seed %d", seed)
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Decoded: decoded})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-	return &pinned{EngineStore: NewEngineStore(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
+	return &pinned{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // made returns the next version of a Pod.
-func (s *pinned) made(n int) item {
+func (s *pinned) made(n int) Item {
 	s.revision++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fmt.Sprint("ns", n%5), Name: fmt.Sprintf("pod%05d", n), Labels: map[string]string{"app": fmt.Sprint(n % 50)},
 		Annotations: map[string]string{"text": fmt.Sprintf("%0*x", 16+8*s.IntN(20), s.Uint64())},
 	}}
-	return item{Key: object.Key(pod.Namespace, pod.Name), Revision: s.revision, Value: s.objects.Keep(pod)}
+	return Item{Key: object.Key(pod.Namespace, pod.Name), Revision: s.revision, Value: s.form.Keep(pod)}
 }
 
 // write puts or deletes a Pod.
@@ -61,7 +58,7 @@ func (s *pinned) write(n int, deleted bool) {
 
 // relist replaces the state by one of as many Pods, some of them as they were.
 func (s *pinned) relist(n int) {
-	var items []item
+	var items []Item
 	for i := range n {
 		made := s.made(i)
 		if was, ok := s.engine.Get(made.Key); ok && s.IntN(2) == 0 {
@@ -72,9 +69,11 @@ func (s *pinned) relist(n int) {
 	s.engine.Replace(items, s.revision)
 }
 
-// keep keeps the state of now, whatever all hold.
-func (s *pinned) keep() uint64 {
+// Keep keeps the state of now, whatever all hold.
+func (s *pinned) Keep() uint64 {
+	s.kept.mu.Lock()
 	s.kept.looked = time.Now().Add(time.Hour)
+	s.kept.mu.Unlock()
 	return s.kept.add(engineView{snapshot: s.engine.Snapshot()}, s.kept.rewrites.Load())
 }
 
@@ -89,11 +88,11 @@ func TestPinsCountEachVersionOnce(t *testing.T) {
 				switch s.IntN(30) {
 				case 0, 1, 2:
 					if s.engine.Len() > 0 {
-						s.keep()
+						s.Keep()
 					}
 				case 3, 4:
 					if n := len(s.states()); n > 0 {
-						s.kept.drop(s.states()[s.IntN(n)].name)
+						s.kept.Drop(s.states()[s.IntN(n)].name)
 					}
 				case 5:
 					if s.IntN(10) == 0 {
@@ -186,7 +185,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 			}
 			s.engine.AddIndex(postings.LabelName("app"))
 			for range test.pages {
-				s.keep()
+				s.Keep()
 				for range test.writes / test.pages {
 					s.write(s.IntN(objects), test.deleted > 0 && s.IntN(test.deleted) == 0)
 				}
@@ -215,50 +214,24 @@ func inUse() int {
 	return int(m.HeapAlloc)
 }
 
-// TestAListThatCannotGoOnHoldsNothing loses one of the two states that a list reads: the other
-// one is of no use.
-func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
-	g := NewWithT(t)
-	var readers []*CacheReader
-	var stores []*pinned
-	for range 2 {
-		s := newPinned(t, false)
-		for n := range 10 {
-			s.write(n, false)
-		}
-		stores = append(stores, s)
-		readers = append(readers, New(Options{
-			Store: s.EngineStore, GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Scope: meta.RESTScopeNameNamespace,
-			Fields: index.NewFields(corev1.SchemeGroupVersion.WithKind("Pod"), logr.Discard()),
-		}))
-	}
-	list := &corev1.PodList{}
-	g.Expect(List(t.Context(), list, &client.ListOptions{Limit: 3}, readers...)).To(Succeed())
-	g.Expect(stores[1].states()).To(HaveLen(1))
-	stores[0].kept.clear()
-	err := List(t.Context(), list, &client.ListOptions{Limit: 3, Continue: list.Continue}, readers...)
-	g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
-	g.Expect(stores[1].states()).To(BeEmpty())
-}
-
 // TestAStateOfBeforeARewriteIsNotKept lets the form of all objects change while a list is
 // answered: the state that it has read has nothing in common with that of now, and would not be
 // counted.
 func TestAStateOfBeforeARewriteIsNotKept(t *testing.T) {
 	g, s := NewWithT(t), newPinned(t, false)
 	s.relist(300)
-	read, err := s.find(context.Background(), &request{page: page{limit: 10}})
+	read, err := s.Find(context.Background(), &Request{Page: Page{Limit: 10}})
 	g.Expect(err).NotTo(HaveOccurred())
-	move := s.objects.Renew()
-	s.engine.Rewrite(func(it item) object.Object { return move(it.Value) })
-	name := read.state.keep()
+	move := s.form.Renew()
+	s.engine.Rewrite(func(it Item) object.Object { return move(it.Value) })
+	name := read.State.Keep()
 	g.Expect(s.states()).To(BeEmpty())
-	_, err = s.kept.find(name)
+	_, err = s.kept.Find(name)
 	g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
 
-	read, err = s.find(context.Background(), &request{page: page{limit: 10}})
+	read, err = s.Find(context.Background(), &Request{Page: Page{Limit: 10}})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = s.kept.find(read.state.keep())
+	_, err = s.kept.Find(read.State.Keep())
 	g.Expect(err).NotTo(HaveOccurred(), "the next list has pages")
 }
 
@@ -267,13 +240,13 @@ func TestAStateOfBeforeARewriteIsNotKept(t *testing.T) {
 func BenchmarkKeep(b *testing.B) {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-	s := &pinned{EngineStore: NewEngineStore(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
+	s := &pinned{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 	for n := range 100_000 {
 		s.write(n, false)
 	}
 	b.Run("list", func(b *testing.B) {
 		for b.Loop() {
-			s.keep()
+			s.Keep()
 		}
 	})
 	for name, writes := range map[string]int{"look, 100 events": 100, "look, 100,000 events": 100_000} {
@@ -294,13 +267,13 @@ func BenchmarkWriteBesidePages(b *testing.B) {
 		b.Run(fmt.Sprint(pages, " pages"), func(b *testing.B) {
 			form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 			engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-			s := &pinned{EngineStore: NewEngineStore(engine, form), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
+			s := &pinned{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 			for n := range 20_000 {
 				s.write(n, false)
 			}
 			it := s.made(1)
 			for range pages {
-				s.keep()
+				s.Keep()
 				for n := range 100 {
 					s.write(n, false)
 				}

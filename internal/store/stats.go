@@ -1,12 +1,13 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reader
+package store
 
 import (
 	"maps"
 	"slices"
 
+	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/stats"
 )
@@ -42,7 +43,7 @@ type StoreStats struct {
 	// Shared are decoded objects that are kept for reads without copies, and OwnWrites writes of the
 	// program that the watch has not shown. Pinned is the number of states that are kept for lists
 	// with pages to come.
-	Shared            SharedSize
+	Shared            object.SharedSize
 	OwnWrites, Pinned int
 	Memory            Memory
 }
@@ -71,40 +72,43 @@ type Memory struct {
 	Shared, Pinned, OwnWrites int
 }
 
-// Stats returns the figures of now. Those of memory are estimates, for which some hundred objects are
-// looked at when a quarter of the store has changed.
-func (r *CacheReader) Stats() Stats {
-	s := Stats{}
-	if r.reads != nil {
-		s.LabelScans = r.reads.missing.Load()
-		for p := range plans {
-			count := r.reads.lists[p].Load()
-			if p == ReadKey {
-				count += r.reads.gets.Load()
-			}
-			if count > 0 {
-				s.Reads = append(s.Reads, ReadStats{p, count, r.reads.durations[p].Read()})
-			}
+// Stats implements Store.
+func (s *Engine) Stats() Stats {
+	counted := s.reads.stats()
+	counted.Store = s.figures()
+	return counted
+}
+
+// Stats implements Store.
+func (s *Indexer) Stats() Stats { return s.reads.stats() }
+
+// stats returns how often something was read, by each plan.
+func (r *Reads) stats() (s Stats) {
+	s.LabelScans = r.missing.Load()
+	for p := range plans {
+		count := r.lists[p].Load()
+		if p == ReadKey {
+			count += r.gets.Load()
 		}
-	}
-	if store, ok := r.store.(*EngineStore); ok {
-		s.Store = store.stats(r.reads)
+		if count > 0 {
+			s.Reads = append(s.Reads, ReadStats{p, count, r.durations[p].Read()})
+		}
 	}
 	return s
 }
 
-func (s *EngineStore) stats(counted *reads) *StoreStats {
+func (s *Engine) figures() *StoreStats {
 	snapshot := s.engine.Snapshot()
 	bytes := s.size.of(snapshot)
 	made := &StoreStats{
 		Objects: snapshot.Len(), Revision: snapshot.Revision(), Shared: s.Shared(),
-		Memory: Memory{Flat: bytes.flat, Decoded: bytes.decoded, Tree: bytes.tree, Dictionary: s.objects.DictionaryBytes()},
+		Memory: Memory{Flat: bytes.flat, Decoded: bytes.decoded, Tree: bytes.tree, Dictionary: s.form.DictionaryBytes()},
 	}
 	m := &made.Memory
 	m.Shared = int(made.Shared.Bytes)
 	made.OwnWrites, m.OwnWrites = s.OwnWrites()
 	made.Pinned, m.Pinned = s.kept.size()
-	hits := counted.used(snapshot)
+	hits := s.reads.used(snapshot)
 	indexes := maps.Collect(snapshot.Indexes())
 	for _, name := range slices.Sorted(maps.Keys(indexes)) {
 		pairs := indexes[name]

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reader
+package store
 
 import (
 	"context"
@@ -16,32 +16,42 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/postings"
-	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// IndexerStore is the store of an informer of client-go's kind.
-type IndexerStore struct {
+// Indexer is the store of an informer of client-go's kind.
+type Indexer struct {
+	common
 	indexer toolscache.Indexer
-	fields  *index.Fields
+	fields  Fields
 	decoded *object.Form
 	kept    *keptStates[*indexerState]
 }
 
-var _ Store = (*IndexerStore)(nil)
+var _ Store = (*Indexer)(nil)
 
-// NewIndexerStore returns the store for an Indexer with a namespace index
+// Fields are the declared fields of an Indexer.
+type Fields interface {
+	// Values returns the values of a declared field.
+	Values(obj client.Object, field string) []string
+}
+
+// NewIndexer returns the store for an Indexer with a namespace index
 // (toolscache.NamespaceIndex) and the declared fields.
-func NewIndexerStore(indexer toolscache.Indexer, fields *index.Fields) *IndexerStore {
-	s := &IndexerStore{
+func NewIndexer(indexer toolscache.Indexer, fields Fields) *Indexer {
+	s := &Indexer{
 		indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true}),
 	}
 	s.kept = newKeptStates(s.look)
 	return s
 }
 
-func (s *IndexerStore) form() *object.Form { return s.decoded }
+// As implements Store: an informer that the user made has one Go type.
+func (s *Indexer) As(*object.View) Store { return s }
 
-func (s *IndexerStore) get(_ context.Context, key client.ObjectKey, at freshness) (object.Object, bool, error) {
+// Objects implements Store.
+func (s *Indexer) Objects() Objects { return s.decoded }
+
+func (s *Indexer) Get(_ context.Context, key client.ObjectKey, at Freshness) (object.Object, bool, error) {
 	if err := s.reached(at); err != nil {
 		return object.Object{}, false, err
 	}
@@ -65,11 +75,12 @@ func checked(raw any) (client.Object, error) {
 	return obj, nil
 }
 
-func (s *IndexerStore) keeper() keeper { return s.kept }
+// Keeper implements Store.
+func (s *Indexer) Keeper() keeper { return s.kept }
 
-// look compares states with the objects of now: an Indexer does not tell of writes. What
+// Look compares states with the objects of now: an Indexer does not tell of writes. What
 // several states hold is counted for each of them.
-func (s *IndexerStore) look(states []*indexerState) (held []int, budget budget) {
+func (s *Indexer) look(states []*indexerState) (held []int, budget budget) {
 	objects := s.indexer.List()
 	every, bytes := 1+len(objects)/maxLooked, 0
 	there := make(map[unsafe.Pointer]struct{}, len(objects))
@@ -106,48 +117,49 @@ func address(obj any) unsafe.Pointer {
 // indexerState is what a list with pages to come has read of an Indexer: all matches,
 // sorted. There are no snapshots of an Indexer, but its objects do not change.
 type indexerState struct {
-	store    *IndexerStore
+	store    *Indexer
 	revision string
-	items    []item
+	items    []Item
 	looked   int // at so many objects for them
 }
 
-func (read *indexerState) keep() uint64 { return read.store.kept.add(read, 0) }
+func (read *indexerState) Keep() uint64 { return read.store.kept.add(read, 0) }
 
-func (s *IndexerStore) find(_ context.Context, q *request) (answer, error) {
-	if err := s.reached(q.fresh); err != nil {
-		return answer{}, err
+// Find implements Store.
+func (s *Indexer) Find(_ context.Context, q *Request) (Answer, error) {
+	if err := s.reached(q.Fresh); err != nil {
+		return Answer{}, err
 	}
 	state, err := s.state(q)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	a := answer{revision: state.revision, state: state, way: q.way("", state.looked)}
-	for field := range q.fields.Equals() {
-		a.way = q.way(postings.Name(field), state.looked)
+	a := Answer{Revision: state.revision, State: state, Way: q.way("", state.looked)}
+	for field := range q.Fields.Equals() {
+		a.Way = q.way(postings.Name(field), state.looked)
 		break
 	}
-	begin, _ := slices.BinarySearchFunc(state.items, q.page.from, func(it item, key string) int { return strings.Compare(it.Key, key) })
+	begin, _ := slices.BinarySearchFunc(state.items, q.Page.From, func(it Item, key string) int { return strings.Compare(it.Key, key) })
 	for _, it := range state.items[begin:] {
-		if q.page.state != 0 && !s.matches(it, q) {
+		if q.Page.State != 0 && !s.matches(it, q) {
 			continue
 		}
-		if q.page.limit > 0 && int64(len(a.items)) == q.page.limit {
-			a.rest++
+		if q.Page.Limit > 0 && int64(len(a.Items)) == q.Page.Limit {
+			a.Rest++
 			if !q.counted() {
 				break
 			}
 			continue
 		}
-		a.items = append(a.items, it)
+		a.Items = append(a.Items, it)
 	}
 	return a, nil
 }
 
-// state returns what matches q now, or what the page before was read from.
-func (s *IndexerStore) state(q *request) (*indexerState, error) {
-	if q.page.state != 0 {
-		return s.kept.find(q.page.state)
+// State returns what matches q now, or what the page before was read from.
+func (s *Indexer) state(q *Request) (*indexerState, error) {
+	if q.Page.State != 0 {
+		return s.kept.Find(q.Page.State)
 	}
 	// The version is read before the objects, so that it never promises what they
 	// do not hold.
@@ -162,39 +174,39 @@ func (s *IndexerStore) state(q *request) (*indexerState, error) {
 		if err != nil {
 			return nil, err
 		}
-		it := item{Key: object.Key(obj.GetNamespace(), obj.GetName()), Value: s.decoded.Keep(obj)}
+		it := Item{Key: object.Key(obj.GetNamespace(), obj.GetName()), Value: s.decoded.Keep(obj)}
 		if s.matches(it, q) {
 			state.items = append(state.items, it)
 		}
 	}
-	slices.SortFunc(state.items, func(a, b item) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(state.items, func(a, b Item) int { return strings.Compare(a.Key, b.Key) })
 	return state, nil
 }
 
-func (s *IndexerStore) matches(it item, q *request) bool {
+func (s *Indexer) matches(it Item, q *Request) bool {
 	obj, err := s.decoded.Materialize(it.Value)
-	return err == nil && (q.namespace == "" || it.Value.Namespace() == q.namespace) &&
-		(unrestricted(q.labels) || q.labels.Matches(it.Value.Labels())) &&
-		q.fields.Matches(indexed{obj.(client.Object), s.fields})
+	return err == nil && (q.Namespace == "" || it.Value.Namespace() == q.Namespace) &&
+		(Unrestricted(q.Labels) || q.Labels.Matches(it.Value.Labels())) &&
+		q.Fields.Matches(indexed{obj.(client.Object), s.fields})
 }
 
 // candidates returns a small set of objects that includes all matches.
-func (s *IndexerStore) candidates(q *request) ([]any, error) {
-	if q.fields.Nothing() {
+func (s *Indexer) candidates(q *Request) ([]any, error) {
+	if q.Fields.Nothing() {
 		return nil, nil
 	}
-	if q.key != "" {
-		raw, ok, err := s.indexer.GetByKey(object.StoreKey(q.key))
+	if q.Key != "" {
+		raw, ok, err := s.indexer.GetByKey(object.StoreKey(q.Key))
 		if err != nil || !ok {
 			return nil, err
 		}
 		return []any{raw}, nil
 	}
-	for field, value := range q.fields.Equals() {
-		return s.indexer.ByIndex(postings.Name(field), postings.Key(q.namespace, value))
+	for field, value := range q.Fields.Equals() {
+		return s.indexer.ByIndex(postings.Name(field), postings.Key(q.Namespace, value))
 	}
-	if q.namespace != "" {
-		return s.indexer.ByIndex(toolscache.NamespaceIndex, q.namespace)
+	if q.Namespace != "" {
+		return s.indexer.ByIndex(toolscache.NamespaceIndex, q.Namespace)
 	}
 	return s.indexer.List(), nil
 }
@@ -202,7 +214,7 @@ func (s *IndexerStore) candidates(q *request) ([]any, error) {
 // indexed is an object whose field values are extracted when asked for.
 type indexed struct {
 	client.Object
-	fields *index.Fields
+	fields Fields
 }
 
 func (o indexed) HasFieldValue(field, value string) bool {

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reader
+package store
 
 import (
 	"strings"
@@ -31,22 +31,11 @@ type Plan struct {
 	Missing []string
 }
 
-// Plan says how a list with these options would be answered now. It reads no object, and does not
-// count as a list. The error is that of the list.
-func (r *CacheReader) Plan(opts ...client.ListOption) (Plan, error) {
-	o := client.ListOptions{}
-	o.ApplyOptions(opts)
-	q, err := r.request(&o, page{})
-	if err != nil {
-		return Plan{}, err
-	}
-	return r.store.plan(q), nil
-}
-
-func (s *EngineStore) plan(r *request) Plan {
+// Plan implements Store.
+func (s *Engine) Plan(r *Request) Plan {
 	q, state := s.query(r), s.engine.Snapshot()
 	e := query.Explain(state, q)
-	p := Plan{By: r.way(e.Index, e.Candidates).plan, Index: readable(e.Index), Candidates: e.Candidates, Objects: state.Len(), Whole: e.Whole}
+	p := Plan{By: r.way(e.Index, e.Candidates).Plan, Index: readable(e.Index), Candidates: e.Candidates, Objects: state.Len(), Whole: e.Whole}
 	for _, name := range s.planner.Missing(q) {
 		p.Missing = append(p.Missing, readable(name))
 	}
@@ -56,16 +45,16 @@ func (s *EngineStore) plan(r *request) Plan {
 // readable returns the name of an index without the zero byte that tells labels from fields.
 func readable(name string) string { return strings.Replace(name, "\x00", ":", 1) }
 
-// plan follows candidates.
-func (s *IndexerStore) plan(q *request) Plan {
-	p := Plan{Objects: len(s.indexer.ListKeys()), Whole: q.counted() && q.namespace == ""}
-	if q.key == "" {
-		for field := range q.fields.Equals() {
+// Plan implements Store. It follows candidates.
+func (s *Indexer) Plan(q *Request) Plan {
+	p := Plan{Objects: len(s.indexer.ListKeys()), Whole: q.counted() && q.Namespace == ""}
+	if q.Key == "" {
+		for field := range q.Fields.Equals() {
 			p.Index = postings.Name(field)
 			break
 		}
 	}
-	p.By = q.way(p.Index, 0).plan
+	p.By = q.way(p.Index, 0).Plan
 	if found, err := s.candidates(q); err == nil {
 		p.Candidates = len(found)
 	}
@@ -85,34 +74,35 @@ type PendingWrite struct {
 	Bytes    int
 }
 
-// PendingWrites returns the first writes, up to limit, in the order of their keys.
-func (r *CacheReader) PendingWrites(limit int) []PendingWrite {
-	s, ok := r.store.(*EngineStore)
-	if !ok {
-		return nil
-	}
-	var all []PendingWrite
+// PendingWrites implements Store.
+func (s *Engine) PendingWrites(limit int) (all []PendingWrite) {
 	for _, p := range s.own.All(limit) {
-		all = append(all, pendingWrite(p))
+		all = append(all, writeOf(p))
 	}
 	return all
 }
 
-// PendingWrite returns the write that lies over an object, if there is one. The namespace of the key is
-// ignored for a cluster-scoped kind.
-func (r *CacheReader) PendingWrite(key client.ObjectKey) (PendingWrite, bool) {
-	s, ok := r.store.(*EngineStore)
-	if !ok {
-		return PendingWrite{}, false
-	}
-	if r.ClusterScoped() {
-		key.Namespace = ""
-	}
-	p, ok := s.own.At(object.Key(key.Namespace, key.Name))
-	return pendingWrite(p), ok
+// PendingWrite implements Store.
+func (s *Engine) PendingWrite(key client.ObjectKey) (PendingWrite, bool) {
+	p, ok := s.own.At(s.keyOf(key))
+	return writeOf(p), ok
 }
 
-func pendingWrite(p pending.Pending) PendingWrite {
+// PendingWrites implements Store: nothing is noted in a store of client-go's kind.
+func (s *Indexer) PendingWrites(int) []PendingWrite { return nil }
+
+// PendingWrite implements Store.
+func (s *Indexer) PendingWrite(client.ObjectKey) (PendingWrite, bool) {
+	return PendingWrite{}, false
+}
+
+// DropPages implements Store.
+func (s *Engine) DropPages() { s.kept.clear() }
+
+// DropPages implements Store.
+func (s *Indexer) DropPages() { s.kept.clear() }
+
+func writeOf(p pending.Pending) PendingWrite {
 	namespace, name := object.SplitKey(p.Key)
 	return PendingWrite{
 		Key: client.ObjectKey{Namespace: namespace, Name: name}, Outcome: p.Outcome.String(),

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reader
+package store
 
 import (
 	"maps"
@@ -32,32 +32,32 @@ var planNames = [plans]string{"key", "index", "all", "scan"}
 // String returns the word for the plan in metrics.
 func (p ReadPlan) String() string { return planNames[p] }
 
-// way is how a store has answered a request.
-type way struct {
-	plan    ReadPlan
+// Way is how a store has answered a request.
+type Way struct {
+	Plan    ReadPlan
 	index   string // the name of the index, if the plan is ReadIndex
 	missing bool   // an index of a label would have spared work
 }
 
 // way returns how a request was answered for which so many objects were looked at.
-func (q *request) way(indexed string, looked int) way {
+func (q *Request) way(indexed string, looked int) Way {
 	switch {
-	case q.key != "", q.fields.Nothing():
-		return way{plan: ReadKey}
+	case q.Key != "", q.Fields.Nothing():
+		return Way{Plan: ReadKey}
 	case q.counted():
-		return way{plan: ReadAll}
+		return Way{Plan: ReadAll}
 	case indexed != "":
-		return way{plan: ReadIndex, index: indexed}
+		return Way{Plan: ReadIndex, index: indexed}
 	}
-	return way{plan: ReadScan, missing: !unrestricted(q.labels) && looked > postings.ScanWorth}
+	return Way{Plan: ReadScan, missing: !Unrestricted(q.Labels) && looked > postings.ScanWorth}
 }
 
 // sampled is of how many Gets one is measured: to look at the clock twice takes as long as a part of a
 // Get. The first of each part of the counter is.
 const sampled = 64
 
-// reads counts the reads of one store. A nil *reads counts nothing. It is safe for concurrent use.
-type reads struct {
+// Reads counts the reads of one store. A nil *Reads counts nothing. It is safe for concurrent use.
+type Reads struct {
 	gets      stats.Sharded
 	lists     [plans]atomic.Uint64
 	durations [plans]stats.Histogram
@@ -67,54 +67,46 @@ type reads struct {
 	hits map[string]uint64
 }
 
-// get counts a Get that begins. The result is for got.
-func (r *reads) get() (begin time.Duration) {
+// Get counts a Get that begins. The result is for Got.
+func (r *Reads) Get() (begin time.Duration) {
 	if r == nil || r.gets.Next()%sampled != 1 {
 		return stats.Unmeasured
 	}
 	return stats.Now()
 }
 
-// got measures a Get that has ended, if it is one of those that are measured.
-func (r *reads) got(begin time.Duration) {
-	if begin != stats.Unmeasured { // of a nil *reads it always is
+// Got measures a Get that has ended, if it is one of those that are measured.
+func (r *Reads) Got(begin time.Duration) {
+	if begin != stats.Unmeasured { // of a nil *Reads it always is
 		r.durations[ReadKey].Since(begin)
 	}
 }
 
-// countsOf returns what counts a list of readers: a list of several namespaces counts once.
-func countsOf(readers []*CacheReader) *reads {
-	if len(readers) == 0 {
-		return nil
-	}
-	return readers[0].reads
-}
-
-// begin returns when a list begins.
-func (r *reads) begin() time.Duration {
+// Begin returns when a list begins.
+func (r *Reads) Begin() time.Duration {
 	if r == nil {
 		return 0
 	}
 	return stats.Now()
 }
 
-// count counts a list.
-func (r *reads) count(p ReadPlan) {
+// Count counts a list.
+func (r *Reads) Count(p ReadPlan) {
 	if r != nil {
 		r.lists[p].Add(1)
 	}
 }
 
-// listed counts a list that has ended, and measures it.
-func (r *reads) listed(p ReadPlan, begin time.Duration) {
+// Listed counts a list that has ended, and measures it.
+func (r *Reads) Listed(p ReadPlan, begin time.Duration) {
 	if r != nil {
-		r.count(p)
+		r.Count(p)
 		r.durations[p].Since(begin)
 	}
 }
 
-// went counts how one store has answered.
-func (r *reads) went(by way) {
+// Went counts how one store has answered.
+func (r *Reads) Went(by Way) {
 	if r == nil {
 		return
 	}
@@ -133,7 +125,7 @@ func (r *reads) went(by way) {
 }
 
 // used returns how often each index of a state was used, and forgets those that are not there.
-func (r *reads) used(state *watchcache.Snapshot[object.Object]) map[string]uint64 {
+func (r *Reads) used(state *watchcache.Snapshot[object.Object]) map[string]uint64 {
 	if r == nil {
 		return nil
 	}

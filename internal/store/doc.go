@@ -1,0 +1,10 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package store holds what readers read: the stores of informers.
+//
+// An [Engine] is the store of our own informer. It answers selectors from posting lists, see package postings, and
+// builds those of a label when a list asks for it. An [Indexer] is the store of an informer that the user supplies, and
+// gives the same answers. Both keep the states of lists with pages to come, as long as these hold little, count their
+// reads, and tell how much memory they take. All is safe for concurrent use.
+package store
