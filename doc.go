@@ -37,11 +37,9 @@
 //   - lagging: the state of an event handler that has fallen out of the window.
 //   - minimum revision: the resourceVersion that the watch must reach before a read is answered from it.
 //   - pending write: a write of the program that the watch has not shown yet.
-//   - poll: a look for what is new, without a wait.
 //   - posting list: the keys of the objects that have one value of an index.
 //   - reflector store: what a Reflector writes into, in front of the engine.
 //   - retained bytes: the memory that old states hold for lists with pages to come.
-//   - room: a package, with the table of what it may import.
 //   - scope: the namespaces and selectors that one informer covers.
 //   - shared replay: a whole state that several handlers are told of, with shared objects.
 //   - snapshot: a state of one moment, which never changes.

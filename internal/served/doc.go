@@ -4,17 +4,17 @@
 // Package served says which kinds the API server serves, and tells when that changes.
 //
 // A [Follower] has a queue of versions of groups. Events of CRDs and APIServices, answers of 404 and timers add to it.
-// For each of them the Follower asks discovery, and tells the followers of its kinds. Without a kind that is followed it asks for
+// For each of them the Follower asks discovery, and tells those who follow its kinds. Without a kind that is followed it asks for
 // nothing.
 //
 // # Contract
 //
-//   - A kind is absent if two answers agree that are 100 ms apart, or an answer agrees with the deletion of its definition: a
-//     server that has just started may not know all of its kinds. One answer is enough to say that a kind is served.
+//   - A kind is absent after two answers without it, 100 ms apart, or after one if its definition was deleted: a server that
+//     has just started may not know all of its kinds. One answer is enough to say that a kind is served.
 //   - After an event, discovery may be some seconds behind. The Follower asks ten times in ten seconds, and less if the
 //     answers show what has happened.
-//   - The Follower asks on, at least once a minute, for an absent kind that may come without an event: if CRDs or APIServices may not
-//     be watched, if another server serves its version, if nothing told of its end; and while discovery fails.
+//   - The Follower goes on to ask, at least once a minute, in four cases: CRDs or APIServices may not be watched; another server
+//     serves the version of an absent kind; a kind has gone without an event; discovery fails.
 //   - Each version is asked for by one goroutine at a time, which tells of the answer. A server that does not answer for one
 //     keeps no other one waiting.
 //

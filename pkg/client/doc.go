@@ -18,14 +18,14 @@
 // CacheOptions.Reader. With any other Reader, also with one that wraps such a cache, it is
 // controller-runtime's client and nothing else, and logs that: wrap the client in place of the cache.
 //
-// Writes that are dry runs, and writes of kinds that no informer holds, are not noted. No write
+// Dry runs are not noted. Of a kind that no informer holds only the newest revision is noted: its first list asks for no older one. No write
 // starts an informer or waits for one. CacheOptions.EnableReadYourWritesConsistency, with which
 // controller-runtime's client waits for the watch, is not needed and has no effect.
 //
 // # Files
 //
 //   - client.go has New and the writes, subresource.go those of subresources.
-//   - exchange.go sees the requests of a write, and response.go says what they mean.
+//   - exchange.go sees the requests of a write, response.go decodes their answers, and notes.go says what these mean for the cache.
 //   - stored_as.go has the kinds of which a server keeps no objects.
 //   - options.go has the options of single reads.
 package client

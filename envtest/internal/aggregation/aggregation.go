@@ -111,7 +111,7 @@ func (a *Aggregation) StandBefore(front Front, groups []*genericapiserver.APIGro
 	a.setGroups(groups)
 }
 
-// Wrap is the inner end of the handler chain: who asks is known, and may ask. Requests for what other servers serve go to them.
+// Wrap passes requests for what other servers serve on to them. It stands where the user is known, and allowed to ask.
 func (a *Aggregation) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if a.concerns(req) {

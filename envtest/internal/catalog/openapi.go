@@ -50,7 +50,7 @@ var nameDefinitions = sync.OnceValue(func() error {
 	return err
 })
 
-// NewOpenAPI makes the server leave it to publish to serve the documents.
+// NewOpenAPI leaves it to Publish to serve the documents.
 func NewOpenAPI(config *genericapiserver.Config) (*OpenAPI, error) {
 	if err := nameDefinitions(); err != nil {
 		return nil, fmt.Errorf("prepare the OpenAPI documents of custom resources: %w", err)
@@ -118,10 +118,10 @@ func (d *onDemand) Handle(path string, handler http.Handler) {
 	}))
 }
 
-// Ready lets the requests go on that [OpenAPI.await] holds back.
+// Ready lets the requests go on that [OpenAPI.Await] holds back.
 func (o *OpenAPI) Ready() { close(o.prepared) }
 
-// Await holds requests below /openapi back until ready is called, or run ends: a plugin that asks when it starts would
+// Await holds requests below /openapi back until Ready is called, or run ends: a plugin that asks when it starts would
 // ask again only five seconds later. They wait until the server is ready, since to make the documents takes the processor
 // from what makes it so.
 func (o *OpenAPI) Await(run context.Context, next http.Handler) http.Handler {

@@ -9,10 +9,10 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// chain is the default handler chain, with five additions. Requests for what other servers serve go to them. Requests that
-// write wait while the state is replaced. Requests for the OpenAPI documents wait until there are some. Faults happen last, to
-// requests that are allowed. And handlers are counted at the inner end too: the outer end gives up on a request that its
-// client has left, and Stop must not pull the storage away from the handler that still works on it.
+// chain is the default handler chain. Outside it, requests for the OpenAPI documents wait until there are some. Inside it, from
+// the outside in: a count of handlers, faults, the way to other servers, and a gate where writes wait while the state is
+// replaced. Handlers are counted here too because the outer end gives up on a request that its client has left, and Stop must
+// not pull the storage away from the handler that still works on it.
 func (s *Server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
 	handler = s.others.Wrap(s.Contents.Wrap(handler))
 	if s.from.Faults != nil {

@@ -22,7 +22,7 @@ type Change struct {
 	Gone     bool
 }
 
-// knows reports whether an informer's store has a change.
+// Knows reports whether an informer's store has a change.
 func (c Change) Knows(store cache.Store) (bool, error) {
 	key := c.Name.Name
 	if c.Name.Namespace != "" {

@@ -49,7 +49,7 @@ type Stores struct {
 	faults    *faults.Injector      // nil without
 }
 
-// New makes the stores on an etcd, each behind what WatchCache puts there. checks and injector may be nil.
+// New makes the stores on an etcd, each behind what watchCache puts there. checks and injector may be nil.
 func New(etcd Backing, watchCache Decorate, checks *Consistency, injector *faults.Injector) *Stores {
 	made := &Stores{etcd: etcd, decorate: watchCache, checks: checks, faults: injector}
 	if outside, ok := etcd.(*Remote); ok {

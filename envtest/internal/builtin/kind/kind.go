@@ -20,7 +20,7 @@ import (
 type Getter func() rest.Getter
 
 // Kind is one row of the table: everything the server knows about one built-in kind. Rows are immutable and shared by all
-// servers in the process; what belongs to one server is made by attach.
+// servers in the process; what belongs to one server is made by Attach.
 //
 // It has more than twelve fields on purpose: a row states only what differs from the common case, and the zero value of every other
 // field is that common case.
@@ -63,7 +63,7 @@ func (a *Attachment) Getter(resource schema.GroupResource) Getter {
 	return func() rest.Getter { return a.Peer(resource) }
 }
 
-// Rules are the switches of the generic strategy. It has more than twelve fields for the same reason as kind.
+// Rules are the switches of the generic strategy. It has more than twelve fields for the same reason as Kind.
 type Rules struct {
 	Status            bool     // has a status subresource: status is kept apart from the rest on each write
 	KeepStatus        bool     // a status in a create request is kept, as for nodes
