@@ -102,6 +102,10 @@ func (w *Writes[V]) learn(question func() (*answer[V], error)) (*answer[V], erro
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if restored := w.options.State().Restored(); restored > w.now.restored {
+		w.restartLocked(restored)
+		w.publishLocked(w.options.State())
+	}
 	if w.life.Err() != nil || w.now.restored != s.restored {
 		return nil, nil
 	}

@@ -18,7 +18,7 @@ const (
 	patience = 200 * time.Millisecond
 	// lookEvery is how often a read that waits for an answer looks whether the watch was faster.
 	lookEvery = 100 * time.Millisecond
-	// askEach is for how many keys the server is asked one by one. More are listed.
+	// askEach is for how many keys, also of an ambiguous prefix, the server is asked one by one. More are listed.
 	askEach = 8
 )
 
@@ -53,6 +53,7 @@ type reading[V any] struct {
 	of      Target
 	began   uint64       // how many notes there were
 	answers []*answer[V] // to its questions
+	late    time.Time    // until when it waits for the watch; zero until it does
 }
 
 // look returns what r sees now, and for what it has to wait.
@@ -100,27 +101,33 @@ func (r *reading[V]) settle(ctx context.Context, at uint64, open []*statement[V]
 			}
 		}
 	default:
-		return r.ask(ctx, r.of)
+		of := r.of
+		for _, k := range ambiguous {
+			if k.All && k.asked >= askEach && k.covers(of) {
+				of = k.Target
+			}
+		}
+		return r.ask(ctx, of)
 	}
 	return nil
 }
 
 // waits waits a moment for the watch, if responses have told the minimum revisions, and reports whether it did.
 func (r *reading[V]) waits(ctx context.Context, at uint64, ambiguous []*statement[V]) bool {
-	minimum, late := uint64(0), time.Now().Add(patience)
+	minimum := uint64(0)
 	for _, k := range ambiguous {
 		if k.at == unknown || k.answered {
 			return false
 		}
 		minimum = max(minimum, k.at)
-		if until := k.noted.Add(patience); until.Before(late) {
-			late = until
+		if until := k.noted.Add(patience); r.late.IsZero() || until.Before(r.late) {
+			r.late = until
 		}
 	}
-	if at >= minimum || !time.Now().Before(late) {
+	if at >= minimum || !time.Now().Before(r.late) {
 		return false
 	}
-	ctx, cancel := context.WithDeadline(ctx, late)
+	ctx, cancel := context.WithDeadline(ctx, r.late)
 	defer cancel()
 	_ = r.w.options.Wait(ctx, minimum, r.w.loaded().restored) // whatever came, it is looked at
 	return true

@@ -23,6 +23,7 @@ type statement[V any] struct {
 	at       uint64  // from which revision on it is true: the minimum revision of an ambiguous write
 	answered bool    // at is the revision of an answer
 	number   uint64  // in the order of notes
+	asked    int     // of a prefix: for how many of its keys the server was asked
 	noted    time.Time
 	object[V]
 }
