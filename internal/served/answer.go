@@ -35,8 +35,8 @@ func (f *Follower) answered(gv schema.GroupVersion, v *version, events int, reso
 		v.asked = 0
 	}
 	for _, k := range v.kinds {
-		if recovered && k.news == none {
-			k.news = changed // the server may not know all of its kinds yet
+		if recovered {
+			k.news = max(k.news, possible) // the server may not know all of its kinds yet
 		}
 		now := State{Err: err}
 		if err == nil && k.see(resources, v) {
@@ -70,7 +70,7 @@ func (k *kind) see(resources *metav1.APIResourceList, v *version) (certain bool)
 	k.doubted = time.Time{}
 	differs := !now.equals(k.state)
 	if differs {
-		v.asked, k.lost = 0, !now.served() && k.news != deleted
+		v.asked, k.lost = 0, !now.served() && k.news < changed
 	}
 	if k.news == deleted && !now.served() || differs && now.served() {
 		k.news = none // the answer shows what has happened

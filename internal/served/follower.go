@@ -64,9 +64,10 @@ type kind struct {
 type news int
 
 const (
-	none    news = iota
-	changed      // something: it was created, changed, or refused
-	deleted      // its definition was deleted
+	none     news = iota
+	possible      // something may have: it is followed from now on, was refused, or events may be missing
+	changed       // its definition was created or changed
+	deleted       // its definition was deleted
 )
 
 // State is what is known of a kind. The zero value is that it is absent. A value does not change.
@@ -116,7 +117,7 @@ func (f *Follower) Follow(gvk schema.GroupVersionKind, mapping *meta.RESTMapping
 		v.kinds[gvk.Kind] = k
 	}
 	k.tells[&tell] = struct{}{}
-	k.news = changed
+	k.news = max(k.news, possible)
 	f.happenedLocked(gv, v)
 	f.begin()
 	return func() { f.forget(v, k, &tell) }
@@ -155,7 +156,7 @@ func (f *Follower) Refused(gvk schema.GroupVersionKind, gone bool) {
 	}
 	switch k := v.kinds[gvk.Kind]; {
 	case gone && k.state.served():
-		k.news = changed
+		k.news = max(k.news, possible)
 		f.happenedLocked(gv, v)
 	case !gone && v.next.IsZero():
 		f.askLocked(gv, v, 0)

@@ -177,7 +177,7 @@ func (f *Follower) all() {
 	defer f.mu.Unlock()
 	for gv, v := range f.versions {
 		for _, k := range v.kinds {
-			k.news = changed
+			k.news = possible // of what has happened meanwhile nothing is known
 		}
 		f.happenedLocked(gv, v)
 	}
@@ -205,12 +205,13 @@ func (f *Follower) event(of schema.GroupVersion, resource string, what news) {
 // hear takes an event of a resource, or of all if that is empty, and reports whether it may have changed what is known of the kind.
 // A kind that is absent may come with another resource than before.
 func (k *kind) hear(resource string, what news) bool {
-	if resource != "" && resource != k.resource && (what == deleted || k.state.Mapping != nil) {
+	if resource != "" && resource != k.resource && (what == deleted || k.state.Mapping != nil && k.news != deleted) {
 		return false
 	}
 	k.lost = false
-	if k.news = what; what == deleted && !k.state.served() {
-		k.news = none // that is known
+	if what == deleted && k.news == none && !k.state.served() {
+		return false // that is known
 	}
-	return k.news != none
+	k.news = what
+	return true
 }
