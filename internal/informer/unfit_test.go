@@ -6,6 +6,7 @@ package informer
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -88,8 +89,7 @@ func TestRandomObjectsThatFitAndDoNot(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 20 {
 		withViews(t, func(v *views) {
-			h := &holder{WithT: v.WithT, holds: map[string]string{}, proceed: make(chan struct{}, 1)}
-			h.proceed <- struct{}{}
+			h := newHolder(v.WithT)
 			_, err := v.typed.AddEventHandler(h)
 			v.Expect(err).NotTo(HaveOccurred())
 			fits, there := map[string]string{}, map[string]bool{} // what a handler knows: the last state that has fitted
@@ -118,8 +118,8 @@ func TestRandomObjectsThatFitAndDoNot(t *testing.T) {
 			synctest.Wait()
 			for name, value := range h.holds { // while it was behind, there may have been a state that fitted
 				if fits[name] != value {
-					_, exists, err := v.typed.GetStore().GetByKey("ns/" + name)
-					v.Expect(exists && err != nil).To(BeTrue(), "seed %d: %s is %s", seed, name, value)
+					_, _, err := v.typed.GetStore().GetByKey("ns/" + name)
+					v.Expect(err).To(MatchError(ContainSubstring("does not fit")), "seed %d: %s is %s", seed, name, value)
 				}
 			}
 			for name := range fits {
@@ -135,21 +135,36 @@ func TestRandomObjectsThatFitAndDoNot(t *testing.T) {
 // holder holds what a handler was told, and fails at an event that does not follow from that.
 type holder struct {
 	*WithT
-	holds   map[string]string
-	proceed chan struct{} // has a value unless the handler is held up
+	holds map[string]string
+	gate  atomic.Pointer[chan struct{}] // is open while the channel is closed
 }
 
+func newHolder(g *WithT) *holder {
+	h := &holder{WithT: g, holds: map[string]string{}}
+	open := make(chan struct{})
+	close(open)
+	h.gate.Store(&open)
+	return h
+}
+
+// hold holds the handler up, or no longer. One goroutine calls it.
 func (h *holder) hold(up bool) {
+	gate, open := *h.gate.Load(), false
 	select {
-	case <-h.proceed:
+	case <-gate:
+		open = true
 	default:
 	}
-	if !up {
-		h.proceed <- struct{}{}
+	switch {
+	case up && open:
+		shut := make(chan struct{})
+		h.gate.Store(&shut)
+	case !up && !open:
+		close(gate)
 	}
 }
 
-func (h *holder) wait() { h.proceed <- <-h.proceed }
+func (h *holder) wait() { <-*h.gate.Load() }
 
 func (h *holder) OnAdd(obj any, _ bool) {
 	h.wait()
