@@ -90,12 +90,18 @@ func buildScheme() *runtime.Scheme {
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 
-	// The first version of a group to claim a kind defines its internal form: Events are stored in their core form,
-	// autoscalers in their v2.
+	// The first version of a group to claim a kind defines its internal form. Events are stored in their core form.
 	events.RegisterInternalEvents(scheme)
-	registerInternal(scheme, autoscalingv2.SchemeGroupVersion)
-	for _, k := range kinds() {
-		registerInternal(scheme, k.GVK.GroupVersion())
+	for _, gv := range []schema.GroupVersion{
+		corev1.SchemeGroupVersion, admissionregistrationv1.SchemeGroupVersion, appsv1.SchemeGroupVersion,
+		authenticationv1.SchemeGroupVersion, autoscalingv2.SchemeGroupVersion, autoscalingv1.SchemeGroupVersion,
+		batchv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
+		networkingv1.SchemeGroupVersion, policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion,
+		schedulingv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion,
+		certificatesv1.SchemeGroupVersion, flowcontrolv1.SchemeGroupVersion, nodev1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
+		apiregistrationv1.SchemeGroupVersion,
+	} {
+		registerInternal(scheme, gv)
 	}
 	scheme.AddTypeDefaultingFunc(&autoscalingv1.HorizontalPodAutoscaler{}, func(o any) {
 		kind.Missing(&o.(*autoscalingv1.HorizontalPodAutoscaler).Spec.MinReplicas, 1)
