@@ -70,14 +70,27 @@ func (r *reading[V]) look() (v View[V], open []*statement[V]) {
 }
 
 func (r *reading[V]) run(ctx context.Context) (View[V], error) {
-	for {
+	for n := 0; ; n++ {
 		v, open := r.look()
 		if len(open) == 0 {
 			return v, nil
 		}
+		if n > 2 { // its answers did not suffice: much is written meanwhile
+			pause(ctx, lookEvery)
+		}
 		if err := r.settle(ctx, v.at, open); err != nil {
 			return v, err
 		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -6,7 +6,6 @@ package pending
 import (
 	"cmp"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 
@@ -201,10 +200,6 @@ func (s *set[V]) learn(a *answer[V]) {
 		case k.outcome != Ambiguous:
 		case a.revision == 0 && k.meets(a.of):
 			return nil // there is nothing to compare with the watch, which is believed
-		case a.revision > 0 && a.asked == math.MaxUint64 && k.at > a.revision: // what was noted since is not needed
-			bounded := *k
-			bounded.at, bounded.revision, bounded.answered = a.revision, min(k.revision, a.revision), true
-			return &bounded
 		case a.revision > 0 && k.at == unknown && k.number <= a.asked:
 			bounded := *k
 			bounded.at, bounded.answered = max(a.revision, k.revision), true
