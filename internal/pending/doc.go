@@ -17,8 +17,9 @@
 // # Contract
 //
 // A read that begins after Note has returned shows what was noted, or something newer. It loads the set first and the
-// state afterwards: what it does not find was removed because the state has reached it. A read needs an answer to one
-// question of after its begin at most, however much is written meanwhile.
+// state afterwards: what it does not find was removed because the state has reached it. A read waits
+// for one question that was asked after the read began. If writes go on that it has to ask about, it asks on, ten times a
+// second, until its context ends.
 //
 // A state has reached a pending write when it is at its revision, and does not hold an older version of the object, as
 // when the cache cannot hold the newer one. It has reached a deletion when it does not hold the deleted object.

@@ -14,7 +14,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// newer is the revision of a state of after a restore that a set does not know of.
+// newer is the revision that a set assumes for a state after a restore that it has not been told of.
 const newer = unknown - 1
 
 // set is all that is noted at one moment: one statement for each key, and for each prefix. It does not change
