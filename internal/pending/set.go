@@ -71,7 +71,7 @@ func (s *set[V]) only(of Target) *set[V] {
 	return &own
 }
 
-// store puts k in the place of what is there under its key.
+// store replaces what is there under the key of k.
 func (s *set[V]) store(k statement[V]) {
 	s.remove(k.Key)
 	s.count(&k, 1)
@@ -123,12 +123,13 @@ func (s *set[V]) change(f func(*statement[V]) *statement[V]) {
 	s.setPrefixes(prefixes)
 }
 
-// put notes a statement about a key. That of the later revision stays, unless the other one says that its object is gone.
+// put notes a statement about a key. That of the later revision stays, of one revision that which is known, unless the other
+// one says that its object is gone.
 // If it is ambiguous, it has to be asked about after both.
 func (s *set[V]) put(k statement[V]) {
 	if old := s.get(k.Key); old != nil {
 		later := &k
-		if k.at < old.at || k.at == old.at && k.outcome == Ambiguous {
+		if k.at < old.at || k.at == old.at && (k.outcome == Ambiguous || !old.open()) {
 			later = old
 		}
 		switch gone := old.outcome == Gone || k.outcome == Gone; {
