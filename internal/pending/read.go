@@ -70,13 +70,10 @@ func (r *reading[V]) look() (v View[V], open []*statement[V]) {
 }
 
 func (r *reading[V]) run(ctx context.Context) (View[V], error) {
-	for n := 0; ; n++ {
+	for {
 		v, open := r.look()
 		if len(open) == 0 {
 			return v, nil
-		}
-		if n > 2 { // its answers did not suffice: much is written meanwhile
-			pause(ctx, lookEvery)
 		}
 		if err := r.settle(ctx, v.at, open); err != nil {
 			return v, err
@@ -84,20 +81,10 @@ func (r *reading[V]) run(ctx context.Context) (View[V], error) {
 	}
 }
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // settle makes objects, waits for the watch, or asks the server.
 func (r *reading[V]) settle(ctx context.Context, at uint64, open []*statement[V]) error {
 	ambiguous := slices.DeleteFunc(slices.Clone(open), func(k *statement[V]) bool { return k.make != nil })
-	switch few := len(ambiguous) <= askEach && !slices.ContainsFunc(ambiguous, func(k *statement[V]) bool { return k.All }); {
+	switch {
 	case len(ambiguous) == 0:
 		for _, k := range open {
 			if err := r.make(ctx, k); err != nil {
@@ -107,22 +94,38 @@ func (r *reading[V]) settle(ctx context.Context, at uint64, open []*statement[V]
 	case ctx.Err() != nil:
 		return &UnansweredError{Cause: context.Cause(ctx)}
 	case r.waits(ctx, at, ambiguous):
-	case few:
-		for _, k := range ambiguous {
-			if err := r.ask(ctx, k.Target); err != nil {
+	default:
+		if len(r.answers) > 0 { // they did not suffice: much is written meanwhile
+			pause, end := context.WithTimeout(ctx, lookEvery)
+			<-pause.Done()
+			end()
+		}
+		for _, of := range r.questions(ambiguous) {
+			if err := r.ask(ctx, of); err != nil {
 				return err
 			}
 		}
-	default:
-		of := r.of
-		for _, k := range ambiguous {
-			if k.All && k.asked >= askEach && k.covers(of) {
+	}
+	return nil
+}
+
+// questions returns for what to ask the server: a few keys one by one, or else all that is read. After some keys of a prefix,
+// it is the prefix.
+func (r *reading[V]) questions(ambiguous []*statement[V]) []Target {
+	var keys []Target
+	of, prefix := r.of, false
+	for _, k := range ambiguous {
+		if keys = append(keys, k.Target); k.All {
+			prefix = true
+			if k.asked >= askEach && k.covers(of) {
 				of = k.Target
 			}
 		}
-		return r.ask(ctx, of)
 	}
-	return nil
+	if prefix || len(keys) > askEach {
+		return []Target{of}
+	}
+	return keys
 }
 
 // waits waits a moment for the watch, if responses have told the minimum revisions, and reports whether it did.
