@@ -102,11 +102,12 @@ func (w *Writes[V]) learn(question func() (*answer[V], error)) (*answer[V], erro
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if restored := w.options.State().Restored(); restored > w.now.restored {
-		w.restartLocked(restored)
-		w.publishLocked(w.options.State())
+	if w.life.Err() != nil {
+		return nil, nil
 	}
-	if w.life.Err() != nil || w.now.restored != s.restored {
+	state := w.stateLocked()
+	defer w.publishLocked(state)
+	if w.now.restored != s.restored {
 		return nil, nil
 	}
 	a.asked = s.number
@@ -124,6 +125,5 @@ func (w *Writes[V]) learn(question func() (*answer[V], error)) (*answer[V], erro
 		a.list.number = w.now.number
 	}
 	w.now.learn(a)
-	w.publishLocked(w.options.State())
 	return a, nil
 }

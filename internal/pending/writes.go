@@ -120,13 +120,19 @@ func (w *Writes[V]) note(f func(state *watchcache.Snapshot[V])) {
 	if w.life.Err() != nil {
 		return // no state will reach it
 	}
+	state := w.stateLocked()
+	w.now.number++
+	f(state)
+	w.publishLocked(state)
+}
+
+// stateLocked returns the newest state. All that was noted before a restore is ambiguous, also if nobody has told of it.
+func (w *Writes[V]) stateLocked() *watchcache.Snapshot[V] {
 	state := w.options.State()
 	if state.Restored() > w.now.restored {
 		w.restartLocked(state.Restored())
 	}
-	w.now.number++
-	f(state)
-	w.publishLocked(state)
+	return state
 }
 
 // existedLocked returns the newest revision at which the object of a deletion is known to have been there. There is none
