@@ -35,7 +35,7 @@ type Follower struct {
 	mu       sync.Mutex                                            // guards what follows
 	queue    workqueue.TypedDelayingInterface[schema.GroupVersion] // nil before Run
 	versions map[schema.GroupVersion]*version
-	blind    map[string]bool               // kinds of definitions that may not be watched now
+	blind    sets.Set[string]              // kinds of definitions that may not be watched now
 	servers  sets.Set[schema.GroupVersion] // versions that another server may serve
 }
 
@@ -93,7 +93,7 @@ func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, 
 	return &Follower{
 		config: cfg, client: client, discovery: asks, logger: logger,
 		begun: begun, begin: sync.OnceFunc(func() { close(begun) }), versions: map[schema.GroupVersion]*version{},
-		blind: map[string]bool{},
+		blind: sets.New[string](),
 	}, nil
 }
 
@@ -191,7 +191,7 @@ func (f *Follower) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
 	for _, of := range []schema.GroupVersionResource{crds, apiServices} {
-		running.Go(func() { f.watch(ctx, &definitions{f, of}) })
+		running.Go(func() { (&definitions{f, of}).watch(ctx) })
 	}
 	for {
 		gv, ended := queue.Get()

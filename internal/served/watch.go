@@ -37,64 +37,8 @@ var (
 // blindTo reports whether a kind of this version may come without an event. Callers hold f.mu.
 func (f *Follower) blindTo(gv schema.GroupVersion) bool { return len(f.blind) > 0 || f.servers.Has(gv) }
 
-// setBlind notes whether definitions may be watched, and reports whether that is new.
-func (f *Follower) setBlind(of *definitions, blind bool) (changed bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	changed = f.blind[of.Resource] != blind
-	if delete(f.blind, of.Resource); blind {
-		f.blind[of.Resource] = true
-	}
-	return changed
-}
-
 // idleTimeout is how long a watch may bring nothing: API servers send a bookmark about every minute.
 const idleTimeout = 3 * time.Minute
-
-// watch lists and watches the metadata of definitions until ctx ends. While that is refused it is tried again after each longestPause.
-func (f *Follower) watch(ctx context.Context, of *definitions) {
-	for ctx.Err() == nil {
-		err := f.watchOnce(ctx, of)
-		// A server that does not serve them has none.
-		if ctx.Err() == nil && f.setBlind(of, !apierrors.IsNotFound(err)) && !apierrors.IsNotFound(err) {
-			f.all()
-			f.logger.Info("A resource cannot be watched that tells which kinds are served: until it can, the cache asks discovery for optional kinds that are absent, at least once a minute", "resource", of.Resource, "reason", err.Error())
-		}
-		pause(ctx)
-	}
-}
-
-// pause returns after about longestPause, or when ctx ends.
-func pause(ctx context.Context) {
-	timer := time.NewTimer(wait.Jitter(longestPause, 0.1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// watchOnce lists and watches definitions until ctx ends, or until that is not allowed or they are not served: then it returns the
-// error. The times between two attempts are client-go's. A 401 ends nothing: tokens are rotated.
-func (f *Follower) watchOnce(ctx context.Context, of *definitions) error {
-	source, err := listwatch.Metadata(listwatch.Target{
-		Config: f.config, HTTPClient: f.client, Kind: of.GroupVersion().WithKind(of.Resource), Resource: of.GroupVersionResource,
-	})
-	if err != nil {
-		return err
-	}
-	var waits sync.WaitGroup
-	defer waits.Wait()
-	lw := listwatch.New(source, listwatch.Options{Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {}})
-	reflector := toolscache.NewReflectorWithOptions(lw, nil, of, toolscache.ReflectorOptions{
-		TypeDescription: of.Resource, Clock: informer.ClockUntil(ctx, &waits),
-	})
-	informer.Retry(ctx, clock.RealClock{}, func(ctx context.Context) (done bool) {
-		err = reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
-		return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
-	})
-	return err
-}
 
 // definitions are CRDs or APIServices, which say what kinds are served: what a Reflector writes to. Nothing of them is kept but the
 // versions that other servers may serve.
@@ -104,6 +48,54 @@ type definitions struct {
 }
 
 var _ toolscache.ReflectorStore = (*definitions)(nil)
+
+// watch lists and watches the metadata of the definitions until ctx ends. While that is refused it is tried again after each
+// longestPause.
+func (d *definitions) watch(ctx context.Context) {
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+		err := d.watchOnce(ctx)
+		blind := !apierrors.IsNotFound(err) // a server that does not serve them has none
+		if ctx.Err() == nil && d.setBlind(blind) && blind {
+			d.all()
+			d.logger.Info("A resource cannot be watched that tells which kinds are served: until it can, the cache asks discovery for optional kinds that are absent, at least once a minute", "resource", d.Resource, "reason", err.Error())
+		}
+	}, longestPause, 0.1, true)
+}
+
+// setBlind notes whether the definitions may not be watched, and reports whether that is new.
+func (d *definitions) setBlind(blind bool) (changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = d.blind.Has(d.Resource) != blind
+	if blind {
+		d.blind.Insert(d.Resource)
+	} else {
+		d.blind.Delete(d.Resource)
+	}
+	return changed
+}
+
+// watchOnce lists and watches the definitions until ctx ends, or until that is not allowed or they are not served: then it returns the
+// error. The times between two attempts are client-go's. A 401 ends nothing: tokens are rotated.
+func (d *definitions) watchOnce(ctx context.Context) error {
+	source, err := listwatch.Metadata(listwatch.Target{
+		Config: d.config, HTTPClient: d.client, Kind: d.GroupVersion().WithKind(d.Resource), Resource: d.GroupVersionResource,
+	})
+	if err != nil {
+		return err
+	}
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	lw := listwatch.New(source, listwatch.Options{Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {}})
+	reflector := toolscache.NewReflectorWithOptions(lw, nil, d, toolscache.ReflectorOptions{
+		TypeDescription: d.Resource, Clock: informer.ClockUntil(ctx, &waits),
+	})
+	informer.Retry(ctx, clock.RealClock{}, func(ctx context.Context) (done bool) {
+		err = reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
+		return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+	})
+	return err
+}
 
 // Add implements toolscache.ReflectorStore.
 func (d *definitions) Add(obj any) error { return d.tell(obj, changed) }
@@ -119,13 +111,14 @@ func (d *definitions) Resync() error { return nil }
 
 // Replace asks for everything: of what has happened since the list before, nothing is known.
 func (d *definitions) Replace(all []any, _ string) error {
-	d.setBlind(d, false)
+	d.setBlind(false)
 	if d.GroupVersionResource == apiServices {
 		d.mu.Lock()
 		d.servers = sets.New[schema.GroupVersion]()
 		d.mu.Unlock()
 		for _, obj := range all {
-			d.leads(obj.(*metav1.PartialObjectMetadata), changed)
+			m := obj.(*metav1.PartialObjectMetadata)
+			d.leads(m, d.named(m), changed)
 		}
 	}
 	d.all()
@@ -136,18 +129,23 @@ func (d *definitions) Replace(all []any, _ string) error {
 // serves what it has served, until it is gone. The APIServices that the server has made tell nothing that CRDs do not.
 func (d *definitions) tell(obj any, what news) error {
 	m := obj.(*metav1.PartialObjectMetadata)
-	resource, group, _ := strings.Cut(m.Name, ".")
-	gv := schema.GroupVersion{Group: group}
-	if d.GroupVersionResource == apiServices {
-		gv.Version, resource = resource, ""
-		if !d.leads(m, what) {
-			return nil
-		}
+	of := d.named(m)
+	if d.GroupVersionResource == apiServices && !d.leads(m, of, what) {
+		return nil
 	}
 	if what == deleted || m.DeletionTimestamp == nil {
-		d.event(gv, resource, what)
+		d.event(of.GroupVersion(), of.Resource, what)
 	}
 	return nil
+}
+
+// named returns what the name of a definition says: the group and the resource of a CRD, the group and the version of an APIService.
+func (d *definitions) named(m *metav1.PartialObjectMetadata) schema.GroupVersionResource {
+	first, group, _ := strings.Cut(m.Name, ".")
+	if d.GroupVersionResource == apiServices {
+		return schema.GroupVersionResource{Group: group, Version: first}
+	}
+	return schema.GroupVersionResource{Group: group, Resource: first}
 }
 
 // automanaged is the label of an APIService for which the server itself is responsible: AutoRegisterManagedLabel of
@@ -156,9 +154,8 @@ const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
 // leads notes whether an APIService may lead to another server, and reports whether it does or did. That server may be updated
 // without an event.
-func (d *definitions) leads(m *metav1.PartialObjectMetadata, what news) bool {
-	version, group, _ := strings.Cut(m.Name, ".")
-	gv := schema.GroupVersion{Group: group, Version: version}
+func (d *definitions) leads(m *metav1.PartialObjectMetadata, of schema.GroupVersionResource, what news) bool {
+	gv := of.GroupVersion()
 	_, own := m.Labels[automanaged]
 	d.mu.Lock()
 	defer d.mu.Unlock()
