@@ -74,9 +74,6 @@ func (b storeBytes) scaled(now, then int) storeBytes {
 	return b
 }
 
-// bytesOf returns about how many bytes the objects of a state and its trees take.
-func bytesOf(state *watchcache.Snapshot[object.Object]) int { return measured(state).all() }
-
 // measured looks at some objects of a state.
 func measured(state *watchcache.Snapshot[object.Object]) (b storeBytes) {
 	looked, every := 0, 1+state.Len()/maxLooked

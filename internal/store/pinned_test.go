@@ -198,7 +198,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 			before := inUse()
 			s.kept.clear()
 			free := before - inUse()
-			t.Logf("%d KB counted, %d KB held, of a store of %d KB", counted>>10, free>>10, bytesOf(s.engine.Snapshot())>>10)
+			t.Logf("%d KB counted, %d KB held, of a store of %d KB", counted>>10, free>>10, measured(s.engine.Snapshot()).all()>>10)
 			g.Expect(float64(counted) / float64(free)).To(And(BeNumerically(">", 0.6), BeNumerically("<", 2)))
 			runtime.KeepAlive(s)
 		})
