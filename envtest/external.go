@@ -24,7 +24,7 @@ type ExternalEtcd struct {
 	// is /registry.
 	Prefix string
 
-	// CAFile is a file with the certificates of who signs the members' certificates, in PEM. Without it, the system's count.
+	// CAFile is a file with the authorities that sign the members' certificates, in PEM. Without it, the system's count.
 	CAFile string
 
 	// CertFile and KeyFile are the certificate with which the server says who it is, and its key. There are both or none.

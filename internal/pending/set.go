@@ -123,9 +123,8 @@ func (s *set[V]) change(f func(*statement[V]) *statement[V]) {
 	s.setPrefixes(prefixes)
 }
 
-// put notes a statement about a key. That of the later revision stays, of one revision that which is known, unless the other
-// one says that its object is gone.
-// If it is ambiguous, it has to be asked about after both.
+// put notes a statement about a key. The statement of the later revision stays; of the same revision, the one that is known.
+// That an object is gone stays in any case. If the later one is ambiguous, it has to be asked about after both.
 func (s *set[V]) put(k statement[V]) {
 	if old := s.get(k.Key); old != nil {
 		later := &k

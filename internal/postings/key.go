@@ -16,7 +16,7 @@ func Name(field string) string { return fieldPrefix + field }
 
 const fieldPrefix = "field:"
 
-// FieldOf returns the name of the field of which the index with that name is. An index of client-go's
+// FieldOf returns the name of the field that an index with that name is about. An index of client-go's
 // functions keeps its name.
 func FieldOf(name string) string { return strings.TrimPrefix(name, fieldPrefix) }
 

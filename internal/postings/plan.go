@@ -18,7 +18,7 @@ func LabelName(key string) string { return labelPrefix + key }
 
 const labelPrefix = "label\x00"
 
-// LabelOf returns the key of the label of which the index with that name is, if it is one of a label.
+// LabelOf returns the key of the label that an index with that name is about, if it is one of a label.
 func LabelOf(name string) (key string, ok bool) { return strings.CutPrefix(name, labelPrefix) }
 
 // ScanWorth is a number of objects. To look at each of so many objects, or fewer, is quicker

@@ -128,7 +128,7 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 		return nil
 	})
 	flags.StringVar(&a.etcd.Prefix, "etcd-prefix", "", "store below this `key` of -etcd-servers; the default is /registry")
-	flags.StringVar(&a.etcd.CAFile, "etcd-cafile", "", "a `file` with the certificates of who signs those of -etcd-servers")
+	flags.StringVar(&a.etcd.CAFile, "etcd-cafile", "", "a `file` with the authorities that sign the certificates of -etcd-servers")
 	flags.StringVar(&a.etcd.CertFile, "etcd-certfile", "", "the certificate for -etcd-servers, a `file`")
 	flags.StringVar(&a.etcd.KeyFile, "etcd-keyfile", "", "the key of -etcd-certfile, a `file`")
 	if err := flags.Parse(args); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
-// keepsStore reports whether the CRD server goes on with the store of a definition, of which then only the metadata or the
-// rest of the status were changed.
+// keepsStore reports whether the CRD server goes on with the store of a definition: if at most its metadata and the rest of its
+// status were changed.
 func (c crdChange) keepsStore() bool {
 	return c.before.UID == c.after.UID && apiequality.Semantic.DeepEqual(c.before.Spec, c.after.Spec) &&
 		apiequality.Semantic.DeepEqual(c.before.Status.AcceptedNames, c.after.Status.AcceptedNames)
