@@ -48,8 +48,10 @@ func TestAUserHasAKubeconfig(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	clients, err := kubernetes.NewForConfig(config)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = clients.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hers"}}, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() error { // the server learns of roles by a watch
+		_, err := clients.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hers"}}, metav1.CreateOptions{})
+		return err
+	}).WithContext(ctx).WithTimeout(patience).WithPolling(fast).Should(Succeed())
 	_, err = clients.CoreV1().ConfigMaps("kube-system").List(ctx, metav1.ListOptions{})
 	g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	g.Expect(err).To(MatchError(ContainSubstring(`"jane"`)))
