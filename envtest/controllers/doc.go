@@ -33,7 +33,8 @@
 //   - named.go has the names, manager.go what all controllers have in common.
 //   - namespace.go, content.go, report.go, conditions.go and leftovers.go are the namespace controller: its steps, what deletes,
 //     what was found, what the status says, and what waits for the rest.
-//   - collector.go, collector_writes.go, owners.go and the files that begin with kinds are the garbage collector: its steps, its
-//     writes, what owners are, and the kinds that it follows. definition.go reads CRDs.
+//   - collector.go, collector_writes.go and owners.go are the garbage collector: its steps, its writes, and what owners are.
+//   - kinds.go follows the kinds that the collector needs: kinds_events.go has their events, kinds_read.go reads them, and
+//     definition.go reads CRDs.
 //   - serviceaccount.go and rootca.go are one controller each.
 package controllers

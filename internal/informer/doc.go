@@ -38,6 +38,7 @@
 //     what to index.
 //   - handler.go tells an event handler, with the shared objects of delivery.go; shared_replay.go shares
 //     those of a whole state, and resync.go says when it is told again.
-//   - engine_indexer.go is the engine as client-go's Indexer, and view.go an informer whose objects have another Go type.
-//   - stats.go has the figures of an informer.
+//   - engine_indexer.go is the engine as client-go's Indexer. view.go is an informer whose objects have another Go type, and
+//     unfit.go has the objects that do not fit that type.
+//   - stats.go has the figures of an informer; follow.go passes its events on without their objects.
 package informer

@@ -27,6 +27,7 @@
 //   - structured.go, unstructured.go and metadata.go are the three representations;
 //     undecoded.go has the objects that a structured watch cuts and does not decode yet.
 //   - stream.go reads the stream of a watch, and ordered_watch.go decodes on all cores, in order.
+//     watch_serializer.go decodes events and leaves their objects undecoded, with watch_json.go for JSON.
 //   - idle_timeout.go ends a watch that brings nothing. failures.go remembers what failed, and
 //     counters.go counts lists and watches by the reason for which they were begun or ended.
 package listwatch

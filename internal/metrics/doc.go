@@ -1,7 +1,11 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics makes the metrics of a cache, which docs/metrics.md lists, of what its informers and reads
-// count. names.go has the names, figures.go what is added up to one series, lives.go what stays of informers that
-// have ended, and reads.go the reads that the cache cannot answer.
+// Package metrics makes the metrics of a cache. Informers and reads count; docs/metrics.md lists what is exported.
+//
+// # Files
+//
+//   - metrics.go registers the metrics and collects them; source.go says what they are collected from.
+//   - names.go has the names, figures.go what is added up to one series.
+//   - lives.go has what stays of informers that have ended, reads.go the reads that the cache cannot answer.
 package metrics

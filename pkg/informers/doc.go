@@ -23,10 +23,13 @@
 //
 //   - map.go has Map, options.go its options, entry.go the informer and the reader of a key.
 //   - representation.go has Key and Representation; source.go chooses how a key is listed
-//     and watched.
+//     and watched, storage.go how its objects are kept.
 //   - sync.go waits for entries as their policies say; cause.go tells causes apart, and
-//     not_synced.go is the error. age.go says how long ago an entry was told anything.
+//     not_synced.go is the error. unwatchable.go has the error of a kind that cannot be watched.
 //   - shared_watch.go has the one watch of a kind whose representations share it.
 //   - optional.go makes the entry of a kind dormant that is not served; package internal/served says when that is.
-//   - sample.go says what metrics are told of an entry; errors.go has the other errors that users meet.
+//   - pending_writes.go shows in reads what the program has written, and pending_writes_ask.go asks the server about it;
+//     written.go knows which kinds the program has written.
+//   - phase.go, age.go and stats.go have what people and probes ask of an entry, follow.go its events without objects, and
+//     sample.go what metrics read. errors.go has the other errors that users meet.
 package informers

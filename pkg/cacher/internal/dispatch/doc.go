@@ -30,7 +30,7 @@
 //
 // # Files
 //
-//   - dispatcher.go: the walk over the history
+//   - dispatcher.go: the goroutine that passes events on
 //   - rounds.go: what is done once a second: bookmarks, and readers that do not read
 //   - watcher.go: how a watch begins, ends, and is given events while it follows
 //   - catching_up.go: what a watcher does that catches up; blocked_watchers.go: those that wait for readers
