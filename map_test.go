@@ -29,7 +29,7 @@ const (
 	mapEnd   = "<!-- map: end -->\n"
 )
 
-// TestMapOfPackages compares the one map of packages with the table of rooms and with what each package says of itself.
+// TestMapOfPackages compares the one map of packages with what each package says of itself.
 func TestMapOfPackages(t *testing.T) {
 	now := mapOfPackages(t)
 	text, err := os.ReadFile(mapPage)
@@ -58,8 +58,8 @@ func TestMapOfPackages(t *testing.T) {
 	t.Errorf("the map in %s is not that of the packages; run: go test . -run TestMapOfPackages -renew-map", mapPage)
 }
 
-// mapOfPackages has a line for each package that a reader has to find: what it says of itself, and what rooms lets it import.
-// Rooms inside one of the server's, and the binaries inside their folder, stand there.
+// mapOfPackages has a line for each package that a reader has to find: what it says of itself. A room inside one of the
+// server's has no line of its own, nor have the binaries inside their folder. The table rooms says what each may import.
 func mapOfPackages(t *testing.T) string {
 	t.Helper()
 	says := map[string]string{}
@@ -70,18 +70,12 @@ func mapOfPackages(t *testing.T) string {
 			says[folder] = cmp.Or(says[folder], saysOfItself(file.Doc.Text()))
 		}
 	})
-	text := "\n| package | what it is for | imports |\n|---|---|---|\n"
+	text := "\n| package | what it is for |\n|---|---|\n"
 	for _, folder := range slices.SortedFunc(maps.Keys(says), asOnMap) {
 		if says[folder] == "" {
 			t.Errorf("%s has no comment that says what it is for", folder)
 		}
-		var imports []string
-		for _, imported := range rooms[folder].imports {
-			if name := path.Base(onMap(imported)); onMap(imported) != folder && !slices.Contains(imports, name) {
-				imports = append(imports, name)
-			}
-		}
-		text += fmt.Sprintf("| `%s` | %s | %s |\n", folder, says[folder], strings.Join(imports, ", "))
+		text += fmt.Sprintf("| `%s` | %s |\n", folder, says[folder])
 	}
 	return text + "\n"
 }

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig writes the file by which others find a server that this process runs.
+// Package kubeconfig writes a kubeconfig for a server that this process runs.
 package kubeconfig
 
 import (

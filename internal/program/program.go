@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program is what the commands of this module have in common: how they begin and end.
+// Package program has what the commands of this module share: how they begin and end.
 package program
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package specs has what Ginkgo suites have in common whose specs run against the API server of envtest
+// Package specs has what the Ginkgo suites share that run on the API server of envtest
 // in the test process: those of the cache, its client and its page. Only tests import it.
 package specs
 

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store holds what readers read: the stores of informers.
+// Package store has the stores of informers, from which readers read.
 //
 // An [Engine] is the store of our own informer. It answers selectors from posting lists, see package postings, and
 // builds those of a label when a list asks for it. An [Indexer] is the store of an informer that the user supplies, and

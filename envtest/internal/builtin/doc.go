@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package builtin is the built-in kinds of the API server in the test process: every group of kube-apiserver's default set
+// Package builtin has the built-in kinds of the API server: every group of kube-apiserver's default set
 // in its v1, and autoscaling in its v2 too.
 //
 // # One table

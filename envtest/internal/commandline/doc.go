@@ -1,5 +1,5 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commandline lets the flags of kube-apiserver say where a server listens, whom it believes, and what it serves.
+// Package commandline configures a server by the flags of kube-apiserver.
 package commandline

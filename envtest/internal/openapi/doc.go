@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi holds the OpenAPI definitions of the built-in API types that the in-process API server serves: the
+// Package openapi has the OpenAPI definitions of the built-in types of the API: the
 // kinds' own packages of k8s.io/api and k8s.io/kube-aggregator, and the shared ones of k8s.io/apimachinery.
 //
 // The one function here, GetOpenAPIDefinitions, is generated from the comments and markers of those packages. The API
