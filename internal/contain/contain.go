@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Call calls f, which calls what a user has given, for somebody who waits for the result. If f panics, Call
-// logs where, and returns an error: the process goes on. If f ends its goroutine, as the functions of a test do that end
-// the test, that is an error too. Who is the subject of these texts. f is called in a goroutine of its own, for which
-// Call waits.
+// Call calls f, which calls what a user has given, for somebody who waits for the result. If f panics, Call logs where,
+// and returns an error: the process goes on. If f ends its goroutine, as the functions of a test do that end the test,
+// that is an error too. These texts have who as their subject. f is called in a goroutine of its own, for which Call
+// waits.
 func Call(who string, f func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -59,7 +59,7 @@ func (d *dormancy) enter(ctx context.Context) (context.Context, <-chan struct{})
 	return nil, d.changed.Wait()
 }
 
-// unlessLeft calls f, unless the list or watch of the caller was ended. Who calls Sleep meanwhile waits for f.
+// unlessLeft calls f, unless the list or watch of the caller was ended. A call of Sleep waits meanwhile for f.
 func (d *dormancy) unlessLeft(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -39,7 +39,8 @@ func (a *decodedEvent) GetObjectKind() schema.ObjectKind {
 	return a.object.GetObjectKind()
 }
 
-// DeepCopyObject implements runtime.Object. What a decodedEvent refers to is never changed.
+// DeepCopyObject implements runtime.Object. The copy is shallow: the object of a decodedEvent is
+// never changed.
 func (a *decodedEvent) DeepCopyObject() runtime.Object { c := *a; return &c }
 
 // decodes says whether the source makes a decodedEvent of an event of a type. With a transform it does not:

@@ -41,7 +41,8 @@ func newDelivery(form *object.Form, given any) *delivery {
 	return &delivery{form: form, given: given}
 }
 
-// errNotMade is what handlers get after the one whose attempt to make an object has panicked.
+// errNotMade is what the other handlers get if one handler's attempt to make an object has
+// panicked.
 var errNotMade = errors.New("to make an object of the event has panicked, for another event handler")
 
 func (s *shared) get(make func() (any, error)) (any, error) {
@@ -52,8 +53,8 @@ func (s *shared) get(make func() (any, error)) (any, error) {
 	return s.made, s.err
 }
 
-// after returns the object as it is after the event, and nothing of one that was deleted, unless
-// the writer has it.
+// after returns the object as it is after the event, and nil if the object was deleted, unless the
+// writer has it.
 func (d *delivery) after(e *event) (any, error) {
 	if d.given != nil || e.Type == watchcache.Deleted {
 		return d.given, nil

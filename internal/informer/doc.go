@@ -34,10 +34,10 @@
 //     they have come; indexers.go its indexes, clock.go the clock of its Reflector.
 //   - decoded_event.go makes what is kept of an object where a watch is decoded, and reflector_store.go
 //     is the store that the Reflector writes into; losses.go has the objects that a transform has
-//     failed for, and unindexed.go those that a function of an index has. values.go tells the engine
-//     what to index.
+//     failed for, and unindexed.go the objects that the function of an index has failed for. values.go
+//     tells the engine what to index.
 //   - handler.go tells an event handler, with the shared objects of delivery.go; shared_replay.go shares
-//     those of a whole state, and resync.go says when it is told again.
+//     the objects of a whole state, and resync.go says when a handler is told of it again.
 //   - engine_indexer.go is the engine as client-go's Indexer. view.go is an informer whose objects have another Go type, and
 //     unfit.go has the objects that do not fit that type.
 //   - stats.go has the figures of an informer; follow.go passes its events on without their objects.

@@ -17,8 +17,8 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// engineIndexer is the engine of an informer as client-go's Indexer. The objects that it returns must not
-// be changed; those that are kept flat are made for the call.
+// engineIndexer is the engine of an informer as client-go's Indexer. Callers must not change the objects
+// that it returns. A flat object is made for the call.
 type engineIndexer struct {
 	engine   *engine
 	form     *object.Form

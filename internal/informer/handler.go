@@ -139,8 +139,8 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	return nil
 }
 
-// ReleaseHandlers lets all handlers count as synced before the first list is complete, also those
-// that are added later, so that those who wait for handlers go on without the kind.
+// ReleaseHandlers lets all handlers count as synced before the first list is complete, later ones
+// too. So a program that waits for its handlers goes on without the kind.
 func (i *Informer) ReleaseHandlers() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -41,8 +41,8 @@ import (
 //     is read, and handlers get objects that were made for the event. Handlers share them,
 //     as with client-go, and must not change them.
 //
-// All methods are safe for concurrent use. Each handler has a goroutine, which the one that
-// runs the informer owns: it returns when the handlers' goroutines have ended.
+// All methods are safe for concurrent use. RunWithContext owns the goroutines of the handlers, and
+// returns when they have ended.
 type Informer struct {
 	*listened
 	lw       toolscache.ListerWatcher
@@ -94,9 +94,9 @@ type Source func(Receiver) toolscache.ListerWatcher
 type Receiver struct {
 	// Each returns the event to send in place of an event whose object is decoded.
 	Each func(watch.Event) watch.Event
-	// Message returns the object to send in place of one that came as a protobuf message, and that
-	// the source has not decoded. It returns nil if the source must decode it and call Each. It
-	// does not keep the message.
+	// Message returns the object to send in place of a protobuf message that the source has not
+	// decoded. It returns nil if the source must decode it and call Each. It does not keep the
+	// message.
 	Message func(t watch.EventType, message []byte) runtime.Object
 }
 
@@ -127,8 +127,8 @@ type Options struct {
 	Identifier toolscache.InformerNameAndResource
 }
 
-// Observer has functions that an informer calls. Those that are nil are not called. They must not
-// block, and not make the informer dormant.
+// Observer has functions that an informer calls. A nil function is not called. They must not block,
+// and not make the informer dormant.
 type Observer struct {
 	// Listed is called each time that a list is in the engine.
 	Listed func()
@@ -188,7 +188,7 @@ func New(source Source, o Options) (*Informer, error) {
 	return i, i.AddIndexers(o.Indexers)
 }
 
-// Engine returns the engine that the informer writes to, for those who read it.
+// Engine returns the engine that the informer writes to, for readers.
 func (i *Informer) Engine() *engine { return i.engine }
 
 // Example returns an empty object of the kind, which must not be changed.

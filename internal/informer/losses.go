@@ -81,8 +81,8 @@ func (l *losses) begin() {
 	l.pending = nil
 }
 
-// addPending notes that an object of the list that is being received is lost. Beyond maxLost it
-// keeps the ones that it has.
+// addPending notes that an object of the list that is being received is lost. It notes at most
+// maxLost.
 func (l *losses) addPending(e *TransformError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

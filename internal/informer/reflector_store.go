@@ -140,8 +140,8 @@ func item(o object.Object) watchcache.Item[object.Object] {
 	}
 }
 
-// revision returns the number in a resource version. Of a text that is no number, which no API
-// server sends, it returns a hash, so that different texts stay different.
+// revision returns the number in a resource version. API servers send numbers alone. For any other
+// text it returns a hash, so that different texts stay different.
 func revision(resourceVersion string) uint64 {
 	if n, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil || resourceVersion == "" {
 		return n

@@ -35,8 +35,9 @@ func (s *resyncs) start(now time.Time) {
 	s.begin = now
 }
 
-// admit returns the period of a handler that wants another one: at least a second, and not
-// shorter than the informer checks; zero is never. What becomes of the wish is logged.
+// admit returns the period of a handler that wants another one: at least a second, and not shorter
+// than the informer checks; zero is never. If the handler gets another period than it wants, that
+// is logged.
 func (s *resyncs) admit(wanted time.Duration, logger klog.Logger, description string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

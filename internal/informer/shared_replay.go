@@ -17,13 +17,13 @@ import (
 // from the moment at which there is something to replay, whichever of them gets a core first. A
 // handler that replays alone, and objects that are kept decoded, cost nothing here.
 //
-// What is here is bounded in bytes, whatever the size of the state and however slow a handler is.
-// When the handler in front has filled the bound, it removes the older half. If others have not
-// come to the end of that half yet, it first waits for them, because they may only lack a core to
-// run on; but not longer than replayPatience. A handler that is still behind then is slow, or waits
-// for something: it is alone: nobody waits for it, and it makes its objects by itself until it
-// meets the others again. So a slow handler may hold up the others once, and for a
-// moment. Nothing is here while no handler replays.
+// The shared objects are bounded in bytes, whatever the size of the state and however slow a
+// handler is. When the handler in front has filled the bound, it removes the older half. If others
+// have not come to the end of that half yet, it first waits for them, because they may only lack a
+// core to run on; but not longer than replayPatience. A handler that is still behind then is slow,
+// or waits for something: it is alone: nobody waits for it, and it makes its objects by itself
+// until it meets the others again. So a slow handler may hold up the others once, and for a moment.
+// Nothing is here while no handler replays.
 type sharedReplay struct {
 	form  *object.Form
 	limit int // bytes
@@ -117,8 +117,8 @@ func (s *sharedReplay) begin(w *replayer) {
 	s.beginLocked(w)
 }
 
-// beginResync says that the resync of w begins, and that the resyncs that are due at the same
-// time are about to.
+// beginResync says that the resync of w begins, and that others due at the same time are about to
+// begin.
 func (s *sharedReplay) beginResync(w *replayer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +276,8 @@ func (s *sharedReplay) awaitLocked(there *step) {
 	}
 }
 
-// movedLocked wakes those who wait, if w was the last for whom they did. Before is where w was.
+// movedLocked wakes the handlers that wait, if w was the last one that they waited for. Before is
+// where w was.
 func (s *sharedReplay) movedLocked(before uint64) {
 	if s.waiting.moved != nil && before < s.waiting.number && !s.anyBehindLocked(s.waiting.number) {
 		close(s.waiting.moved)

@@ -63,7 +63,7 @@ func (c *calls) begin() time.Duration {
 	return stats.Now()
 }
 
-// end measures a call that has returned, if it is one of those that are measured.
+// end measures a call that has returned, one in so many.
 func (c *calls) end(begin time.Duration) { c.durations.Since(begin) }
 
 // Stats are figures of an informer. Counters begin with the informer and never go back.
@@ -77,7 +77,7 @@ type Stats struct {
 	// zero if that was not yet.
 	Begun, Synced, Told time.Time
 	// Lost is the number of objects that are missing because their transform failed, and Unindexed
-	// that of objects for which the function of an index failed.
+	// the number of objects for which the function of an index failed.
 	Lost, Unindexed int
 	// Handlers are the event handlers of now. Called is how many calls all that there were have got,
 	// Calls the durations of one in eight, and Lagged how often a handler fell out of the window.
@@ -106,8 +106,8 @@ type HandlerStats struct {
 	// Synced reports that the handler has returned from the initial state.
 	Synced bool
 	// Behind is how many events were written that the handler has not returned from, up to 15 too
-	// many, and Since how long ago the oldest of them was written. Of a handler that is told of a
-	// whole state, it is the number of events for which that state stands.
+	// many, and Since how long ago the oldest of them was written. For a handler that is told of a
+	// whole state, that state stands for so many events.
 	Behind uint64
 	Since  time.Duration
 	// Lagged is how often the handler fell out of the window.

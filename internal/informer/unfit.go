@@ -10,8 +10,8 @@ import (
 )
 
 // update tells the handler of an update. If the object does not fit any more, the handler is not told, and the
-// error is returned. If it fits again, the handler gets the state of which it was told last, as from an informer
-// of client-go's, which cannot go on before all objects fit.
+// error is returned. When the object fits again, the handler gets the update from the state that it was told of
+// last. client-go's informer does the same: it goes on when all objects fit.
 func (r *registration) update(event *event, shared objects) error {
 	previous, unknown := shared.before(event)
 	if unknown != nil {
@@ -55,8 +55,8 @@ func (r *registration) delete(event *event, shared objects) {
 	r.calls.end(begin)
 }
 
-// unfit has the last state of which a handler was told of each object that does not fit the Go type of its view now.
-// These are as many objects as do not fit, at most. Only the handler's goroutine uses it.
+// unfit has, for each object that does not fit the Go type of a view now, the state that the handler was told of
+// last. These are as many objects as do not fit, at most. Only the handler's goroutine uses it.
 type unfit map[string]object.Object // by the key in the engine
 
 func (u *unfit) add(key string, told object.Object) {

@@ -65,8 +65,8 @@ func NewView(base *Informer, example client.Object, space string) (*View, error)
 	return v, nil
 }
 
-// declare adds an index of the objects as the view shows them to the engine, before the first one that of those
-// that it cannot show.
+// declare adds an index of the objects as the view shows them to the engine. Before the first one it adds the
+// index of the objects that the view cannot show.
 func (v *View) declare(name string, extract func(client.Object) []string) {
 	v.base.store.declareAll(func() {
 		v.as.DeclareUnfit(v.unfit)
@@ -74,8 +74,8 @@ func (v *View) declare(name string, extract func(client.Object) []string) {
 	}, v.unfit, name)
 }
 
-// Close takes the indexes of the view away, and those that are added later are refused. It does not wait for
-// the handlers of the view to end, as RunWithContext does.
+// Close takes the indexes of the view away, and later ones are refused. It does not wait for the handlers of
+// the view to end, as RunWithContext does.
 func (v *View) Close() {
 	if names := v.indexers.close(); len(names) > 0 {
 		v.base.store.undeclare(append(names, v.unfit)...)

@@ -19,7 +19,7 @@ import (
 // mark is the first line of a file that Publish wrote.
 const mark = "# Tarn removes this file when the server ends.\n"
 
-// attempts bounds how often a file is taken for one that is left, and another process makes it anew meanwhile.
+// attempts bounds how often a left file is removed and another process makes it anew meanwhile.
 const attempts = 5
 
 // Publish writes a kubeconfig to a new file at path, which its owner alone can read, in one step: whoever waits for the

@@ -119,7 +119,7 @@ func (t *Counters) cut() {
 	}
 }
 
-// listing counts a list that begins, unless it is a page of one that has begun.
+// listing counts a list that begins; a later page is no new list.
 func (t *Counters) listing(opts metav1.ListOptions) {
 	if t != nil && opts.Continue == "" {
 		t.lists[t.next.Swap(int32(Retried))].Add(1)

@@ -134,9 +134,9 @@ func (l *listener) heard(t watch.EventType) {
 }
 
 // allowed returns how long the watch may be silent now. A server sends a bookmark every minute once its
-// own version of the kind is above the one at which the watch began, which it need not be: etcd tells
-// an API server of a kind to which nothing is written every ten minutes. So the limit counts in a watch
-// that has brought a bookmark itself; that at the end of a list is not one.
+// own version of the kind is above the version at which the watch began. That may take a while: without
+// writes to a kind, etcd tells an API server a newer version every ten minutes. So the limit counts in
+// a watch that has brought a bookmark itself; that at the end of a list is not one.
 func (l *listener) allowed() time.Duration {
 	if n := l.bookmarks.Load(); n > 1 || n > 0 && !l.streaming {
 		return l.of.limit

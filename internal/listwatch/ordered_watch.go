@@ -14,11 +14,11 @@ import (
 )
 
 // orderedWatch calls a function with the events of another watch, and sends the results in the
-// order of the events. It has one goroutine. That one calls the function itself with an event that
-// comes alone: to hand the event to another goroutine would wake a core, which takes as long as to
-// decode a small object. When events are queued, workers call the function for several events at
-// once, and a sender sends the results. Unlike watch.Filter an orderedWatch ends with Stop, even if
-// its results are not received.
+// order of the events. It has one goroutine. The reading goroutine calls the function itself for an
+// event that comes alone: waking a core for another goroutine takes as long as decoding a small
+// object. When events are queued, workers call the function for several events at once, and a
+// sender sends the results. Unlike watch.Filter an orderedWatch ends with Stop, even if its results
+// are not received.
 type orderedWatch struct {
 	from    watch.Interface
 	each    func(watch.Event) watch.Event

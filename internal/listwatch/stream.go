@@ -107,11 +107,11 @@ func (s *stream) AsObject(err error) runtime.Object {
 	return reporter.AsObject(err)
 }
 
-// brokenReporter makes the Status of a connection that broke. client-go makes that of an event that it cannot
-// decode, as if somebody had to correct an object.
+// brokenReporter makes the Status of a connection that broke. client-go would report an event that cannot be
+// decoded, as if somebody had to correct an object.
 var brokenReporter = apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchBroken")
 
-// watchBody is the body of a watch, which remembers that it could not be read. Who reads asks.
+// watchBody is the body of a watch, which remembers that it could not be read, for its reader.
 type watchBody struct {
 	io.ReadCloser
 	failed error

@@ -82,8 +82,7 @@ func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {
 }
 
 // watchMediaType returns the media type that controller-runtime's clients ask for. It reports false if
-// that is unknown: a user may have told controller-runtime that a kind has protobuf, which is a
-// secret of its package.
+// that is unknown: controller-runtime keeps to itself whether a user has declared protobuf for a kind.
 func watchMediaType(t Target, example runtime.Object) (mediaType string, known bool) {
 	_, protobuf := example.(interface{ Unmarshal([]byte) error })
 	switch {

@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// client-go cuts the stream of a watch into events with the serializers of the REST client. Those of
-// apimachinery read and copy each object several times before it is decoded: JSON to find the end
-// of the event, the object in the event, the kind of the object. The serializers here look at a byte
-// of JSON twice, for the ends of the event and of the object, and copy it once. They leave an object
-// of the expected kind undecoded. Everything else that a server sends, and every event that is not
-// as API servers write it, is read by apimachinery's.
+// client-go cuts the stream of a watch into events with the serializers of the REST client.
+// apimachinery's serializers read and copy each object several times before it is decoded: JSON to
+// find the end of the event, the object in the event, the kind of the object. The serializers here
+// look at a byte of JSON twice, for the ends of the event and of the object, and copy it once. They
+// leave an object of the expected kind undecoded. Everything else that a server sends, and every
+// event that is not as API servers write it, is read by apimachinery's.
 
 // watchSerializer is the serializer of a REST client that watches one kind.
 type watchSerializer struct{ types []runtime.SerializerInfo }

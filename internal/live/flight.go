@@ -21,7 +21,8 @@ type flight struct {
 	err     error
 }
 
-// await returns the answer to the request for a place: to the one that is under way, or to a new one.
+// await returns the answer to the request for a place. It joins a request that is under way, or
+// begins one.
 func (r *Reader) await(ctx context.Context, at place, what Request) (client.Object, error) {
 	f := r.join(ctx, at, what)
 	select {
@@ -48,7 +49,7 @@ func (r *Reader) join(ctx context.Context, at place, what Request) *flight {
 	return f
 }
 
-// fly makes the request and tells those who wait.
+// fly makes the request and tells the waiting callers.
 func (r *Reader) fly(ctx context.Context, at place, what Request, f *flight) {
 	defer func() {
 		r.mu.Lock()

@@ -121,7 +121,7 @@ func (r *Reader) Forget(gvk schema.GroupVersionKind, key client.ObjectKey) {
 	}
 	for at := range r.flights {
 		if at.object.among(gvk, key) {
-			delete(r.flights, at) // those who wait for it get its answer
+			delete(r.flights, at) // its callers get its answer
 		}
 	}
 }

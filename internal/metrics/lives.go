@@ -6,7 +6,7 @@ package metrics
 import "maps"
 
 // life is where an informer is for the metrics. The counters of informers that share series are added up, so
-// the counts of one that is removed must stay as long as the others are there: a counter never falls.
+// the counts of a removed informer must stay as long as the others are there: a counter never falls.
 type life int
 
 const (
@@ -66,8 +66,9 @@ func (m *Metrics) move(source Source, next func(was life) (is life, stays bool))
 	}
 }
 
-// countsLocked reports whether some informer counts for these series. One that is removed does until its
-// handlers have returned: if the kind is made again meanwhile, nobody has seen the series end.
+// countsLocked reports whether some informer counts for these series. A removed informer counts until
+// its handlers have returned: if the kind is made again meanwhile, the series has not ended for
+// Prometheus.
 func (m *Metrics) countsLocked(of Series) bool {
 	for source := range m.sources {
 		if m.seriesOf(source) == of {

@@ -33,7 +33,7 @@ type Source interface {
 	Sample() Sample
 }
 
-// Sample are the figures of an informer. Those that count begin with the informer and never go back.
+// Sample are the figures of an informer. Counters begin with the informer and never go back.
 type Sample struct {
 	// Phase is where the informer is in its life, and Cause why it does not hold what the API server has,
 	// or empty: both as labels have them.

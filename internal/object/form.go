@@ -89,14 +89,13 @@ func (f *Form) Keep(obj any) Object {
 	return kept
 }
 
-// KeepMessage is Keep for the object of a protobuf message, as the Unmarshal method of its type
-// reads it. Made is that object, which must not be changed, if it is wanted or if a field is declared,
-// whose values are in it; and else nil: then no object is made. KeepMessage reports false if the
-// message has to be read by Unmarshal: because the form keeps objects decoded, or because the
-// message is unusual.
+// KeepMessage is Keep for the object of a protobuf message, as the Unmarshal method of its type reads
+// it. Made is that object, which must not be changed, if it is wanted or if a field is declared.
+// Otherwise no object is made, and Made is nil. KeepMessage reports false if the message has to be
+// read by Unmarshal: because the form keeps objects decoded, or because the message is unusual.
 //
-// Previous may be nil. Of an object that is updated it returns the state before, or an earlier one, or
-// the zero Object: what is the same there is copied. It must not keep its arguments.
+// Previous may be nil. For an update it returns the state before, or an earlier one, or the zero
+// Object: equal parts are copied from there. It must not keep its arguments.
 func (f *Form) KeepMessage(message []byte, wanted bool, previous func(namespace, name string) Object) (kept Object, made any, ok bool) {
 	if f.codec == nil {
 		return Object{}, nil, false

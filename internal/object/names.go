@@ -38,8 +38,8 @@ func setNames(m metav1.Object, namespace, name, uid string) {
 	}
 }
 
-// shareNames is ownNames for an object that was decoded with reuse of another object, whose
-// metadata is like and whose names have memory of their own. If the names of both are equal, they
+// shareNames is ownNames for an object that was decoded with reuse of another one. That one's
+// metadata is like, and its names have memory of their own. If the names of both are equal, they
 // share that memory.
 func shareNames(m, like metav1.Object) {
 	namespace, name, uid := like.GetNamespace(), like.GetName(), string(like.GetUID())

@@ -28,7 +28,7 @@ func (o Object) IsZero() bool { return o.flat.IsZero() && o.decoded == nil }
 func (o Object) IsFlat() bool { return !o.flat.IsZero() }
 
 // Identity identifies the flat object of an Object and its copies, as flat.Identity does. The zero
-// Identity stands for no object, and for one that is kept decoded.
+// Identity stands for no object, and for a decoded object.
 type Identity struct{ flat flat.Identity }
 
 // Identity returns the identity of o.

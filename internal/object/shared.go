@@ -153,8 +153,8 @@ func (s *shared) find(o flat.Object) (any, bool) {
 	return found.object, true
 }
 
-// keep returns the object that reads of o share: made, or the one that another goroutine has kept
-// earlier. If the budget has no room, nothing is kept.
+// keep returns the object that reads of o share: made, or what another goroutine has kept earlier.
+// If the budget has no room, nothing is kept.
 func (s *shared) keep(o flat.Object, made any) any {
 	if o.Dictionary() != s.dict.Load() {
 		return made

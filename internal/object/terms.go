@@ -72,8 +72,8 @@ func inTurn(extract func(client.Object) []string) func(client.Object) []string {
 	}
 }
 
-// Retell returns o with the values of all fields that are declared now. Those that o has are copied. It returns
-// o unchanged if it lacks some and cannot be decoded.
+// Retell returns o with the values of all fields that are declared now. The terms of o are copied. It returns o
+// unchanged if it lacks some and cannot be decoded.
 func (f *Form) Retell(o Object) Object {
 	fields := f.fields.Load()
 	if o.fields == fields {
@@ -96,7 +96,7 @@ func (f *Form) Retell(o Object) Object {
 // tell returns o with the values of source.
 func (f *Form) tell(o Object, source any) Object { return f.tellOf(o, f.fields.Load(), source, nil) }
 
-// tellOf returns o with the values of fields: those that are known, and the others of source.
+// tellOf returns o with the values of fields: the known ones, and the others from source.
 func (f *Form) tellOf(o Object, fields *[]*declared, source any, known map[*declared]terms) Object {
 	o.fields = fields
 	o.terms = noTerms

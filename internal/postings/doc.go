@@ -9,8 +9,7 @@
 // these hold nothing else. [OnDemand] makes the indexes that queries ask for, and drops an
 // index that no query asks for any more. [Selection] is what a field selector selects.
 //
-// Values are compared as strings. An object may have any number of values of a field; a
-// requirement is met if one of them is equal. OnDemand, Selection and Plan are safe for
-// concurrent use. Several goroutines can read Postings; one that writes must be the only one
-// that uses them.
+// Values are compared as strings. An object may have any number of values of a field; a requirement
+// is met if one of them is equal. OnDemand, Selection and Plan are safe for concurrent use. Several
+// goroutines can read Postings. A writer must be their only user.
 package postings

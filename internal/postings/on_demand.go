@@ -49,8 +49,8 @@ type Informer interface {
 	AddField(name string, extract client.IndexerFunc) error
 }
 
-// OnDemand decides which indexes a Keeper keeps: those that queries ask for again and again. It has
-// no goroutine: the queries that call Ask do the work. It is safe for concurrent use.
+// OnDemand decides which indexes a Keeper keeps: indexes that queries ask for again and again. It
+// has no goroutine: the queries that call Ask do the work. It is safe for concurrent use.
 type OnDemand struct {
 	keeper Keeper
 	clock  clock.PassiveClock
@@ -80,8 +80,8 @@ func NewOnDemand(keeper Keeper, clock clock.PassiveClock, fixed ...string) *OnDe
 // it so often that the shares are more than [BuildAfter] together, and Ask returns when it can be
 // used. A query does not wait for an index that another query is having built: it does without.
 //
-// Ask also drops the indexes that no query has asked for within [ColdAfter] and, of more than
-// [MaxOnDemand], those that were asked for longest ago.
+// Ask also drops the indexes that no query has asked for within [ColdAfter]. If more than
+// [MaxOnDemand] are left, it drops the ones asked for longest ago.
 func (d *OnDemand) Ask(share float64, names ...string) {
 	for _, name := range d.missing(share, names) {
 		d.keeper.AddIndex(name)

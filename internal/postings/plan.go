@@ -31,9 +31,8 @@ const ScanWorth = 128
 type Plan struct {
 	// Index is the name of the index, as NewPlan's open takes it.
 	Index string
-	// Whole reports that every key of the plan is that of a match: the plan answers the
-	// label selector and the field selection completely, so that no object need be
-	// compared with them.
+	// Whole reports that every key of the plan is a match. The plan answers the label selector and
+	// the field selection completely, so no object need be compared with them.
 	Whole bool
 	// Count is the number of keys. A key that several values have is counted for each of them.
 	Count int
@@ -117,10 +116,10 @@ func wanted(r labels.Requirement) (values []string, ok bool) {
 	return nil, false
 }
 
-// NewPlan chooses the shortest posting lists that hold every object that matches both byLabel
-// and byField and whose key begins with prefix. A nil byLabel and the zero byField select
-// everything. The function open returns the index with a name, or nil if there is none. If each
-// choice has limit keys or more, ok is false: then to walk all objects is quicker.
+// NewPlan chooses the shortest posting lists with every object whose key begins with prefix and
+// that byLabel and byField select. A nil byLabel and the zero byField select everything. The
+// function open returns the index with a name, or nil if there is none. If each choice has limit
+// keys or more, ok is false: then to walk all objects is quicker.
 func NewPlan(byLabel labels.Selector, byField Selection, open func(name string) *Postings, prefix string, limit int) (plan Plan, ok bool) {
 	required, all := requirements(byLabel)
 	alone := all && !byField.nothing && len(required)+len(byField.requirements) == 1

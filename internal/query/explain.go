@@ -19,7 +19,7 @@ type Explanation struct {
 	Whole bool
 }
 
-// Explain says how q is answered from a state. What lies over the state is not counted.
+// Explain says how q is answered from a state. Pending writes over the state are not counted.
 func Explain[V any](state *watchcache.Snapshot[V], q *Query[V]) Explanation {
 	switch {
 	case q.Fields.Nothing():

@@ -27,8 +27,9 @@ func (a *Answer[V]) matchKey(state *watchcache.Snapshot[V], q *Query[V]) (err er
 	return err
 }
 
-// lookOver is look for what lies over a state: no index knows it. If there is an object that the cache cannot hold,
-// that it was wanted before is reason enough to say so, or that what it was before is not known.
+// compareOver is compare for a pending write over a state, which no index knows. If the cache cannot hold the
+// written object, the answer says so when the query wanted the object before, or when its state before is not
+// known.
 func (a *Answer[V]) lookOver(own *pending.Over[V], q *Query[V]) (more bool, err error) {
 	if !own.Shown && own.Lost == nil {
 		return true, nil

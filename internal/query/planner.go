@@ -46,9 +46,8 @@ func NewPlanner[V any](engine Source[V], onDemand *postings.OnDemand, o PlannerO
 	return &Planner[V]{engine: engine, onDemand: onDemand, fields: o.Fields}
 }
 
-// Prepare has the indexes built that would spare q work, if enough queries have asked for them. It
-// is called before the state is taken that q is asked of, and by every query: those that nobody
-// asks for any more go then.
+// Prepare has the indexes built that would spare q work, if enough queries have asked for them.
+// Every query calls it before it takes its state. Indexes that no query asks for any more go then.
 func (p *Planner[V]) Prepare(q *Query[V]) {
 	share, names := p.worth(q)
 	p.onDemand.Ask(share, names...)

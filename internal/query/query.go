@@ -36,8 +36,8 @@ type Query[V any] struct {
 	// Labels and Fields are what an index may answer.
 	Labels labels.Selector
 	Fields postings.Selection
-	// Selects compares an object with Labels and Fields; nil says that all objects match. It
-	// is not called for an object of which an index knows that it matches.
+	// Selects compares an object with Labels and Fields; nil says that all objects match. It is not
+	// called for an object that matches by an index.
 	Selects func(watchcache.Item[V]) bool
 	// Accepts compares an object with what else is wanted, which no index knows; nil
 	// accepts all. An error ends the query.
@@ -79,7 +79,7 @@ func Find[V any](state *watchcache.Snapshot[V], q *Query[V]) (a Answer[V], err e
 	return a, a.match(state, q)
 }
 
-// take answers with a page of everything. What follows is counted without a look at it.
+// take answers with a page of everything. The rest is counted without being read.
 func (a *Answer[V]) take(state *watchcache.Snapshot[V], q *Query[V]) {
 	count := -1 // not known yet
 	for item := range state.Items(q.Prefix, q.From) {

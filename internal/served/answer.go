@@ -26,7 +26,7 @@ const (
 	agreement = 100 * time.Millisecond
 )
 
-// answered notes an answer, and returns what is to be told without the lock. Events are those that had happened before the question.
+// answered notes an answer, and returns what is to be told without the lock. Events is the number of events before the question.
 func (f *Follower) answered(gv schema.GroupVersion, v *version, events int, resources *metav1.APIResourceList, err error) (tells []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,8 +113,8 @@ func (s State) equals(other State) bool {
 	return s.Mapping.Resource == other.Mapping.Resource && s.Mapping.Scope.Name() == other.Mapping.Scope.Name()
 }
 
-// stateIn returns what an answer says of a kind, and its scope if it is served. Of several resources of the kind it takes one that
-// can be listed and watched.
+// stateIn returns what an answer says of a kind, and its scope if it is served. If the kind has several resources, it takes one
+// that can be listed and watched.
 func stateIn(resources *metav1.APIResourceList, gvk schema.GroupVersionKind) (found State, scope meta.RESTScopeName) {
 	for _, r := range resources.APIResources {
 		if r.Kind != gvk.Kind || strings.Contains(r.Name, "/") {
@@ -143,7 +143,7 @@ func MappingTo(gvk schema.GroupVersionKind, resource string, scope meta.RESTScop
 }
 
 // MayBeAway reports whether err is the answer that a server behind the API server is away, or does not answer in time
-// (503 or 504). That nobody answers the caller itself is another matter.
+// (503 or 504). It is false if the API server itself does not answer.
 func MayBeAway(err error) bool {
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }

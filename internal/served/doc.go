@@ -3,9 +3,8 @@
 
 // Package served says which kinds the API server serves, and tells when that changes.
 //
-// A [Follower] has a queue of versions of groups. Events of CRDs and APIServices, answers of 404 and timers add to it.
-// For each of them the Follower asks discovery, and tells those who follow its kinds. Without a kind that is followed it asks for
-// nothing.
+// A [Follower] has a queue of versions of groups. Events of CRDs and APIServices, answers of 404 and timers add to it. For each
+// of them the Follower asks discovery, and tells the followers of its kinds. Without a kind that is followed it asks for nothing.
 //
 // # Contract
 //

@@ -178,7 +178,7 @@ func (f *Follower) askLocked(gv schema.GroupVersion, v *version, after time.Dura
 	}
 }
 
-// Run asks, and tells those who follow, until ctx ends. It may be called once.
+// Run asks discovery, and tells followers, until ctx ends. It may be called once.
 func (f *Follower) Run(ctx context.Context) {
 	select {
 	case <-f.begun:
@@ -219,7 +219,7 @@ func (f *Follower) open() workqueue.TypedDelayingInterface[schema.GroupVersion] 
 // longestQuestion is how long a question waits for an answer, as client-go's discovery does.
 const longestQuestion = 32 * time.Second
 
-// ask asks discovery for a version of a group, if that is due, and tells those who follow its kinds.
+// ask asks discovery for a version of a group, if that is due, and tells the followers of its kinds.
 func (f *Follower) ask(ctx context.Context, gv schema.GroupVersion) {
 	v, events := f.due(gv)
 	if v == nil {

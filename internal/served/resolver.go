@@ -19,11 +19,11 @@ import (
 // Resolver asks a RESTMapper, which knows no context, for callers that have one. The zero value is ready to use. It is
 // safe for concurrent use.
 //
-// There is one question for a kind at a time. Callers that come meanwhile share the one that follows, because an answer
-// may say what was true before they came, for instance before a CRD was there. A question is asked in a goroutine that
-// ends when the mapper has returned. The mapper that package cache makes gives up each request after 32 seconds. One that
-// never returns keeps the goroutine: the mapper of a manager asks with the manager's HTTP client, which has no time-out
-// unless rest.Config.Timeout is set. A mapper that panics, or ends its goroutine, is an error of those who ask.
+// There is one question for a kind at a time. Callers that come meanwhile share the next question, because the answer to
+// the first may be older than they are, for instance older than a CRD. A question is asked in a goroutine that ends when
+// the mapper has returned. The mapper that package cache makes gives up each request after 32 seconds. A manager's
+// mapper asks with the manager's HTTP client, which has no time-out unless rest.Config.Timeout is set. A mapper that
+// never returns keeps the goroutine. If a mapper panics, or ends its goroutine, its callers get an error.
 type Resolver struct {
 	questions singleflight.Group
 	order     atomic.Int64 // of calls and questions

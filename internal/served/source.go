@@ -92,8 +92,8 @@ func (s *Source) Example() runtime.Object { return s.example }
 // Finish implements listwatch.Source.
 func (s *Source) Finish(e watch.Event) watch.Event { return s.bound.Load().Finish(e) }
 
-// List implements listwatch.Source. After a list that is a watch was refused because the kind cannot be watched, the list that the
-// Reflector asks for next fails: handlers would be told of objects, and then that these are gone.
+// List implements listwatch.Source. If a streaming list was refused because the kind cannot be watched, the next list of the
+// Reflector fails. Otherwise handlers would be told of objects, and then that these are gone.
 func (s *Source) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	return patiently(ctx, s, func(b *bound) (runtime.Object, error) {
 		if refused := b.refused.Swap(nil); refused != nil {

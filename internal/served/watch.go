@@ -22,8 +22,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
-// UserAgent is the last word of the user agent of a Follower's requests. What looks at the requests of a program can tell them from
-// those that the program asks for.
+// UserAgent is the last word of the user agent of a Follower's requests. By it a test tells these requests from the program's own.
 const UserAgent = "tarn-served"
 
 // IsOwn reports whether a user agent is that of a Follower.
@@ -125,8 +124,8 @@ func (d *definitions) Replace(all []any, _ string) error {
 	return nil
 }
 
-// tell tells of the group in the name of a CRD, or of the version and group in that of an APIService. One that is being deleted
-// serves what it has served, until it is gone. The APIServices that the server has made tell nothing that CRDs do not.
+// tell tells of the group in the name of a CRD, or of the version and group in that of an APIService. A definition that is
+// being deleted serves its kinds until it is gone. The APIServices that the server has made tell nothing that CRDs do not.
 func (d *definitions) tell(obj any, what news) error {
 	m := obj.(*metav1.PartialObjectMetadata)
 	of := d.named(m)

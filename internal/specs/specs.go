@@ -23,9 +23,9 @@ import (
 // Patience is how long a spec waits for what must happen soon.
 const Patience = 20 * time.Second
 
-// Environment starts an environment for a BeforeSuite, and stops it when the suite ends: then no goroutine
-// may be left but those that mayStay names. It returns the environment with its Config, and a client that
-// reads from the API server. Eventually waits for Patience from then on.
+// Environment starts an environment for a BeforeSuite, and stops it when the suite ends: then only the
+// goroutines of mayStay may be left. It returns the environment with its Config, and a client that reads
+// from the API server. Eventually waits for Patience from then on.
 func Environment(ctx context.Context, mayStay ...goleak.Option) (*envtest.Environment, *rest.Config, client.Client) {
 	ginkgo.GinkgoHelper()
 	gomega.SetDefaultEventuallyTimeout(Patience)

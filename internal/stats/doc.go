@@ -5,7 +5,7 @@
 // meet, and histograms of durations. Both are read as plain values, by whoever wants to know; they
 // know nothing of Prometheus. All types are safe for concurrent use, and their zero values are ready.
 //
-// What a part counts in passing must cost next to nothing: an addition to a [Sharded] counter is one
-// atomic addition to a cache line that other goroutines seldom write, and an observation of a
-// [Histogram] is two. The clock is [Now], which takes about half as long as time.Now.
+// Counting must cost next to nothing. Adding to a [Sharded] counter is one atomic addition to a
+// cache line that other goroutines seldom write, an observation of a [Histogram] two. The clock is
+// [Now], which takes about half as long as time.Now.
 package stats

@@ -49,7 +49,7 @@ func (h *Histogram) Read() (d Durations) {
 	return d
 }
 
-// Durations is what a [Histogram] has counted. The zero value is of one that has counted nothing.
+// Durations is what a [Histogram] has counted. The zero value has counted nothing.
 type Durations struct {
 	// Buckets has the number of durations in each bucket alone, see [Bound].
 	Buckets [bounds + 1]uint64

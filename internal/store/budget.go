@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// idleShare is the part of a store's bytes, a quarter, that states of lists may hold that
-	// nobody reads on: most of these lists are of callers that read no second page.
+	// idleShare is the part of a store's bytes, a quarter, for the states of lists that were never
+	// continued. Most callers of such lists read no second page.
 	idleShare = 4
 	// smallStore is the size up to which a quarter would be little: it has room for an object
 	// of the largest size that etcd takes, 1.5 MiB.
 	smallStore = 2 << 20
 )
 
-// budget is how many bytes the states that are kept for pages may hold beside the state of now: those of
-// lists that nobody reads on, and in addition those of lists that are read, because such a list holds the store as it
+// budget is how many bytes the states kept for pages may hold beside the state of now: first the states of lists that
+// were never continued, and in addition the states of lists being read, each of which may hold the whole store as it
 // was. A single state is dropped only if nobody reads its list, because it cannot hold more than a store.
 type budget struct{ idle, reading int }
 

@@ -66,7 +66,7 @@ func (s *Indexer) Get(_ context.Context, key client.ObjectKey, at Freshness) (ob
 	return s.decoded.Keep(obj), true, nil
 }
 
-// checked refuses what a transform may have put in the place of an object.
+// checked refuses a value that a transform has put in place of an object.
 func checked(raw any) (client.Object, error) {
 	obj, ok := raw.(client.Object)
 	if !ok {
@@ -78,8 +78,8 @@ func checked(raw any) (client.Object, error) {
 // Keeper implements Store.
 func (s *Indexer) Keeper() keeper { return s.kept }
 
-// Look compares states with the objects of now: an Indexer does not tell of writes. What
-// several states hold is counted for each of them.
+// Look compares states with the objects of now: an Indexer does not tell of writes. An object of
+// several states counts for each of them.
 func (s *Indexer) look(states []*indexerState) (held []int, budget budget) {
 	objects := s.indexer.List()
 	every, bytes := 1+len(objects)/maxLooked, 0

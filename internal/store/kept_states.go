@@ -83,8 +83,8 @@ func (p *keptStates[S]) add(state S, rewrites uint64) uint64 {
 	return p.newest
 }
 
-// Find returns the state called name. One that is not kept any more is a
-// ResourceExpired API error, as it is from an API server.
+// Find returns the state called name. If the state is not kept any more, the error is
+// ResourceExpired, as from an API server.
 func (p *keptStates[S]) Find(name uint64) (found S, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +108,8 @@ func (p *keptStates[S]) End(name uint64) {
 // lookEvery is how long what look has said is good for: to look may take as long as a list.
 const lookEvery = time.Second
 
-// measure drops states until those that are left do not hold too much. It looks again after each, because
-// another state may hold what was dropped.
+// measure drops states until the others do not hold too much. It looks again after each, because another
+// state may hold what was dropped.
 func (p *keptStates[S]) measure() {
 	p.mu.Lock()
 	now := time.Now()

@@ -65,8 +65,8 @@ func (s *Indexer) Plan(q *Request) Plan {
 // are AsCached.
 type PendingWrite struct {
 	Key client.ObjectKey
-	// Outcome says what is known of the object: "shown" is one that was created or changed, "hidden"
-	// and "gone" one that is deleted or has left the scope; of an "ambiguous" one reads ask the server.
+	// Outcome says what is known of the object. "shown": it was created or changed. "hidden" or "gone":
+	// it is deleted or has left the scope. "ambiguous": reads ask the server.
 	Outcome string
 	// Revision is the resourceVersion of the write, or zero if it is not known.
 	Revision uint64

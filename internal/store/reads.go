@@ -75,7 +75,7 @@ func (r *Reads) Get() (begin time.Duration) {
 	return stats.Now()
 }
 
-// Got measures a Get that has ended, if it is one of those that are measured.
+// Got measures a Get that has ended, one in so many.
 func (r *Reads) Got(begin time.Duration) {
 	if begin != stats.Unmeasured { // of a nil *Reads it always is
 		r.durations[ReadKey].Since(begin)
@@ -124,7 +124,7 @@ func (r *Reads) Went(by Way) {
 	r.hits[by.index]++
 }
 
-// used returns how often each index of a state was used, and forgets those that are not there.
+// used returns how often each index of a state was used, and forgets the counts of removed indexes.
 func (r *Reads) used(state *watchcache.Snapshot[object.Object]) map[string]uint64 {
 	if r == nil {
 		return nil

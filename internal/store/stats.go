@@ -64,8 +64,7 @@ type Memory struct {
 	// Flat and Decoded are the objects in either form, with their keys. Tree is what keeps them in
 	// order, and Dictionary the strings that flat objects share.
 	Flat, Decoded, Tree, Dictionary int
-	// FieldIndexes are the indexes that were declared, and LabelIndexes those that are made on
-	// demand.
+	// FieldIndexes are the declared indexes, and LabelIndexes the indexes made on demand.
 	FieldIndexes, LabelIndexes int
 	// Shared is for the decoded objects that reads without copies share, Pinned for what old states
 	// hold beside the state of now, and OwnWrites for writes that the watch has not shown.

@@ -44,8 +44,8 @@ type Store interface {
 	PendingWrites(limit int) []PendingWrite
 	// PendingWrite returns the write that lies over an object, if there is one.
 	PendingWrite(key client.ObjectKey) (PendingWrite, bool)
-	// Stats returns the figures of now. Those of memory are estimates, for which some hundred objects are
-	// looked at when a quarter of the store has changed.
+	// Stats returns the figures of now. Bytes are estimated from some hundred objects, anew when a
+	// quarter of the store has changed.
 	Stats() Stats
 }
 
@@ -54,7 +54,7 @@ type Objects interface {
 	// CopyInto and Copy make an object that belongs to the caller.
 	CopyInto(object.Object, runtime.Object) error
 	Copy(object.Object) (runtime.Object, error)
-	// ShareInto and Shared make one that must not be changed.
+	// ShareInto and Shared make an object that must not be changed.
 	ShareInto(object.Object, runtime.Object) error
 	Shared(object.Object) (any, error)
 }

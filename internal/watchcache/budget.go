@@ -9,9 +9,9 @@ import (
 )
 
 // Budget bounds what the histories of several engines hold together. Each history may hold half of what the others leave free: one
-// alone half of the budget, and n of them an equal part of n+1 each. So an engine that begins to write finds room, and needs nothing
-// of the others: those that hold more than their part give it back with their next write or bookmark. The newest event of a history is
-// kept in any case. It is safe for concurrent use.
+// alone half of the budget, and n of them an equal part of n+1 each. So an engine that begins to write finds room at once. A
+// history above its part gives bytes back with its next write or bookmark. The newest event of a history is kept in any case. It is
+// safe for concurrent use.
 type Budget struct {
 	bytes int64
 	held  atomic.Int64

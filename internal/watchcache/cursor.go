@@ -124,10 +124,9 @@ type Batch[V, A any] struct {
 	Revision uint64
 }
 
-// Next waits until there is something to give, and returns it. That is an event or a Diff;
-// for a cursor that expires it is a higher Revision as well, maybe without an event. To call
-// Next says that the batch before was consumed. The error is ErrClosed, ErrExpired, or the
-// cause for which ctx ended.
+// Next waits until there is something to give, and returns it. Next returns events or a Diff. An
+// expiring cursor is also given a higher Revision without an event. To call Next says that the
+// batch before was consumed. The error is ErrClosed, ErrExpired, or the cause for which ctx ended.
 func (c *Cursor[V, A]) Next(ctx context.Context) (Batch[V, A], error) {
 	clear(c.events) // the cursor must not hold the batch before while it waits
 	for {

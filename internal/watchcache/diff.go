@@ -7,7 +7,7 @@ import "iter"
 
 // Diff leads from one state to another.
 type Diff[V, A any] struct {
-	// From is the state that the cursor has seen, To the one that it will have seen then.
+	// From is the state that the cursor has seen, To the state after the Diff.
 	From, To *Snapshot[V]
 
 	initial bool
@@ -17,10 +17,10 @@ type Diff[V, A any] struct {
 // an empty state, nor a snapshot to begin with.
 func (d *Diff[V, A]) Initial() bool { return d.initial }
 
-// Events walks the changes, one for each key that differs, in the order of the keys.
-// An object that is there in both states at the same revision has not changed, unless
-// that is 0, which says nothing, or Restore was called between the two. The
-// events are made while they are walked, and may be walked more than once.
+// Events walks the changes, one for each key that differs, in the order of the keys. An object with
+// the same revision in both states has not changed, unless the revision is 0 (not known), or
+// Restore was called between the two. The events are made while they are walked, and may be walked
+// more than once.
 func (d *Diff[V, A]) Events() iter.Seq[Event[V, A]] {
 	return func(yield func(Event[V, A]) bool) {
 		from, to := d.From.items.Iter(), d.To.items.Iter()

@@ -6,9 +6,9 @@
 // window of the newest events. Readers take snapshots of the state, and cursors walk the
 // events. An informer stands on the engine, and so does the server's Cacher.
 //
-// The engine knows nothing of Kubernetes but that objects have a key and a revision. What
-// it keeps of an object is a value of the type V, which it never changes; what a writer
-// attaches to an event is a value of the type A.
+// The engine knows nothing of Kubernetes but that objects have a key and a revision. It keeps an
+// object as a value of the type V, which it never changes. A writer may attach a value of the type
+// A to an event.
 //
 // # The contract
 //
@@ -24,38 +24,37 @@
 //
 // # Cursors
 //
-// A [Cursor] is given the events in their order, each once. Every event has a position;
-// positions are consecutive in the order in which the events were written. A cursor reads at
-// its own pace and delays nobody: neither writers nor other cursors. What is promised holds
-// for each cursor alone: two cursors may see the same event at different times.
+// A [Cursor] is given the events in their order, each once. Every event has a position; positions
+// are consecutive in the order in which the events were written. A cursor reads at its own pace and
+// delays nobody: neither writers nor other cursors. Each promise is for one cursor: two cursors may
+// see the same event at different times.
 //
-// A cursor is overrun when the event that it is to be given next leaves the window, or when
-// a Replace comes. What happens then is the policy of the cursor:
+// A cursor is overrun when the event that it is to be given next leaves the window, or when a
+// Replace comes. What follows depends on the kind of cursor.
 //
-// A cursor that catches up, of CatchUpCursor, is for who wants to know the state. As long as
-// it is inside the window it is active: the engine keeps the events that it has still to
-// read. When it is outside the window it is lagging: the engine keeps, in place of the
-// events, the state that the cursor has seen, and the next batch is a [Diff] from that state
-// to the state of now, with one event for each key that differs. So a cursor sees the changes
-// of each key in their order and never an older state than before, and no cursor makes the
-// engine grow without bound: the most that it holds back is one old state. The first batch is
-// a Diff too, from the empty state. An event that all active cursors were given leaves the
-// window: an engine whose cursors keep up, or that has none, holds no events.
+// A merging cursor ([Engine.MergingCursor]) is for readers that want to know the state. As long as
+// the cursor is inside the window it is active: the engine keeps the events that it has still to
+// read. Outside the window it is lagging: the engine keeps, in place of the events, the state that
+// the cursor has seen. The next batch is a [Diff] from that state to the state of now, with one
+// event for each key that differs. So a cursor sees the changes of each key in their order and
+// never an older state than before, and no cursor makes the engine grow without bound: the most
+// that it holds back is one old state. The first batch is a Diff too, from the empty state. An
+// event that all active cursors were given leaves the window: an engine whose cursors keep up, or
+// that has none, holds no events.
 //
-// A cursor that expires, of ExpireCursor, is for who wants each event, and can begin anew
-// elsewhere. When it is overrun its methods return [ErrExpired]. The engine knows nothing of
-// it, so thousands of them cost nothing while they do not read. What they read is a [History].
+// An expiring cursor ([Engine.ExpiringCursor]) is for readers that want each event, and can begin
+// anew elsewhere. When it is overrun its methods return [ErrExpired]. The engine knows nothing of
+// it, so thousands of them cost nothing while they do not read. Expiring cursors read a [History].
 //
 // # Silent changes
 //
 // A silent change takes a position among the events, but no cursor is given it: a cursor that
-// passes its position has seen the change without having been told of it. So the next event
-// of the key leads from the state with the silent change, as it does in client-go: an object
-// that was silently deleted is Added again, one that was silently added is Updated, and the
-// deletion of one that was silently deleted is no event. The state that a lagging cursor has
-// seen is the state at its position, without the silent changes behind it. The Diff to the
-// state of now has those too, and so has the first Diff of a new cursor. An older state of a
-// history has the silent changes of its time.
+// passes its position has seen the change without having been told of it. So the next event of the
+// key leads from the state with the silent change, as in client-go. After a silent deletion the
+// object is Added again, and its deletion is no event. After a silent addition it is Updated. The
+// state that a lagging cursor has seen is the state at its position, without the silent changes
+// behind it. The Diff to the state of now has those too, and so has the first Diff of a new cursor.
+// An older state of a history has the silent changes of its time.
 //
 // # History
 //
@@ -86,5 +85,5 @@
 //   - freshness.go: revisions, and how to wait for one
 //   - indexes.go, rewrite.go, offlock.go: indexes, a new form of all values, and how both are
 //     made while others read and write
-//   - observe.go, check.go: for who counts memory, and for tests
+//   - observe.go, check.go: for counting memory, and for tests
 package watchcache

@@ -29,7 +29,7 @@ type Options[V any] struct {
 	// Window is the number of events that are kept for cursors that were not given them
 	// yet; at least 1. The zero value means DefaultWindow.
 	Window int
-	// History keeps events for those who come back for them; nil keeps none.
+	// History keeps events for expiring cursors; nil keeps none.
 	History *History[V]
 	// Values passes to yield what an object has under the name of an index. It must
 	// always give the same for the same value, and may be called by several goroutines
@@ -59,7 +59,7 @@ type Engine[V, A any] struct {
 	state[V]              // of now
 	noting   map[*notes]struct{}
 	window   window[V, A]
-	recent   []*Snapshot[V]             // of older revisions; the one that was asked for last is at the end
+	recent   []*Snapshot[V]             // of older revisions; the one asked for last is at the end
 	cursors  map[*Cursor[V, A]]struct{} // those that catch up
 	told     Observer[V]
 	changed  signal.Broadcast // of anything
@@ -148,7 +148,7 @@ func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
 	event := Event[V, A]{Item: c.Item, Attached: c.Attached}
 	held := 0
 	if there {
-		// One string for each key: what has not changed in an index keeps the old one.
+		// One string for each key: an unchanged entry of an index keeps the old string.
 		event.Item.Key, event.Previous, held = previous.Key, previous, e.history.size(previous.Value)
 	}
 	e.makeRoomLocked(1, held, now) // while the state is still the one that the window leads to
@@ -180,7 +180,7 @@ func (e *Engine[V, A]) makeRoomLocked(more, bytes int, now time.Duration) {
 	e.forgetLocked()
 }
 
-// readersLocked returns how many cursors will read the next event, of those that catch up.
+// readersLocked returns how many cursors will read the next event, of the merging ones.
 func (e *Engine[V, A]) readersLocked() (readers int32) {
 	for c := range e.cursors {
 		if c.seen == nil {
@@ -197,8 +197,8 @@ func (e *Engine[V, A]) readersLocked() (readers int32) {
 // begins anew.
 func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) { e.replace(items, revision, 0) }
 
-// Restore is Replace for a source that was restored from a backup: that a revision is that of the
-// object there before does not say that the object is the same, so all count as changed.
+// Restore is Replace for a source that was restored from a backup: an equal revision does not say
+// that the object is the same, so all objects count as changed.
 func (e *Engine[V, A]) Restore(items []Item[V], revision uint64) { e.replace(items, revision, 1) }
 
 func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {

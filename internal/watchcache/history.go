@@ -9,12 +9,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// History says how long events are kept with their values, for readers that come back
-// for them: those that resume at a revision, and those that want the state of one.
+// History says how long events are kept with their values, for readers that resume at a revision,
+// or want the state of one.
 //
-// An event is kept until it is older than MinAge, and the newest Options.Window ones
-// however old they are. MaxEvents and MaxBytes come before both; only the newest event
-// is kept in any case. What must go goes with the next write or bookmark.
+// An event is kept until it is older than MinAge, and the newest Options.Window ones however old
+// they are. MaxEvents and MaxBytes come before both; only the newest event is kept in any case.
+// Events go with the next write or bookmark.
 type History[V any] struct {
 	// MinAge is the age up to which events are kept. With none, only their number
 	// counts.
@@ -104,8 +104,8 @@ func (e *Engine[V, A]) oldestLocked() uint64 {
 // to revision. For a revision that is not reached yet, the events up to it are still
 // to come at the position and behind it.
 //
-// An event counts for the revision that the engine had after it, which is that of the
-// object or, if a writer is behind its own bookmarks, a higher one.
+// An event counts for the revision of the engine after it. That is the object's revision, or a
+// higher one if a writer is behind its own bookmarks.
 func (e *Engine[V, A]) Position(revision uint64) (position uint64, ok bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

@@ -18,16 +18,16 @@ const (
 	// maxNear is how many are if one was made of another by few events: lists at revisions
 	// that their readers have just seen are of many.
 	maxNear = 128
-	// maxMoved bounds the events by which those beyond maxRecent were made, each of which
-	// takes some nodes of trees, about 10 KB.
+	// maxMoved bounds the events by which the states beyond maxRecent were made. An event takes
+	// some nodes of trees, about 10 KB.
 	maxMoved = 1024
 )
 
-// At returns the state at a revision, with the indexes that there are now. It is made
-// of the nearest one that is known by undoing or repeating what has happened between the two,
-// in which nobody waits; a few that were made are remembered as long as the history
-// reaches back to them. It is not ok if that does not reach back to revision, and if the
-// state is not that far yet. Without a History there is only the state of now.
+// At returns the state at a revision, with the indexes that there are now. It is made from the
+// nearest known state by undoing or repeating the events between the two, without the lock. A few
+// such states are remembered as long as the history reaches back to them. It is not ok if that does
+// not reach back to revision, and if the state is not that far yet. Without a History there is only
+// the state of now.
 func (e *Engine[V, A]) At(revision uint64) (*Snapshot[V], bool) {
 	s, between, back, ok := e.beforeMove(revision)
 	if len(between) == 0 {
@@ -129,8 +129,8 @@ func (e *Engine[V, A]) recallLocked(revision uint64) *Snapshot[V] {
 	return s
 }
 
-// rememberLocked remembers a state, in place of an earlier one of its revision, and lets go
-// of those that were asked for longest ago if there are too many.
+// rememberLocked remembers a state, in place of an earlier one of its revision, and drops the
+// states asked for longest ago if there are too many.
 func (e *Engine[V, A]) rememberLocked(s *Snapshot[V]) {
 	if s.position < e.window.first {
 		return

@@ -5,11 +5,10 @@ package watchcache
 
 import "github.com/tidwall/btree"
 
-// Rewrite replaces every value by what f makes of it, without an event: for a
-// change of the form in which objects are kept. That may take seconds, in which others
-// read and write; what is written meanwhile is rewritten as well. The values of
-// events stay as they are. f may be called twice for an item, and must not call the
-// engine, the lock of which may be held.
+// Rewrite replaces every value by what f makes of it, without an event: for a change of the form in
+// which objects are kept. That may take seconds, in which others read and write; later values are
+// rewritten as well. The values of events stay as they are. f may be called twice for an item. It
+// must not call the engine, whose lock may be held.
 func (e *Engine[V, A]) Rewrite(f func(Item[V]) V) {
 	var rewritten *btree.BTreeG[Item[V]]
 	e.offLock(func(items *btree.BTreeG[Item[V]]) {

@@ -56,8 +56,8 @@ type window[V, A any] struct {
 
 type slot[V, A any] struct {
 	event    Event[V, A]
-	silent   bool          // it is there for those who undo it, and not to be read
-	readers  int32         // active cursors that have not read it, of those that catch up
+	silent   bool          // for undoing it, and not to be read
+	readers  int32         // merging cursors that are active and have not read it
 	revision uint64        // of the engine after the event
 	written  time.Duration // when, in the engine's time
 	bytes    int           // that it holds
@@ -103,8 +103,8 @@ func (w *window[V, A]) hold(more int) {
 	w.budget.hold(more)
 }
 
-// append adds an event; there is room. One that nobody will read has a position and no
-// more: so had those before it, since who waits for an event waits for all after it.
+// append adds an event; there is room. An event that no cursor will read gets a position only. So
+// had the events before it, since a cursor that waits for an event waits for all after it.
 func (w *window[V, A]) append(s slot[V, A]) {
 	if s.readers == 0 && !w.values {
 		w.next++
@@ -167,10 +167,9 @@ func (w *window[V, A]) after(revision uint64) uint64 {
 	}))
 }
 
-// read says that one cursor has read the events of the positions from up to, and
-// without, to. Those that have left the window are passed over. Those that all have read
-// leave it, if nobody goes back to them: they are the first ones, since who has read an
-// event has read all before it.
+// read says that one cursor has read the events of the positions from up to, and without, to.
+// Positions that have left the window are passed over. Events that all cursors have read leave it,
+// if there is no History. They are the first ones, since a cursor reads in order.
 func (w *window[V, A]) read(from, to uint64) {
 	if w.values {
 		return
