@@ -17,8 +17,8 @@ type activity struct {
 	expected bool       // it has to ask something: it was started, or one of its requests has failed
 }
 
-// look returns the count, whether the controller is busy, and whether it has yet to ask something.
-func (a *activity) look() (count int, busy, expected bool) {
+// now returns the count, whether the controller is busy, and whether it has yet to ask something.
+func (a *activity) now() (count int, busy, expected bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count, a.flying > 0 || a.down, a.expected

@@ -52,7 +52,7 @@ func (p *Plan) perform(ctx context.Context, f *fault) (_ *ending, err error) {
 	if r.config, err = env.AddUser(controllerUser, "system:masters"); err != nil {
 		return nil, err
 	}
-	look, err := newLook(p, env.Config())
+	reader, err := newStateReader(p, env.Config())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (p *Plan) perform(ctx context.Context, f *fault) (_ *ending, err error) {
 	if r.held, err = arrange(injector, r.notes); err != nil {
 		return nil, err
 	}
-	e := r.withController(ctx, func(ctx context.Context) *ending { return r.steps(ctx, admin, look) })
+	e := r.withController(ctx, func(ctx context.Context) *ending { return r.steps(ctx, admin, reader) })
 	e.points, e.hit = r.notes.all()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -86,7 +86,7 @@ func (r *run) withController(ctx context.Context, f func(context.Context) *endin
 }
 
 // steps lets the users do what they do.
-func (r *run) steps(ctx context.Context, admin client.Client, look *look) *ending {
+func (r *run) steps(ctx context.Context, admin client.Client, reader *stateReader) *ending {
 	e := &ending{}
 	if e.problem = r.settle(ctx); e.problem != nil {
 		e.problem = fmt.Errorf("at its start, the controller %w", e.problem)
@@ -101,7 +101,7 @@ func (r *run) steps(ctx context.Context, admin client.Client, look *look) *endin
 			e.problem = fmt.Errorf("after step %q, the controller %w", s.Name, err)
 			return e
 		}
-		now, err := look.state(ctx)
+		now, err := reader.state(ctx)
 		if err != nil {
 			e.problem = err
 			return e
@@ -219,7 +219,7 @@ func (r *run) settle(ctx context.Context) error {
 	tick, limit := time.NewTicker(r.plan.Quiet/ticks), time.NewTimer(r.plan.Patience)
 	defer tick.Stop()
 	defer limit.Stop()
-	before, _, _ := r.activity.look()
+	before, _, _ := r.activity.now()
 	for quiet := 0; ; {
 		select {
 		case <-tick.C:
@@ -230,7 +230,7 @@ func (r *run) settle(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		count, busy, expected := r.activity.look()
+		count, busy, expected := r.activity.now()
 		if busy || count != before {
 			quiet, before = 0, count
 		} else {

@@ -32,14 +32,14 @@ type state map[string]fields
 
 type fields map[string]string
 
-// look reads the state of one server.
-type look struct {
+// stateReader reads the state of one server.
+type stateReader struct {
 	normalize func(*unstructured.Unstructured) bool
 	discovery discovery.DiscoveryInterface
 	objects   dynamic.Interface
 }
 
-func newLook(p *Plan, config *rest.Config) (*look, error) {
+func newStateReader(p *Plan, config *rest.Config) (*stateReader, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func newLook(p *Plan, config *rest.Config) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &look{p.Normalize, found, objects}, nil
+	return &stateReader{p.Normalize, found, objects}, nil
 }
 
 // ignored are kinds that say when something happened, or that the server writes by itself.
@@ -61,8 +61,8 @@ var ignored = map[schema.GroupResource]bool{
 }
 
 // all returns all objects of the server.
-func (l *look) all(ctx context.Context) (all []unstructured.Unstructured, err error) {
-	lists, err := discovery.ServerPreferredResources(l.discovery)
+func (r *stateReader) all(ctx context.Context) (all []unstructured.Unstructured, err error) {
+	lists, err := discovery.ServerPreferredResources(r.discovery)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // of an aggregated server that is not there
 		return nil, fmt.Errorf("find the kinds of the server: %w", err)
 	}
@@ -75,7 +75,7 @@ func (l *look) all(ctx context.Context) (all []unstructured.Unstructured, err er
 			if ignored[schema.GroupResource{Group: gv.Group, Resource: kind.Name}] {
 				continue
 			}
-			found, err := l.objects.Resource(gv.WithResource(kind.Name)).List(ctx, metav1.ListOptions{})
+			found, err := r.objects.Resource(gv.WithResource(kind.Name)).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) {
 				continue // its CRD has just gone
 			}
@@ -89,8 +89,8 @@ func (l *look) all(ctx context.Context) (all []unstructured.Unstructured, err er
 }
 
 // state reads what is there now.
-func (l *look) state(ctx context.Context) (state, error) {
-	all, err := l.all(ctx)
+func (r *stateReader) state(ctx context.Context) (state, error) {
+	all, err := r.all(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (l *look) state(ctx context.Context) (state, error) {
 			continue
 		}
 		normalize(o)
-		if l.normalize == nil || l.normalize(o) {
+		if r.normalize == nil || r.normalize(o) {
 			found[key] = append(found[key], reader.fields(o))
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func stateAfter(t *testing.T, objects ...func(before []client.Object) client.Object) state {
 	t.Helper()
 	env := envtest.Start(t)
-	look, err := newLook(&Plan{}, env.Config())
+	reader, err := newStateReader(&Plan{}, env.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func stateAfter(t *testing.T, objects ...func(before []client.Object) client.Obj
 		}
 		created = append(created, next)
 	}
-	s, err := look.state(t.Context())
+	s, err := reader.state(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ type Note struct {
 // makes no object, and nothing of the state of now is passed on. If see is slower than the events,
 // Follow merges them, as it does for a handler. The error is the cause for which ctx ended.
 func (i *Informer) Follow(ctx context.Context, see func(Note)) error {
-	cursor := i.engine.CatchUpCursor(i.engine.Snapshot())
+	cursor := i.engine.MergingCursor(i.engine.Snapshot())
 	defer cursor.Close()
 	for {
 		batch, err := cursor.Next(ctx)

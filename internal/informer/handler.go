@@ -89,7 +89,7 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 		handler:  handler,
 		view:     view,
 		logger:   klog.Background(),
-		cursor:   i.engine.CatchUpCursor(nil),
+		cursor:   i.engine.MergingCursor(nil),
 		calls:    &calls{},
 		synced:   newLatch(),
 		ended:    make(chan struct{}),
@@ -186,7 +186,7 @@ func (r *registration) run(ctx context.Context) {
 			return
 		}
 		if batch.Diff != nil {
-			r.catchUp(ctx, batch.Diff)
+			r.tellDiff(ctx, batch.Diff)
 		}
 		for n := range batch.Events {
 			if !r.deliver(ctx, &batch.Events[n]) {
@@ -207,8 +207,8 @@ func (r *registration) run(ctx context.Context) {
 	}
 }
 
-// catchUp passes on the changes that lead from the state that the handler has seen to another.
-func (r *registration) catchUp(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
+// tellDiff passes on the changes that lead from the state that the handler has seen to another.
+func (r *registration) tellDiff(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
 	r.informer.replay.begin(r.replayer)
 	defer r.informer.replay.endAt(r.replayer, diff.To.Revision())
 	for event := range diff.Events() {

@@ -17,12 +17,12 @@ func (a *Answer[V]) matchKey(state *watchcache.Snapshot[V], q *Query[V]) (err er
 	}
 	if q.Own != nil {
 		if own, applies := q.Own.OverKey(q.Key); applies {
-			_, err = a.lookOver(&own, q)
+			_, err = a.compareOver(&own, q)
 			return err
 		}
 	}
 	if item, there := state.Get(q.Key); there {
-		_, err = a.look(item, q, q.Selects)
+		_, err = a.compare(item, q, q.Selects)
 	}
 	return err
 }
@@ -30,7 +30,7 @@ func (a *Answer[V]) matchKey(state *watchcache.Snapshot[V], q *Query[V]) (err er
 // compareOver is compare for a pending write over a state, which no index knows. If the cache cannot hold the
 // written object, the answer says so when the query wanted the object before, or when its state before is not
 // known.
-func (a *Answer[V]) lookOver(own *pending.Over[V], q *Query[V]) (more bool, err error) {
+func (a *Answer[V]) compareOver(own *pending.Over[V], q *Query[V]) (more bool, err error) {
 	if !own.Shown && own.Lost == nil {
 		return true, nil
 	}
@@ -38,7 +38,7 @@ func (a *Answer[V]) lookOver(own *pending.Over[V], q *Query[V]) (more bool, err 
 	if own.Dropped {
 		selects = nil
 	}
-	more, err = a.look(own.Item, q, selects)
+	more, err = a.compare(own.Item, q, selects)
 	if own.Lost != nil && err == nil && len(a.Items) > found {
 		a.Items = a.Items[:found]
 		return false, own.Lost
@@ -58,9 +58,9 @@ func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error 
 		var more bool
 		var err error
 		if own != nil {
-			more, err = a.lookOver(own, q)
+			more, err = a.compareOver(own, q)
 		} else {
-			more, err = a.look(item, q, ofState)
+			more, err = a.compare(item, q, ofState)
 		}
 		if err != nil {
 			return err

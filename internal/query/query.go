@@ -127,7 +127,7 @@ func (a *Answer[V]) match(state *watchcache.Snapshot[V], q *Query[V]) error {
 		a.Items = make([]watchcache.Item[V], 0, q.cut(plan.Count))
 	}
 	for item := range candidates {
-		if more, err := a.look(item, q, selects); !more || err != nil {
+		if more, err := a.compare(item, q, selects); !more || err != nil {
 			return err
 		}
 	}
@@ -157,9 +157,9 @@ func candidates[V any](state *watchcache.Snapshot[V], q *Query[V]) (iter.Seq[wat
 	}, plan
 }
 
-// look adds item if it is wanted, and reports whether the next one is. It compares item by selects
+// compare adds item if it is wanted, and reports whether the next one is. It compares item by selects
 // in place of q.Selects.
-func (a *Answer[V]) look(item watchcache.Item[V], q *Query[V], selects func(watchcache.Item[V]) bool) (more bool, err error) {
+func (a *Answer[V]) compare(item watchcache.Item[V], q *Query[V], selects func(watchcache.Item[V]) bool) (more bool, err error) {
 	full := q.Limit > 0 && len(a.Items) == q.Limit
 	if full && q.MayBeMore {
 		a.More = true

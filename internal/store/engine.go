@@ -47,7 +47,7 @@ var _ Store = (*Engine)(nil)
 func NewEngine(engine Source, form *object.Form, clock clock.PassiveClock) *Engine {
 	planner := query.NewPlanner(engine, postings.NewOnDemand(engine, clock), query.PlannerOptions{})
 	s := &Engine{engine: engine, form: form, planner: planner}
-	s.kept = newKeptStates(s.look)
+	s.kept = newKeptStates(s.bytesHeld)
 	engine.Observe(watchcache.Observer[object.Object]{Written: s.wrote, Rewritten: s.kept.rewritten})
 	return s
 }

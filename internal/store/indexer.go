@@ -41,7 +41,7 @@ func NewIndexer(indexer toolscache.Indexer, fields Fields) *Indexer {
 	s := &Indexer{
 		indexer: indexer, fields: fields, decoded: object.NewForm(object.Options{Decoded: true}),
 	}
-	s.kept = newKeptStates(s.look)
+	s.kept = newKeptStates(s.bytesHeld)
 	return s
 }
 
@@ -78,9 +78,9 @@ func checked(raw any) (client.Object, error) {
 // Keeper implements Store.
 func (s *Indexer) Keeper() keeper { return s.kept }
 
-// Look compares states with the objects of now: an Indexer does not tell of writes. An object of
+// bytesHeld compares states with the objects of now: an Indexer does not tell of writes. An object of
 // several states counts for each of them.
-func (s *Indexer) look(states []*indexerState) (held []int, budget budget) {
+func (s *Indexer) bytesHeld(states []*indexerState) (held []int, budget budget) {
 	objects := s.indexer.List()
 	every, bytes := 1+len(objects)/maxLooked, 0
 	there := make(map[unsafe.Pointer]struct{}, len(objects))

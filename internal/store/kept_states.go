@@ -31,19 +31,19 @@ const (
 // because many callers read one page and never ask for more, and must not make callers fail that
 // do.
 //
-// How much states hold is looked at once a second while there are any, and not when something is written.
+// While there are states, their bytes are measured once a second, and not by writes.
 type keptStates[S any] struct {
 	// Look returns how many bytes each state holds beside the state of now and the states behind it, and how
 	// many all may hold. Its states are in the order in which they were taken.
-	look func(states []S) (held []int, budget budget)
+	bytesHeld func(states []S) (held []int, budget budget)
 	// rewrites is how often all objects were changed in their form.
 	rewrites atomic.Uint64
 
-	mu     sync.Mutex // guards what follows
-	newest uint64
-	states []*keptState[S] // in the order of their names
-	swept  bool            // a timer will call sweep
-	looked time.Time       // when look was called
+	mu       sync.Mutex // guards what follows
+	newest   uint64
+	states   []*keptState[S] // in the order of their names
+	swept    bool            // a timer will call sweep
+	measured time.Time       // when bytesHeld was called
 }
 
 // keptState is a state, and the name that it has in tokens.
@@ -52,13 +52,13 @@ type keptState[S any] struct {
 	state   S
 	until   time.Time // when it is dropped
 	reading bool      // a page behind the first was read, and not yet the last
-	held    int       // bytes, at the last look
+	held    int       // bytes, when it was measured last
 }
 
 // newKeptStates returns an empty set. The names of its states begin anywhere, so that a
 // token of another store, or of another process, does not name a state of this one.
-func newKeptStates[S any](look func([]S) ([]int, budget)) *keptStates[S] {
-	return &keptStates[S]{look: look, newest: rand.Uint64() >> 1}
+func newKeptStates[S any](bytesHeld func([]S) ([]int, budget)) *keptStates[S] {
+	return &keptStates[S]{bytesHeld: bytesHeld, newest: rand.Uint64() >> 1}
 }
 
 // add keeps the state of a list that has begun after so many rewrites, and returns its name, never 0. A state
@@ -105,24 +105,24 @@ func (p *keptStates[S]) End(name uint64) {
 	}
 }
 
-// lookEvery is how long what look has said is good for: to look may take as long as a list.
-const lookEvery = time.Second
+// measureEvery is how long a result of bytesHeld is used: bytesHeld may take as long as a list.
+const measureEvery = time.Second
 
-// measure drops states until the others do not hold too much. It looks again after each, because another
+// measure drops states until the others do not hold too much. It measures again after each, because another
 // state may hold what was dropped.
 func (p *keptStates[S]) measure() {
 	p.mu.Lock()
 	now := time.Now()
-	wait := now.Sub(p.looked) < lookEvery
+	wait := now.Sub(p.measured) < measureEvery
 	if !wait {
-		p.looked = now
+		p.measured = now
 	}
 	p.mu.Unlock()
 	for !wait && p.fit() {
 	}
 }
 
-// fit looks at what the states hold, and reports whether it has dropped one for it.
+// fit measures the states, and reports whether it has dropped one for it.
 func (p *keptStates[S]) fit() (dropped bool) {
 	p.mu.Lock()
 	kept, states := slices.Clone(p.states), make([]S, len(p.states))
@@ -133,7 +133,7 @@ func (p *keptStates[S]) fit() (dropped bool) {
 	if len(kept) == 0 {
 		return false
 	}
-	held, budget := p.look(states) // without the lock, for which lists wait
+	held, budget := p.bytesHeld(states) // without the lock, for which lists wait
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	idle, all := 0, 0
@@ -173,7 +173,7 @@ func (p *keptStates[S]) clear() {
 	p.states = nil
 }
 
-// size returns how many states are kept, and how many bytes they held beside the state of now at the last look.
+// size returns how many states are kept, and how many bytes they held beside the state of now when it was measured last.
 func (p *keptStates[S]) size() (states, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +202,7 @@ func (p *keptStates[S]) dropLocked(s *keptState[S]) {
 // sweepLater has sweep called. The timer does not hold p, which goes with its store.
 func (p *keptStates[S]) sweepLater() {
 	kept := weak.Make(p)
-	time.AfterFunc(lookEvery, func() {
+	time.AfterFunc(measureEvery, func() {
 		if p := kept.Value(); p != nil {
 			p.sweep()
 		}

@@ -10,12 +10,12 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// Look returns how many bytes each view of an engine holds beside the state of now. A version of an object that several views
+// bytesHeld returns how many bytes each view of an engine holds beside the state of now. A version of an object that several views
 // hold counts for the newest of them, so that the sum is what all hold.
 //
 // The number of events bounds how many versions a view holds. Only a view for which the bound is too much is compared with the
 // next one, object by object.
-func (s *Engine) look(views []engineView) (held []int, allowed budget) {
+func (s *Engine) bytesHeld(views []engineView) (held []int, allowed budget) {
 	now := s.engine.Snapshot()
 	size := s.size.of(now)
 	held, allowed = make([]int, len(views)), budgetOf(size.all())

@@ -72,13 +72,13 @@ func (s *pinned) relist(n int) {
 // Keep keeps the state of now, whatever all hold.
 func (s *pinned) Keep() uint64 {
 	s.kept.mu.Lock()
-	s.kept.looked = time.Now().Add(time.Hour)
+	s.kept.measured = time.Now().Add(time.Hour)
 	s.kept.mu.Unlock()
 	return s.kept.add(engineView{snapshot: s.engine.Snapshot()}, s.kept.rewrites.Load())
 }
 
 // TestPinsCountEachVersionOnce has pages come and go between writes, and compares what is
-// counted with a look at all states that are kept.
+// counted over all states that are kept.
 func TestPinsCountEachVersionOnce(t *testing.T) {
 	for _, decoded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("decoded %t", decoded), func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestPinsCountEachVersionOnce(t *testing.T) {
 				default:
 					s.write(s.IntN(objects), s.IntN(4) == 0)
 				}
-				g.Expect(s.versions()).To(Equal(s.lookedUp()))
+				g.Expect(s.versions()).To(Equal(s.unshared()))
 				s.bounded(g)
 			}
 		})
@@ -149,9 +149,9 @@ func (s *pinned) views() (views []engineView) {
 	return views
 }
 
-// lookedUp returns the bytes of all versions that are in a state that is kept, and not in
+// unshared returns the bytes of all versions that are in a state that is kept, and not in
 // that of now.
-func (s *pinned) lookedUp() (bytes int) {
+func (s *pinned) unshared() (bytes int) {
 	held := map[object.Object]int{}
 	for _, state := range s.states() {
 		for it := range state.state.snapshot.Items("", "") {
@@ -191,7 +191,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 				}
 			}
 			counted := 0
-			held, _ := s.look(s.views())
+			held, _ := s.bytesHeld(s.views())
 			for _, bytes := range held {
 				counted += bytes
 			}
@@ -235,7 +235,7 @@ func TestAStateOfBeforeARewriteIsNotKept(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "the next list has pages")
 }
 
-// BenchmarkKeep measures what a list of 100,000 objects does for the pages to come, and the look at what 16 of them hold: while the number
+// BenchmarkKeep measures what a list of 100,000 objects does for the pages to come, and measuring what 16 of them hold: while the number
 // of events says that it is little, and when all objects are compared.
 func BenchmarkKeep(b *testing.B) {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
@@ -249,13 +249,13 @@ func BenchmarkKeep(b *testing.B) {
 			s.Keep()
 		}
 	})
-	for name, writes := range map[string]int{"look, 100 events": 100, "look, 100,000 events": 100_000} {
+	for name, writes := range map[string]int{"measure, 100 events": 100, "measure, 100,000 events": 100_000} {
 		b.Run(name, func(b *testing.B) {
 			for n := range writes {
 				s.write(n, false)
 			}
 			for b.Loop() {
-				s.look(s.views())
+				s.bytesHeld(s.views())
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 var (
 	// ErrClosed is returned by a cursor that was closed.
 	ErrClosed = errors.New("watchcache: the cursor is closed")
-	// ErrExpired is returned by a cursor of [Engine.ExpireCursor] that cannot go on: the next
+	// ErrExpired is returned by a cursor of [Engine.ExpiringCursor] that cannot go on: the next
 	// event has left the window, or the state was replaced. Begin again with a new cursor.
 	ErrExpired = errors.New("watchcache: the next event of the cursor is not kept any more, or the state was replaced")
 )
@@ -22,26 +22,26 @@ var (
 type overrun int
 
 const (
-	catchUp overrun = iota // it is given the Diff from what it has seen to the state of now
-	expire                 // it ends with ErrExpired
+	merging  overrun = iota // it is given the Diff from what it has seen to the state of now
+	expiring                // it ends with ErrExpired
 )
 
-// maxBatch is how many events a cursor that catches up is given at once: what is attached to
+// maxBatch is how many events a merging cursor is given at once: what is attached to
 // them can be dropped bit by bit, and the room for a batch, which each cursor keeps, is small.
 const maxBatch = 16
 
 // Cursor walks the events of an engine, each once and in their order. What happens when it
 // is too slow is its overrun policy:
 //
-//   - A cursor of [Engine.CatchUpCursor] catches up. The engine knows it: it keeps the events
+//   - A merging cursor, of [Engine.MergingCursor], gets a Diff. The engine knows the cursor, and keeps the events
 //     that the cursor has still to read, within the window, and beyond that the state that the
 //     cursor has seen. So the cursor must be closed.
-//   - A cursor of [Engine.ExpireCursor] expires. The engine does not know it: it costs nothing
+//   - An expiring cursor, of [Engine.ExpiringCursor], gets ErrExpired. The engine does not know it: it costs nothing
 //     between two calls, needs no Close, and reads what a [History] keeps anyway.
 //
 // A cursor belongs to one goroutine. Only Close, Lagged and Lag may be called by others. The lock
-// of the engine guards position, seen, begun, lagged and lag of a cursor that catches up, because
-// writers look at them. The other fields, and all fields of a cursor that expires, belong to
+// of the engine guards position, seen, begun, lagged and lag of a merging cursor, because
+// writers look at them. The other fields, and all fields of an expiring cursor, belong to
 // the goroutine of the cursor.
 type Cursor[V, A any] struct {
 	engine  *Engine[V, A]
@@ -59,14 +59,14 @@ type Cursor[V, A any] struct {
 	events   []Event[V, A] // of the newest batch
 }
 
-// CatchUpCursor returns a cursor that begins behind a snapshot of this engine, or, if from is
+// MergingCursor returns a cursor that begins behind a snapshot of this engine, or, if from is
 // nil, with the empty state. Whenever it is overrun, and after a Replace, its next batch is a
 // [Diff] from the state that it has seen to the state of now. Its first batch is one, too.
-func (e *Engine[V, A]) CatchUpCursor(from *Snapshot[V]) *Cursor[V, A] {
+func (e *Engine[V, A]) MergingCursor(from *Snapshot[V]) *Cursor[V, A] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := &Cursor[V, A]{
-		engine: e, overrun: catchUp, batch: maxBatch, closed: make(chan struct{}),
+		engine: e, overrun: merging, batch: maxBatch, closed: make(chan struct{}),
 		seen: from, begun: from != nil,
 	}
 	if from == nil {
@@ -78,15 +78,15 @@ func (e *Engine[V, A]) CatchUpCursor(from *Snapshot[V]) *Cursor[V, A] {
 	return c
 }
 
-// ExpireCursor returns a cursor that begins with the event at position, see [Engine.Position]
+// ExpiringCursor returns a cursor that begins with the event at position, see [Engine.Position]
 // and [Snapshot.Position], and is given at most batch events at once. When that event is not
 // in the window any more, when a Replace came after it, and without a [History], Next and
 // Poll return ErrExpired.
-func (e *Engine[V, A]) ExpireCursor(position uint64, batch int) *Cursor[V, A] {
-	return &Cursor[V, A]{engine: e, overrun: expire, batch: batch, position: position}
+func (e *Engine[V, A]) ExpiringCursor(position uint64, batch int) *Cursor[V, A] {
+	return &Cursor[V, A]{engine: e, overrun: expiring, batch: batch, position: position}
 }
 
-// Close ends a cursor that catches up: Next and Poll return ErrClosed. A cursor that expires
+// Close ends a merging cursor: Next and Poll return ErrClosed. An expiring cursor
 // needs no end. Close may be called more than once and by any goroutine.
 func (c *Cursor[V, A]) Close() {
 	e := c.engine
@@ -103,7 +103,7 @@ func (c *Cursor[V, A]) Close() {
 	close(c.closed)
 }
 
-// Lagged returns how often a cursor that catches up was outside the window.
+// Lagged returns how often a merging cursor was outside the window.
 func (c *Cursor[V, A]) Lagged() uint64 {
 	c.engine.mu.Lock()
 	defer c.engine.mu.Unlock()
@@ -115,7 +115,7 @@ type Batch[V, A any] struct {
 	// Events are the changes, each in its order. The caller may change the slice, which is
 	// used again by the next call of Next or Poll.
 	Events []Event[V, A]
-	// Diff leads to the state of now, in place of events. Only a cursor that catches up is
+	// Diff leads to the state of now, in place of events. Only a merging cursor is
 	// given one.
 	Diff *Diff[V, A]
 	// Position is that of the first event behind the batch.
@@ -148,7 +148,7 @@ func (c *Cursor[V, A]) Next(ctx context.Context) (Batch[V, A], error) {
 // ErrClosed or ErrExpired.
 func (c *Cursor[V, A]) Poll() (Batch[V, A], error) {
 	clear(c.events)
-	if c.overrun == expire { // many of them read at once
+	if c.overrun == expiring { // many of them read at once
 		c.engine.mu.RLock()
 		defer c.engine.mu.RUnlock()
 	} else {
@@ -165,7 +165,7 @@ func (c *Cursor[V, A]) readOrWait() (_ Batch[V, A], changed <-chan struct{}, _ e
 	c.engine.mu.Lock()
 	defer c.engine.mu.Unlock()
 	batch, err := c.readLocked()
-	if err != nil || batch.Diff != nil || len(batch.Events) > 0 || c.overrun == expire && batch.Revision > c.revision {
+	if err != nil || batch.Diff != nil || len(batch.Events) > 0 || c.overrun == expiring && batch.Revision > c.revision {
 		c.revision = batch.Revision
 		return batch, nil, err
 	}
@@ -176,7 +176,7 @@ func (c *Cursor[V, A]) readOrWait() (_ Batch[V, A], changed <-chan struct{}, _ e
 func (c *Cursor[V, A]) readLocked() (Batch[V, A], error) {
 	w := &c.engine.window
 	switch {
-	case c.overrun == expire:
+	case c.overrun == expiring:
 		if !w.holds(c.position) {
 			return Batch[V, A]{}, ErrExpired
 		}
@@ -199,7 +199,7 @@ func (c *Cursor[V, A]) readLocked() (Batch[V, A], error) {
 			c.events = append(c.events, next.event)
 		}
 	}
-	if c.overrun == catchUp {
+	if c.overrun == merging {
 		c.lag.consume(c.position)
 		if len(c.events) > 0 {
 			c.lag.give(from, written)
@@ -222,11 +222,11 @@ func (e *Engine[V, A]) reachedLocked(position uint64) uint64 {
 	return max(e.window.at(position).revision, 1) - 1
 }
 
-// Seek makes a cursor that expires go on with the event at position. So it is given once
+// Seek makes an expiring cursor go on with the event at position. So it is given once
 // more what it was given, but could not use yet.
 func (c *Cursor[V, A]) Seek(position uint64) {
-	if c.overrun != expire {
-		panic("watchcache: a cursor that catches up goes forward alone: what it was given may have left the window")
+	if c.overrun != expiring {
+		panic("watchcache: a merging cursor goes forward alone: what it was given may have left the window")
 	}
 	c.position = position
 }
@@ -241,7 +241,7 @@ func (c *Cursor[V, A]) State() *Snapshot[V] {
 	switch {
 	case c.seen != nil:
 		return c.seen
-	case c.overrun == expire && !e.window.holds(c.position), c.overrun == catchUp && c.isClosedLocked():
+	case c.overrun == expiring && !e.window.holds(c.position), c.overrun == merging && c.isClosedLocked():
 		return nil
 	case c.position == e.window.next:
 		return e.snapshotLocked()

@@ -40,11 +40,11 @@ type follower struct {
 // empty state.
 func (f *follower) begin() {
 	if !f.expires {
-		f.cursor, f.seen = f.engine.CatchUpCursor(nil), map[string]item{}
+		f.cursor, f.seen = f.engine.MergingCursor(nil), map[string]item{}
 		return
 	}
 	s := f.engine.Snapshot()
-	f.cursor, f.position, f.seen = f.engine.ExpireCursor(s.Position(), 5), s.Position(), itemsIn(s)
+	f.cursor, f.position, f.seen = f.engine.ExpiringCursor(s.Position(), 5), s.Position(), itemsIn(s)
 }
 
 func itemsIn(s *watchcache.Snapshot[thing]) map[string]item {
@@ -233,12 +233,12 @@ func TestCursorsAgreeWithTheLog(t *testing.T) {
 	})
 }
 
-// A cursor that expires can be given once more what it was given; one that catches up cannot.
+// An expiring cursor can be given once more what it was given; a merging one cannot.
 func TestSeeking(t *testing.T) {
 	g := NewWithT(t)
 	e, _ := newHistory(history{MinAge: time.Minute})
 	e.Apply(put("a", 1, ""), silent(put("a", 2, "")), put("a", 3, ""), put("a", 4, ""))
-	c := e.ExpireCursor(0, 2)
+	c := e.ExpiringCursor(0, 2)
 	batch := next(g, c)
 	g.Expect(batch.Events).To(HaveLen(2))
 	g.Expect(batch.Revision).To(Equal(uint64(3)))
@@ -256,11 +256,11 @@ func TestSeeking(t *testing.T) {
 	e.Replace(nil, 9)
 	g.Expect(c.State()).To(BeNil())
 
-	catchesUp := e.CatchUpCursor(nil)
-	g.Expect(func() { catchesUp.Seek(0) }).To(Panic())
-	g.Expect(catchesUp.Poll()).To(HaveField("Diff.To", BeIdenticalTo(e.Snapshot())))
-	g.Expect(catchesUp.Poll()).To(HaveField("Events", BeEmpty()))
-	catchesUp.Close()
-	_, err = catchesUp.Poll()
+	merging := e.MergingCursor(nil)
+	g.Expect(func() { merging.Seek(0) }).To(Panic())
+	g.Expect(merging.Poll()).To(HaveField("Diff.To", BeIdenticalTo(e.Snapshot())))
+	g.Expect(merging.Poll()).To(HaveField("Events", BeEmpty()))
+	merging.Close()
+	_, err = merging.Poll()
 	g.Expect(err).To(MatchError(watchcache.ErrClosed))
 }

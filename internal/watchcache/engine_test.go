@@ -157,7 +157,7 @@ func TestACursorSeesStateThenEvents(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)
 	e.Apply(put("a", 1, ""))
-	s := e.CatchUpCursor(nil)
+	s := e.MergingCursor(nil)
 	defer s.Close()
 	first := next(g, s)
 	g.Expect(first.Diff.Initial()).To(BeTrue())
@@ -177,7 +177,7 @@ func TestACursorSeesStateThenEvents(t *testing.T) {
 func TestOnlyTheFirstDiffIsInitial(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(1)
-	s, resumed := e.CatchUpCursor(nil), e.CatchUpCursor(e.Snapshot())
+	s, resumed := e.MergingCursor(nil), e.MergingCursor(e.Snapshot())
 	defer s.Close()
 	defer resumed.Close()
 	e.Replace(nil, 1)
@@ -195,7 +195,7 @@ func TestOnlyTheFirstDiffIsInitial(t *testing.T) {
 func TestARestoreTellsOfEveryObjectOnce(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(2)
-	s := e.CatchUpCursor(nil)
+	s := e.MergingCursor(nil)
 	defer s.Close()
 	items := []item{{Key: "a", Revision: 1}, {Key: "b", Revision: 2}}
 	e.Replace(items, 9)
@@ -214,7 +214,7 @@ func TestARestoreTellsOfEveryObjectOnce(t *testing.T) {
 func TestReplaceIsOneStep(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)
-	s := e.CatchUpCursor(nil)
+	s := e.MergingCursor(nil)
 	defer s.Close()
 	next(g, s)
 	e.Apply(put("changed", 1, ""), put("gone", 2, ""), put("same", 3, ""))
@@ -234,7 +234,7 @@ func TestReplaceIsOneStep(t *testing.T) {
 func TestALaggingCursorGetsOneEventAKey(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(4)
-	slow, quick := e.CatchUpCursor(nil), e.CatchUpCursor(nil)
+	slow, quick := e.MergingCursor(nil), e.MergingCursor(nil)
 	defer slow.Close()
 	defer quick.Close()
 	next(g, slow)
@@ -266,7 +266,7 @@ func TestAttachmentsGoWithTheLastReader(t *testing.T) {
 		c.Attached = "attached"
 		return c
 	}
-	first, second := e.CatchUpCursor(nil), e.CatchUpCursor(nil)
+	first, second := e.MergingCursor(nil), e.MergingCursor(nil)
 	next(g, first)
 	next(g, second)
 	e.Apply(attach("a", 1))
@@ -276,10 +276,10 @@ func TestAttachmentsGoWithTheLastReader(t *testing.T) {
 	g.Expect(next(g, second).Events).To(HaveEach(HaveField("Attached", "attached")))
 	second.Close()
 	first.Close()
-	third := e.CatchUpCursor(e.Snapshot())
+	third := e.MergingCursor(e.Snapshot())
 	next(g, third)
 	e.Apply(attach("c", 3))
-	fourth := e.CatchUpCursor(nil)
+	fourth := e.MergingCursor(nil)
 	g.Expect(next(g, third).Events[0].Attached).To(Equal("attached"))
 	for ev := range next(g, fourth).Diff.Events() {
 		g.Expect(ev.Attached).To(BeEmpty())
@@ -290,7 +290,7 @@ func TestNextEndsWithItsContextAndWithClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		e := newEngine(0)
-		s := e.CatchUpCursor(nil)
+		s := e.MergingCursor(nil)
 		next(g, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -372,7 +372,7 @@ func TestObserversRebuildTheState(t *testing.T) {
 	for i := range observers {
 		o := &observer{state: map[string]item{}}
 		observers[i] = o
-		s := e.CatchUpCursor(nil)
+		s := e.MergingCursor(nil)
 		wg.Go(func() {
 			defer s.Close()
 			o.follow(s, done, func() {

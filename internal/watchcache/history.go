@@ -62,7 +62,7 @@ func (h *History[V]) size(value V) int {
 	return h.Size(value)
 }
 
-// Forget drops the history of an engine that is not written any more, and gives its part of the Budget back. Cursors that expire
+// Forget drops the history of an engine that is not written any more, and gives its part of the Budget back. Expiring cursors
 // are expired then.
 func (e *Engine[V, A]) Forget() {
 	e.mu.Lock()
@@ -115,7 +115,7 @@ func (e *Engine[V, A]) Position(revision uint64) (position uint64, ok bool) {
 	return e.window.after(revision), true
 }
 
-// Holds reports whether a cursor of ExpireCursor could go on at position.
+// Holds reports whether a cursor of ExpiringCursor could go on at position.
 func (e *Engine[V, A]) Holds(position uint64) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

@@ -162,7 +162,7 @@ func (m *model) checkEvents(g *WithT, e *engine, position, revision uint64, rand
 		}
 	}
 	size := 1 + random.IntN(9)
-	for c := e.ExpireCursor(position, size); ; {
+	for c := e.ExpiringCursor(position, size); ; {
 		batch, err := c.Poll()
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(len(batch.Events)).To(BeNumerically("<=", size))

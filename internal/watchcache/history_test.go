@@ -32,7 +32,7 @@ func newHistory(h history) (*engine, *clocktesting.FakePassiveClock) {
 
 // revisions returns those of the events from a position on.
 func revisions(g *WithT, e *engine, from uint64) []uint64 {
-	batch, err := e.ExpireCursor(from, 100).Poll()
+	batch, err := e.ExpiringCursor(from, 100).Poll()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(batch.Position).To(Equal(from + uint64(len(batch.Events))))
 	g.Expect(batch.Revision).To(Equal(e.Revision()))
@@ -58,7 +58,7 @@ func TestAHistoryKeepsWhatIsYoung(t *testing.T) {
 	e.Apply(put("a", 7, "x"))
 	g.Expect(e.Oldest()).To(Equal(uint64(5)))
 	g.Expect(e.Holds(4)).To(BeFalse(), "it has left the window")
-	_, err := e.ExpireCursor(4, 1).Poll()
+	_, err := e.ExpiringCursor(4, 1).Poll()
 	g.Expect(err).To(MatchError(watchcache.ErrExpired))
 	clock.SetTime(clock.Now().Add(time.Hour))
 	g.Expect(revisions(g, e, 5)).To(Equal([]uint64{6, 7}), "two are always kept")
@@ -171,7 +171,7 @@ func TestAReplaceBeginsTheHistoryAnew(t *testing.T) {
 	g.Expect(ok).To(BeTrue())
 	read := e.Snapshot().Position()
 	e.Replace([]item{{Key: "b", Revision: 3}}, 3)
-	_, err := e.ExpireCursor(read, 1).Poll()
+	_, err := e.ExpiringCursor(read, 1).Poll()
 	g.Expect(err).To(MatchError(watchcache.ErrExpired))
 	g.Expect(e.Oldest()).To(Equal(uint64(3)))
 	for _, revision := range []uint64{2, 4} {
@@ -268,9 +268,9 @@ func TestWithoutAHistoryThereIsOnlyTheStateOfNow(t *testing.T) {
 	g.Expect(s).To(BeIdenticalTo(e.Snapshot()))
 	_, ok = e.Position(1)
 	g.Expect(ok).To(BeFalse())
-	_, err := e.ExpireCursor(0, 2).Poll()
+	_, err := e.ExpiringCursor(0, 2).Poll()
 	g.Expect(err).To(MatchError(watchcache.ErrExpired), "their values are gone")
-	_, err = e.ExpireCursor(e.Snapshot().Position(), 2).Next(t.Context())
+	_, err = e.ExpiringCursor(e.Snapshot().Position(), 2).Next(t.Context())
 	g.Expect(err).To(MatchError(watchcache.ErrExpired), "those that come would be gone as well")
 }
 
@@ -292,10 +292,10 @@ func TestWaitingForEventsAndBookmarks(t *testing.T) {
 			synctest.Wait()
 		}
 		at := e.Snapshot().Position()
-		expires, catchesUp := e.ExpireCursor(at, 4), e.CatchUpCursor(e.Snapshot())
-		defer catchesUp.Close()
-		next(g, catchesUp)
-		wait(t.Context(), catchesUp)
+		expires, merging := e.ExpiringCursor(at, 4), e.MergingCursor(e.Snapshot())
+		defer merging.Close()
+		next(g, merging)
+		wait(t.Context(), merging)
 		e.Bookmark(11)
 		synctest.Wait()
 		g.Expect(results).NotTo(Receive(), "a bookmark is no event")
@@ -317,7 +317,7 @@ func TestWaitingForEventsAndBookmarks(t *testing.T) {
 		g.Expect((<-results).err).To(MatchError(watchcache.ErrExpired), "the position is lost")
 
 		ctx, cancel := context.WithCancelCause(t.Context())
-		expires = e.ExpireCursor(e.Snapshot().Position(), 4)
+		expires = e.ExpiringCursor(e.Snapshot().Position(), 4)
 		g.Expect(next(g, expires).Revision).To(Equal(uint64(3)), "it was told of none")
 		wait(ctx, expires)
 		cancel(errors.New("no patience"))

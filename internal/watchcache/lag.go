@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// lag is what a cursor that catches up has not consumed. The lock of the engine guards it.
+// lag is what a merging cursor has not consumed. The lock of the engine guards it.
 type lag struct {
 	consumed uint64        // the position up to which everything is consumed
 	busy     bool          // a batch was given, and is not consumed
@@ -24,7 +24,7 @@ func (l *lag) give(from uint64, written time.Duration) {
 // consume notes that everything before a position is consumed.
 func (l *lag) consume(before uint64) { l.consumed, l.busy = before, false }
 
-// Lag returns how many events were written that a cursor that catches up has not consumed, and how
+// Lag returns how many events were written that a merging cursor has not consumed, and how
 // long ago the oldest of them was written. A batch is consumed when the next one is asked for, so
 // the number may be too high by as many events as a batch has. While a cursor is given a Diff, the
 // number is that of the events for which the Diff stands, and not of the objects in it.

@@ -26,7 +26,7 @@ func newLagging(t *testing.T, window int) *lagging {
 	l.engine = watchcache.New[thing, string](watchcache.Options[thing]{
 		Window: window, Values: words, Now: func() time.Duration { return l.now },
 	})
-	l.cursor = l.CatchUpCursor(nil)
+	l.cursor = l.MergingCursor(nil)
 	return l
 }
 

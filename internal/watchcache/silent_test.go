@@ -24,7 +24,7 @@ func silent(c change) change {
 func TestSilentChangesAreSeenAndNotTold(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(4)
-	s := e.CatchUpCursor(nil)
+	s := e.MergingCursor(nil)
 	defer s.Close()
 	e.Apply(silent(put("first", 1, "")))
 	g.Expect(slices.Collect(next(g, s).Diff.Events())).To(HaveLen(1), "it is in the state")
@@ -47,7 +47,7 @@ func TestSilentChangesAreSeenAndNotTold(t *testing.T) {
 func TestALaggingCursorIsToldOfSilentChanges(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(4)
-	s := e.CatchUpCursor(nil)
+	s := e.MergingCursor(nil)
 	defer s.Close()
 	e.Apply(put("updated", 1, "x"), put("deleted", 2, "x"))
 	next(g, s)
@@ -71,7 +71,7 @@ func TestDiffsBeginWithWhatWasSeen(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	g := NewWithT(t)
 	e := newEngine(8)
-	s := e.CatchUpCursor(nil)
+	s := e.MergingCursor(nil)
 	defer s.Close()
 	state, seen, diffs := map[string]item{}, map[string]item{}, 0
 	for revision := uint64(1); revision <= 5000; revision++ {

@@ -19,7 +19,7 @@ import (
 func TestTheWindowHoldsNoValuesThatWereRead(t *testing.T) {
 	g := NewWithT(t)
 	e := watchcache.New[*[1024]byte, struct{}](watchcache.Options[*[1024]byte]{})
-	s := e.CatchUpCursor(nil)
+	s := e.MergingCursor(nil)
 	defer s.Close()
 	_, err := s.Next(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -65,7 +65,7 @@ func TestTheWindowHoldsNoEventsThatWereGiven(t *testing.T) {
 	write(100)
 	g.Expect(room()).To(BeZero(), "nobody reads")
 
-	quick, slow := e.CatchUpCursor(nil), e.CatchUpCursor(nil)
+	quick, slow := e.MergingCursor(nil), e.MergingCursor(nil)
 	g.Expect(next(g, quick).Diff).NotTo(BeNil())
 	g.Expect(next(g, slow).Diff).NotTo(BeNil())
 	for range 10 {
@@ -77,7 +77,7 @@ func TestTheWindowHoldsNoEventsThatWereGiven(t *testing.T) {
 	write(500)
 	read(quick, 500)
 	g.Expect(room()).To(Equal(512), "the slow one reads them all")
-	late := e.CatchUpCursor(nil)
+	late := e.MergingCursor(nil)
 	g.Expect(next(g, late).Diff.To.Position()).To(Equal(e.Snapshot().Position()))
 	write(10)
 	read(late, 10)

@@ -69,7 +69,7 @@ func TestDeletionsOfOneRevisionAreOneStep(t *testing.T) {
 			g.Expect(state.Len()).To(Equal(1))
 			position, ok := c.engine.Position(104)
 			g.Expect(ok).To(BeTrue())
-			next, err := c.engine.ExpireCursor(position, 8).Poll()
+			next, err := c.engine.ExpiringCursor(position, 8).Poll()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(len(next.Events)).To(BeNumerically(">=", 3), "a watch from 104 gets all of 105")
 			for i := range 3 {

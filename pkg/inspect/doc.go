@@ -16,7 +16,7 @@
 // on with the token of its page, from the state of the moment; an object takes at most 1 MiB.
 //
 // Nobody pays for the handler unless somebody looks. To show the recent events of a kind the handler
-// follows its informers, which needs no object: it begins with the first look and ends a minute after
+// follows its informers, which needs no object: it begins with the first poll and ends a minute after
 // the last one. It follows 16 kinds at most, of each at most 32 namespaces, and keeps at most 64 KiB
 // of events for each.
 //

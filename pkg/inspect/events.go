@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// events answers with the recent events of a kind. The first look begins to follow them.
+// events answers with the recent events of a kind. The first poll begins to follow them.
 func (h *handler) events(r *http.Request) (recent, error) {
 	f, err := h.find(r)
 	if err != nil {
@@ -30,5 +30,5 @@ func (h *handler) events(r *http.Request) (recent, error) {
 	for i, entry := range f.entries {
 		followed[i] = entry
 	}
-	return h.taps.look(f.key, followed, after), nil
+	return h.taps.poll(f.key, followed, after), nil
 }

@@ -51,11 +51,11 @@ type tap struct {
 	ctx    context.Context // ends with the tap
 	end    context.CancelFunc
 	timer  *time.Timer // calls end
-	looked time.Time   // last; guarded by the lock of the taps
+	polled time.Time   // last; guarded by the lock of the taps
 	since  time.Time
 
 	mu       sync.Mutex          // guards what follows
-	before   map[follower]uint64 // what each informer had received at the first look, or when it was made; nil before that
+	before   map[follower]uint64 // what each informer had received at the first poll, or when it was made; nil before that
 	followed map[follower]struct{}
 	failed   map[follower]error // why those that are here cannot be followed
 	missed   uint64
@@ -64,7 +64,7 @@ type tap struct {
 
 // recent is what a tap has seen.
 type recent struct {
-	// Since is when the first look began: nothing is known of what was before.
+	// Since is when the first poll began: nothing is known of what was before.
 	Since time.Time `json:"since"`
 	Time  time.Time `json:"time"`
 	// Counts are those of all events since then, Newest is the number of the last one.
@@ -74,15 +74,15 @@ type recent struct {
 	Events []eventInfo `json:"events"`
 	// NotFollowed is the number of namespaces whose events are not shown.
 	NotFollowed int `json:"notFollowed,omitempty"`
-	// Missed is how many events came between the first look and the one at which an informer was followed, because
+	// Missed is how many events came between the first poll and the one at which an informer was followed, because
 	// it was made later, or because too many were followed.
 	Missed uint64 `json:"missed,omitempty"`
 	// Problem says why events are not shown of an informer that should be followed.
 	Problem string `json:"problem,omitempty"`
 }
 
-// look returns the events of a kind behind the one with a number, and follows them for a minute.
-func (t *taps) look(key informers.Key, informers []follower, after uint64) recent {
+// poll returns the events of a kind behind the one with a number, and follows them for a minute.
+func (t *taps) poll(key informers.Key, informers []follower, after uint64) recent {
 	one := t.tap(key)
 	one.follow(informers, t.start)
 	one.mu.Lock()
@@ -107,14 +107,14 @@ func (t *taps) tap(key informers.Key) *tap {
 	defer t.mu.Unlock()
 	now := time.Now()
 	if one, ok := t.open[key]; ok && one.timer.Reset(lookFor) {
-		one.looked = now
+		one.polled = now
 		return one
 	} // the timer of one that is there, and cannot be reset, is about to remove it
 	if len(t.open) >= maxTaps {
 		t.closeLocked(t.leastWantedLocked())
 	}
 	one := &tap{
-		since: now, looked: now, followed: map[follower]struct{}{}, failed: map[follower]error{},
+		since: now, polled: now, followed: map[follower]struct{}{}, failed: map[follower]error{},
 		ring: newRing(ringBytes, t.numbers.Load(), func() uint64 { return t.numbers.Add(1) }),
 	}
 	one.ctx, one.end = context.WithCancel(context.Background())
@@ -130,11 +130,11 @@ func (t *taps) tap(key informers.Key) *tap {
 	return one
 }
 
-// leastWantedLocked returns the kind at which nobody has looked for the longest time.
+// leastWantedLocked returns the kind at which nobody has polled for the longest time.
 func (t *taps) leastWantedLocked() (key informers.Key) {
 	var oldest *tap
 	for k, one := range t.open {
-		if oldest == nil || one.looked.Before(oldest.looked) {
+		if oldest == nil || one.polled.Before(oldest.polled) {
 			key, oldest = k, one
 		}
 	}
@@ -169,7 +169,7 @@ func (t *tap) knowLocked(informers []follower) {
 	before := make(map[follower]uint64, len(informers))
 	for _, one := range informers {
 		if received, known := t.before[one]; known || t.before != nil {
-			before[one] = received // zero of one that was made since the first look
+			before[one] = received // zero of one that was made since the first poll
 		} else {
 			before[one] = one.Received()
 		}

@@ -95,16 +95,16 @@ func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
 		if n := s.send("before"); n != 0 {
 			t.Fatal("somebody follows, and nobody has looked")
 		}
-		first := taps.look(keyOf(1), []follower{s}, 0)
+		first := taps.poll(keyOf(1), []follower{s}, 0)
 		for range 5 {
 			time.Sleep(lookFor - time.Second)
 			synctest.Wait()
 			if n := s.send("event"); n != 1 {
 				t.Fatalf("%d follow while somebody looks", n)
 			}
-			taps.look(keyOf(1), []follower{s}, 0)
+			taps.poll(keyOf(1), []follower{s}, 0)
 		}
-		seen := taps.look(keyOf(1), []follower{s}, 3)
+		seen := taps.poll(keyOf(1), []follower{s}, 3)
 		if len(seen.Events) != 2 || seen.Newest != 5 || seen.Counts[watch.Added] != 5 || seen.Since != first.Since {
 			t.Errorf("seen: %+v", seen)
 		}
@@ -113,14 +113,14 @@ func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
 		if n := s.send("late"); n != 0 || len(taps.open) != 0 {
 			t.Errorf("%d follow, and %d taps are open, a minute after the last look", n, len(taps.open))
 		}
-		again := taps.look(keyOf(1), []follower{s}, 0)
+		again := taps.poll(keyOf(1), []follower{s}, 0)
 		if again.Newest != 5 || len(again.Events) != 0 || !again.Since.After(first.Since) {
 			t.Errorf("a new look begins with %+v", again)
 		}
 		synctest.Wait()
 		s.send("again")
 		for _, after := range []uint64{5, 99} { // 99 was told by another process
-			if seen := taps.look(keyOf(1), []follower{s}, after); len(seen.Events) != 1 || seen.Events[0].Number != 6 {
+			if seen := taps.poll(keyOf(1), []follower{s}, after); len(seen.Events) != 1 || seen.Events[0].Number != 6 {
 				t.Errorf("after %d, who has looked before sees %+v", after, seen.Events)
 			}
 		}
@@ -134,22 +134,22 @@ func TestAnInformerThatIsMadeAgainIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
 		taps, first, second := newTaps(start), &source{received: 40}, &source{received: 3}
-		if seen := taps.look(keyOf(1), []follower{first}, 0); seen.Missed != 0 {
+		if seen := taps.poll(keyOf(1), []follower{first}, 0); seen.Missed != 0 {
 			t.Errorf("%d are missed that came before the first look", seen.Missed)
 		}
 		for range 2 {
-			if seen := taps.look(keyOf(1), []follower{second}, 0); seen.Missed != 3 {
+			if seen := taps.poll(keyOf(1), []follower{second}, 0); seen.Missed != 3 {
 				t.Errorf("%d are missed, want 3", seen.Missed)
 			}
 			synctest.Wait()
 		}
 		deaf := &source{refuses: errors.New("deaf")}
-		taps.look(keyOf(1), []follower{second, deaf}, 0)
+		taps.poll(keyOf(1), []follower{second, deaf}, 0)
 		synctest.Wait()
-		if seen := taps.look(keyOf(1), []follower{second, deaf}, 0); seen.Problem != "deaf" {
+		if seen := taps.poll(keyOf(1), []follower{second, deaf}, 0); seen.Problem != "deaf" {
 			t.Errorf("the problem is %q", seen.Problem)
 		}
-		if seen := taps.look(keyOf(1), []follower{second}, 0); seen.Problem != "" {
+		if seen := taps.poll(keyOf(1), []follower{second}, 0); seen.Problem != "" {
 			t.Errorf("the problem of an informer that is gone is %q", seen.Problem)
 		}
 		end()
@@ -168,20 +168,20 @@ func TestAnInformerThatIsFollowedLateHasMissedWhatCameSinceTheFirstLook(t *testi
 			sources[n].received = 1000
 			all[n] = &sources[n]
 		}
-		taps.look(keyOf(1), all, 0)
+		taps.poll(keyOf(1), all, 0)
 		synctest.Wait()
 		last := &sources[maxFollowed]
 		last.received += 7
 		sources[0].remove()
 		synctest.Wait()
-		if seen := taps.look(keyOf(1), all[1:], 0); seen.Missed != 7 || seen.NotFollowed != 1 {
+		if seen := taps.poll(keyOf(1), all[1:], 0); seen.Missed != 7 || seen.NotFollowed != 1 {
 			t.Errorf("%d are missed, want 7, and %d are not followed, want 1", seen.Missed, seen.NotFollowed)
 		}
 		synctest.Wait()
 		if n := last.send("x"); n != 1 {
 			t.Errorf("%d follow the one that was not followed before", n)
 		}
-		taps.look(keyOf(1), all[1:2], 0)
+		taps.poll(keyOf(1), all[1:2], 0)
 		taps.mu.Lock()
 		known := len(taps.open[keyOf(1)].before)
 		taps.mu.Unlock()
@@ -197,7 +197,7 @@ func TestTheCacheEndsWhatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
 		taps, s := newTaps(start), &source{}
-		taps.look(keyOf(1), []follower{s}, 0)
+		taps.poll(keyOf(1), []follower{s}, 0)
 		synctest.Wait()
 		end()
 		if n := s.send("late"); n != 0 {
@@ -213,9 +213,9 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 		taps := newTaps(start)
 		kinds := make([]source, maxTaps+1)
 		for n := range kinds {
-			taps.look(keyOf(n), []follower{&kinds[n]}, 0)
+			taps.poll(keyOf(n), []follower{&kinds[n]}, 0)
 			time.Sleep(time.Second)
-			taps.look(keyOf(0), []follower{&kinds[0]}, 0) // so the second is the one that goes
+			taps.poll(keyOf(0), []follower{&kinds[0]}, 0) // so the second is the one that goes
 			synctest.Wait()
 		}
 		for n := range kinds {
@@ -232,7 +232,7 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 		for n := range scopes {
 			followed = append(followed, &scopes[n])
 		}
-		seen := taps.look(keyOf(0), followed, 0)
+		seen := taps.poll(keyOf(0), followed, 0)
 		synctest.Wait()
 		number := 0
 		for n := range scopes {

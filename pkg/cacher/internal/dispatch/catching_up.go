@@ -88,7 +88,7 @@ func (w *watcher) sendEndOfState(begin *Beginning) bool {
 // catchUp sends events from position on, and ends when the watcher follows or has ended.
 func (w *watcher) catchUp(position uint64) {
 	reached := w.since
-	cursor := w.dispatcher.config.Engine.ExpireCursor(position, resultSize)
+	cursor := w.dispatcher.config.Engine.ExpiringCursor(position, resultSize)
 	for {
 		next, err := cursor.Poll()
 		if err != nil {

@@ -89,7 +89,7 @@ type trigger struct {
 func New(config Config) *Dispatcher {
 	d := &Dispatcher{
 		config:    config,
-		cursor:    config.Engine.ExpireCursor(0, batch),
+		cursor:    config.Engine.ExpiringCursor(0, batch),
 		watchers:  map[*watcher]struct{}{},
 		following: newWatcherIndex(),
 	}
@@ -158,7 +158,7 @@ func (d *Dispatcher) Reset() {
 func (d *Dispatcher) resetLocked() {
 	d.terminateLocked()
 	state := d.config.Engine.Snapshot()
-	d.cursor = d.config.Engine.ExpireCursor(state.Position(), batch)
+	d.cursor = d.config.Engine.ExpiringCursor(state.Position(), batch)
 	d.position, d.revision, d.within = state.Position(), state.Revision(), false
 }
 

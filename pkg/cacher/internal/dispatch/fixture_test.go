@@ -85,7 +85,7 @@ func deletion(name string, revision uint64) Change {
 // next returns the n events from position on.
 func (s *stage) next(t *testing.T, position uint64, n int) []event {
 	t.Helper()
-	next, err := s.engine.ExpireCursor(position, n+1).Poll()
+	next, err := s.engine.ExpiringCursor(position, n+1).Poll()
 	if err != nil || len(next.Events) != n {
 		t.Fatalf("there are %d events, not %d; error %v", len(next.Events), n, err)
 	}
