@@ -8,7 +8,7 @@
 //
 // # Contract
 //
-//   - A kind is absent after two answers without it, 100 ms apart, or after one if its definition was deleted: a server that
+//   - A kind is absent after two answers without it, 100 ms apart, or after one if its CRD was deleted: a server that
 //     has just started may not know all of its kinds. One answer is enough to say that a kind is served.
 //   - After an event, discovery may be some seconds behind. The Follower asks ten times in ten seconds, and less if the
 //     answers show what has happened.
@@ -19,8 +19,8 @@
 //
 // # Files
 //
-//   - follower.go has the Follower with its queue, answer.go what an answer means and when the next question follows,
-//     watch.go the watches of CRDs and APIServices.
+//   - follower.go has the Follower with its queue and its questions, answer.go what answers and events say of a kind, watch.go the
+//     watches of CRDs and APIServices.
 //   - source.go lists and watches a kind that may not be served yet.
 //   - resolver.go asks a RESTMapper for callers that have a context.
 package served

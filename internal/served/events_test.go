@@ -4,14 +4,17 @@
 package served
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -22,61 +25,89 @@ var foo = schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Foo"}
 type followed struct {
 	*Follower
 	*WithT
-	version *version
+	server *naming
+}
+
+// naming is an API server whose discovery says that a kind is served by a resource, or that there is none.
+type naming struct {
+	resource string
+	asked    int
+	during   func() // the next question
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *naming) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.asked++
+	if during := s.during; during != nil {
+		s.during = nil
+		during()
+	}
+	var resources string
+	if s.resource != "" {
+		resources = fmt.Sprintf(`{"name":%q,"kind":%q,"verbs":["list","watch"]}`, s.resource, foo.Kind)
+	}
+	body := fmt.Sprintf(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"g/v1","resources":[%s]}`, resources)
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
 func newFollowed(t *testing.T) *followed {
-	f, err := New(&rest.Config{}, &http.Client{Transport: unreachable{}}, logr.Discard())
+	server := &naming{}
+	f, err := New(&rest.Config{}, &http.Client{Transport: server}, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Follow(foo, nil, func(State) {})
-	all := &followed{f, NewWithT(t), f.versions[foo.GroupVersion()]}
+	t.Cleanup(f.open().ShutDown)
+	all := &followed{f, NewWithT(t), server}
 	all.answer("foos")
 	all.Expect(all.asks()).To(BeFalse())
 	return all
 }
 
-// answer is an answer with a resource of the kind, or with none.
-func (f *followed) answer(resource string) { f.answerTo(f.version.events, resource) }
-
-func (f *followed) answerTo(events int, resource string) {
-	list := &metav1.APIResourceList{}
-	if resource != "" {
-		list.APIResources = []metav1.APIResource{{Name: resource, Kind: foo.Kind, Verbs: metav1.Verbs{"list", "watch"}}}
-	}
-	f.version.next = time.Time{} // the question is not due any more
-	f.answered(foo.GroupVersion(), f.version, events, list, nil)
+// answer answers what is asked now, and returns the number of questions: a second one follows if the first answer is in doubt.
+func (f *followed) answer(resource string) (questions int) {
+	before := f.server.asked
+	f.server.resource = resource
+	gv, _ := f.queue.Get()
+	f.Expect(f.due(gv)).To(BeTrue())
+	f.ask(context.Background(), gv)
+	f.queue.Done(gv)
+	return f.server.asked - before
 }
 
 func (f *followed) hears(resource string, what news) {
-	f.event(schema.GroupVersion{Group: foo.Group}, resource, what)
+	f.Expect(f.event(schema.GroupVersionResource{Group: foo.Group, Resource: resource}, what)).To(Succeed())
 }
 
-func (f *followed) asks() bool { return !f.version.next.IsZero() }
+// asks reports whether there is a question in the next two minutes, and waits for it.
+func (f *followed) asks() bool {
+	for end := time.Now().Add(2 * time.Minute); f.queue.Len() == 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return f.versions[foo.GroupVersion()].due
+}
 
-func (f *followed) served() bool { return f.version.kinds[foo.Kind].state.served() }
+func (f *followed) served() bool { return f.versions[foo.GroupVersion()].kinds[foo.Kind].now.served() }
 
 // agrees answers until nothing is asked, for a minute of the bubble at most.
 func (f *followed) agrees(resource string) {
 	for end := time.Now().Add(time.Minute); f.asks() && time.Now().Before(end); {
-		time.Sleep(time.Until(f.version.next))
 		f.answer(resource)
 	}
 }
 
 func TestWhatEventsToldIsKept(t *testing.T) {
 	for name, between := range map[string]func(*followed){
-		"while it is refused":               func(f *followed) { f.Refused(foo, true) },
+		"while it is refused":               func(f *followed) { f.Refused(foo) },
 		"while it is followed once more":    func(f *followed) { f.Follow(foo, nil, func(State) {}) },
-		"and refused after an older answer": func(f *followed) { f.answer("foos"); f.Refused(foo, true) },
+		"and refused after an older answer": func(f *followed) { f.answer("foos"); f.Refused(foo) },
 	} {
 		t.Run("a deletion "+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFollowed(t)
 				f.hears("foos", deleted)
 				between(f)
-				f.answer("")
+				f.Expect(f.answer("")).To(Equal(1))
 				f.Expect(f.served()).To(BeFalse(), "one answer agrees with the deletion")
 				f.Expect(f.asks()).To(BeFalse())
 			})
@@ -94,10 +125,9 @@ func TestWhatEventsToldIsKept(t *testing.T) {
 			f.hears("foos", deleted)
 			f.answer("")
 			f.hears("foos", changed)
-			events := f.version.events
-			f.hears("foos", deleted)
-			f.answerTo(events, "foos") // what was true before
-			f.version.next = time.Now()
+			f.server.during = func() { f.hears("foos", deleted) }
+			f.answer("foos") // what was true before
+			f.Expect(f.asks()).To(BeTrue())
 			f.agrees("")
 			f.Expect(f.served()).To(BeFalse())
 		},
@@ -107,6 +137,17 @@ func TestWhatEventsToldIsKept(t *testing.T) {
 			f.answer("") // discovery is behind
 			f.Expect(f.asks()).To(BeTrue())
 			f.agrees("foos2")
+			f.Expect(f.served()).To(BeTrue())
+		},
+		"an APIService whose version CRDs serve right after its deletion, without an event": func(f *followed) {
+			service := schema.GroupVersionResource{Group: foo.Group, Version: foo.Version}
+			f.Expect(f.event(service, changed)).To(Succeed())
+			f.agrees("foos")
+			f.Expect(f.event(service, deleted)).To(Succeed())
+			f.answer("") // discovery is behind
+			f.Expect(f.served()).To(BeFalse())
+			f.Expect(f.asks()).To(BeTrue())
+			f.agrees("foos")
 			f.Expect(f.served()).To(BeTrue())
 		},
 	} {

@@ -23,41 +23,47 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
+const (
+	// firstPause is the time after the first question. Each pause is twice as long as the one before, up to longestPause.
+	firstPause   = 20 * time.Millisecond
+	longestPause = time.Minute
+	// mostQuestions is the number of questions after which nothing more is expected of an event: ten seconds in all.
+	mostQuestions = 10
+	// agreement is the time between two answers that agree that a kind is absent.
+	agreement = 100 * time.Millisecond
+	// longestQuestion is how long a question waits for an answer, as client-go's discovery does.
+	longestQuestion = 32 * time.Second
+)
+
 // Follower tells when the API server begins and ends to serve kinds. Safe for concurrent use.
 type Follower struct {
 	config    *rest.Config
 	client    *http.Client
 	discovery *discovery.DiscoveryClient
 	logger    logr.Logger
-	begun     chan struct{} // closed by the first Follow
-	begin     func()        // closes it, once
 
-	mu       sync.Mutex                                            // guards what follows
-	queue    workqueue.TypedDelayingInterface[schema.GroupVersion] // nil before Run
+	mu       sync.Mutex                                                // guards what follows
+	queue    workqueue.TypedRateLimitingInterface[schema.GroupVersion] // of versions to be asked for; nil before Run
 	versions map[schema.GroupVersion]*version
-	blind    sets.Set[string]              // kinds of definitions that may not be watched now
-	servers  sets.Set[schema.GroupVersion] // versions that another server may serve
+	blind    sets.Set[string]              // resources of definitions that may not be watched now
+	foreign  sets.Set[schema.GroupVersion] // versions that another server may serve
 }
 
 // version is a version of a group with kinds that are followed.
 type version struct {
 	kinds  map[string]*kind
-	next   time.Time // of the next question; zero if there is none
-	asked  int       // questions since the newest event
-	events int       // how often something has happened
-	failed bool      // the last question had no answer
+	due    bool // it is to be asked for
+	failed bool // the last question had no answer
 }
 
 // kind is a kind that is followed.
 type kind struct {
 	schema.GroupVersionKind
-	state    State
-	scope    meta.RESTScopeName // as last known
-	resource string             // as last known
-	news     news               // that no answer shows yet
-	doubted  time.Time          // of the first answer that lacks a kind that is served; zero if the newest one has it
-	lost     bool               // it is absent, and no event says why
-	tells    map[*func(State)]struct{}
+	now   answer
+	last  answer // when the kind was served
+	news  news   // that no answer shows yet
+	lost  bool   // it is absent, and no event says why
+	tells map[*func(State)]struct{}
 }
 
 // news is what has happened to a kind.
@@ -65,7 +71,7 @@ type news int
 
 const (
 	none     news = iota
-	possible      // something may have: it is followed from now on, was refused, or events may be missing
+	possible      // something may have: it is followed from now on, or events may be missing
 	changed       // its definition was created or changed
 	deleted       // its definition was deleted
 )
@@ -84,16 +90,13 @@ type State struct {
 func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, error) {
 	own := *client
 	own.Transport = transport.NewUserAgentRoundTripper(cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())+" "+UserAgent, cmp.Or(client.Transport, http.DefaultTransport))
-	client = &own
-	asks, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, client)
+	asks, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, &own)
 	if err != nil {
 		return nil, fmt.Errorf("make the client of discovery: %w", err)
 	}
-	begun := make(chan struct{})
 	return &Follower{
-		config: cfg, client: client, discovery: asks, logger: logger,
-		begun: begun, begin: sync.OnceFunc(func() { close(begun) }), versions: map[schema.GroupVersion]*version{},
-		blind: sets.New[string](),
+		config: cfg, client: &own, discovery: asks, logger: logger,
+		versions: map[schema.GroupVersion]*version{}, blind: sets.New[string](), foreign: sets.New[schema.GroupVersion](),
 	}, nil
 }
 
@@ -102,24 +105,23 @@ func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, 
 func (f *Follower) Follow(gvk schema.GroupVersionKind, mapping *meta.RESTMapping, tell func(State)) (forget func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	gv := gvk.GroupVersion()
-	v := f.versions[gv]
+	v := f.versions[gvk.GroupVersion()]
 	if v == nil {
 		v = &version{kinds: map[string]*kind{}}
-		f.versions[gv] = v
+		f.versions[gvk.GroupVersion()] = v
 	}
 	k := v.kinds[gvk.Kind]
 	if k == nil {
-		k = &kind{GroupVersionKind: gvk, state: State{Mapping: mapping}, scope: meta.RESTScopeNameNamespace, tells: map[*func(State)]struct{}{}}
+		k = &kind{GroupVersionKind: gvk, last: answer{scope: meta.RESTScopeNameNamespace}, tells: map[*func(State)]struct{}{}}
 		if mapping != nil {
-			k.scope, k.resource = mapping.Scope.Name(), mapping.Resource.Resource
+			k.now = answer{resource: mapping.Resource.Resource, scope: mapping.Scope.Name()}
+			k.last = k.now
 		}
 		v.kinds[gvk.Kind] = k
 	}
 	k.tells[&tell] = struct{}{}
 	k.news = max(k.news, possible)
-	f.happenedLocked(gv, v)
-	f.begin()
+	f.askLocked(gvk.GroupVersion(), v)
 	return func() { f.forget(v, k, &tell) }
 }
 
@@ -132,6 +134,9 @@ func (f *Follower) forget(v *version, k *kind, tell *func(State)) {
 	}
 	if len(v.kinds) == 0 && f.versions[k.GroupVersion()] == v {
 		delete(f.versions, k.GroupVersion())
+		if f.queue != nil {
+			f.queue.Forget(k.GroupVersion())
+		}
 	}
 }
 
@@ -140,118 +145,153 @@ func (f *Follower) ScopeOf(gvk schema.GroupVersionKind) (scope meta.RESTScopeNam
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if v := f.versions[gvk.GroupVersion()]; v != nil && v.kinds[gvk.Kind] != nil {
-		return v.kinds[gvk.Kind].scope, true
+		return v.kinds[gvk.Kind].last.scope, true
 	}
 	return "", false
 }
 
-// Refused says that a list or watch of a kind has failed: with 404, so that the kind may be gone, or so that discovery may know more.
-func (f *Follower) Refused(gvk schema.GroupVersionKind, gone bool) {
+// Refused says that the API server has refused a list or a watch of a kind, so that discovery may know more.
+func (f *Follower) Refused(gvk schema.GroupVersionKind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	gv := gvk.GroupVersion()
-	v := f.versions[gv]
-	if v == nil || v.kinds[gvk.Kind] == nil {
-		return
-	}
-	switch k := v.kinds[gvk.Kind]; {
-	case gone && k.state.served():
-		k.news = max(k.news, possible)
-		f.happenedLocked(gv, v)
-	case !gone && v.next.IsZero():
-		f.askLocked(gv, v, 0)
+	if v := f.versions[gvk.GroupVersion()]; v != nil && f.queue != nil {
+		v.due = true
+		f.queue.Add(gvk.GroupVersion())
 	}
 }
 
-// happenedLocked has a version asked for from now on, until answers show what has happened.
-func (f *Follower) happenedLocked(gv schema.GroupVersion, v *version) {
-	v.asked = 0
-	v.events++
-	f.askLocked(gv, v, 0)
-}
-
-// askLocked has a version asked for after some time.
-func (f *Follower) askLocked(gv schema.GroupVersion, v *version, after time.Duration) {
-	v.next = time.Now().Add(after)
+// askLocked has a version asked for now, and then at the pauses that follow an event.
+func (f *Follower) askLocked(gv schema.GroupVersion, v *version) {
+	v.due = true
 	if f.queue != nil {
-		f.queue.AddAfter(gv, after)
+		f.queue.Forget(gv)
+		f.queue.Add(gv)
 	}
 }
 
 // Run asks discovery, and tells followers, until ctx ends. It may be called once.
 func (f *Follower) Run(ctx context.Context) {
-	select {
-	case <-f.begun:
-	case <-ctx.Done():
-		return
-	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	queue := f.open()
-	stop := context.AfterFunc(ctx, queue.ShutDown)
-	defer stop()
-	for _, of := range []schema.GroupVersionResource{crds, apiServices} {
-		running.Go(func() { (&definitions{f, of}).watch(ctx) })
-	}
+	context.AfterFunc(ctx, queue.ShutDown)
+	watch := sync.OnceFunc(func() {
+		for _, of := range []schema.GroupVersionResource{crds, apiServices} {
+			running.Go(func() { (&definitions{Follower: f, GroupVersionResource: of}).watch(ctx) })
+		}
+	})
 	for {
 		gv, ended := queue.Get()
 		if ended {
 			return
 		}
+		watch()
 		running.Go(func() { // the queue has no version twice at a time
 			defer queue.Done(gv)
-			f.ask(ctx, gv)
+			if f.due(gv) {
+				f.ask(ctx, gv)
+			}
 		})
 	}
 }
 
 // open makes the queue, with all that was to be asked before.
-func (f *Follower) open() workqueue.TypedDelayingInterface[schema.GroupVersion] {
+func (f *Follower) open() workqueue.TypedRateLimitingInterface[schema.GroupVersion] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.queue = workqueue.NewTypedDelayingQueue[schema.GroupVersion]()
+	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[schema.GroupVersion](firstPause, longestPause))
 	for gv := range f.versions {
 		f.queue.Add(gv)
 	}
 	return f.queue
 }
 
-// longestQuestion is how long a question waits for an answer, as client-go's discovery does.
-const longestQuestion = 32 * time.Second
+// due takes a version out of those to be asked for, and reports whether it was one: the queue may have it once more.
+func (f *Follower) due(gv schema.GroupVersion) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.versions[gv]
+	due := v != nil && v.due
+	if due {
+		v.due = false
+	}
+	return due
+}
 
-// ask asks discovery for a version of a group, if that is due, and tells the followers of its kinds.
+// ask asks discovery for a version of a group until two answers agree on what is absent, and tells the followers of its kinds.
 func (f *Follower) ask(ctx context.Context, gv schema.GroupVersion) {
-	v, events := f.due(gv)
-	if v == nil {
-		return
-	}
-	answered, cancel := context.WithTimeout(ctx, longestQuestion)
-	resources, err := f.discovery.ServerResourcesForGroupVersionWithContext(answered, gv.String())
-	cancel()
-	if ctx.Err() != nil {
-		return
-	}
-	if apierrors.IsNotFound(err) {
-		resources, err = &metav1.APIResourceList{}, nil
-	}
-	for _, tell := range f.answered(gv, v, events, resources, err) {
-		tell()
+	for doubted := sets.New[string](); ctx.Err() == nil; {
+		answered, cancel := context.WithTimeout(ctx, longestQuestion)
+		resources, err := f.discovery.ServerResourcesForGroupVersionWithContext(answered, gv.String())
+		cancel()
+		if apierrors.IsNotFound(err) {
+			resources, err = &metav1.APIResourceList{}, nil
+		}
+		more, tells := f.answered(gv, resources, err, doubted)
+		for _, tell := range tells {
+			tell()
+		}
+		if doubted = more; doubted == nil {
+			return
+		}
+		select {
+		case <-time.After(agreement):
+		case <-ctx.Done():
+		}
 	}
 }
 
-// due returns a version if it is to be asked for now, and how often something has happened there. The queue may have it earlier:
-// it keeps the earliest of several times.
-func (f *Follower) due(gv schema.GroupVersion) (v *version, events int) {
+// answered takes an answer, and returns what is to be told without the lock. If kinds are in doubt that were not so before, it returns
+// these instead, and the next answer decides.
+func (f *Follower) answered(gv schema.GroupVersion, resources *metav1.APIResourceList, err error, before sets.Set[string]) (doubted sets.Set[string], tells []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v = f.versions[gv]
-	if v == nil || v.next.IsZero() {
-		return nil, 0
+	v := f.versions[gv]
+	if v == nil {
+		return nil, nil
 	}
-	if early := time.Until(v.next); early > 0 {
-		f.queue.AddAfter(gv, early)
-		return nil, 0
+	if err == nil {
+		if doubted = v.doubted(resources); !before.IsSuperset(doubted) {
+			return doubted, nil
+		}
 	}
-	v.next = time.Time{}
-	return v, v.events
+	recovered := v.failed && err == nil
+	if v.failed = err != nil; recovered {
+		f.queue.Forget(gv)
+	}
+	for _, k := range v.kinds {
+		state := State{Err: err}
+		if recovered {
+			k.news = max(k.news, possible) // the server may not know all of its kinds yet
+		}
+		if err == nil {
+			if k.see(answerFor(k.Kind, resources)) {
+				f.queue.Forget(gv)
+			}
+			state = k.state()
+		} else if !MayBeAway(err) {
+			continue // another answer follows
+		}
+		for tell := range k.tells {
+			tells = append(tells, func() { (*tell)(state) })
+		}
+	}
+	f.askOnLocked(gv, v)
+	return nil, tells
+}
+
+// askOnLocked has a version asked for again after a pause: until answers show what has happened, mostQuestions at most, and then on for
+// what is absent and may come without an event.
+func (f *Follower) askOnLocked(gv schema.GroupVersion, v *version) {
+	ask, over := v.failed, f.queue.NumRequeues(gv)+1 >= mostQuestions
+	for _, k := range v.kinds {
+		if over && !v.failed {
+			k.news = none
+		}
+		ask = ask || k.news != none || !k.now.cacheable() && (k.lost || f.blindTo(gv))
+	}
+	if ask {
+		v.due = true
+		f.queue.AddRateLimited(gv)
+	}
 }

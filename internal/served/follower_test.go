@@ -18,15 +18,16 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
 // following runs a Follower with something to follow, and returns what ends it: it waits for the end.
-func following(t *testing.T, transport http.RoundTripper) (end func()) {
+func following(t *testing.T, transport http.RoundTripper, logger logr.Logger) (end func()) {
 	t.Helper()
-	s, err := New(&rest.Config{}, &http.Client{Transport: transport}, logr.Discard())
+	s, err := New(&rest.Config{}, &http.Client{Transport: transport}, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func following(t *testing.T, transport http.RoundTripper) (end func()) {
 // server again that refuses connections, and does not look at its context meanwhile.
 func TestRunEndsAtOnceWhileTheServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end := following(t, unreachable{})
+		end := following(t, unreachable{}, logr.Discard())
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		begin := time.Now()
@@ -88,7 +89,7 @@ func TestWatchesTryAgainSoonAfterALongWatch(t *testing.T) {
 		g := NewWithT(t)
 		server := &recovering{end: make(chan struct{})}
 		server.fails.Store(true)
-		end := following(t, server)
+		end := following(t, server, logr.Discard())
 		time.Sleep(10 * time.Minute)
 		server.fails.Store(false)
 		time.Sleep(5 * time.Minute) // a watch is open
@@ -98,6 +99,39 @@ func TestWatchesTryAgainSoonAfterALongWatch(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		g.Expect(server.attempts.Load()-before).To(BeNumerically(">=", 2), "client-go waits for 1.6 and then for 3.2 seconds at most")
+		end()
+	})
+}
+
+// listing is an API server that lets CRDs be listed, and not be watched.
+type listing struct {
+	recovering
+	lists atomic.Int64 // of CRDs
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *listing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.Contains(r.URL.Path, "customresourcedefinitions") {
+		return s.recovering.RoundTrip(r)
+	}
+	if r.URL.Query().Get("watch") == "" {
+		s.lists.Add(1)
+		return s.recovering.RoundTrip(r)
+	}
+	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`))}, nil
+}
+
+// TestTheRightToListWithoutTheRightToWatchIsLoggedOnce: each try finds the one, and then lacks the other.
+func TestTheRightToListWithoutTheRightToWatchIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server, lines := &listing{recovering: recovering{end: make(chan struct{})}}, make(chan string, 100)
+		end := following(t, server, funcr.New(func(_, line string) { lines <- line }, funcr.Options{}))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		g.Expect(server.lists.Load()).To(BeNumerically(">=", 9))
+		g.Expect(lines).To(HaveLen(1))
 		end()
 	})
 }

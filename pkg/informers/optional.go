@@ -180,7 +180,7 @@ func (o *optional) handler(next toolscache.WatchErrorHandlerWithContext) toolsca
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
 		gone := CauseOf(err) == NotServed
 		if gone || served.MayBeAway(err) && !o.entry.synced() {
-			o.options.Served.Refused(o.entry.key.GroupVersionKind, gone)
+			o.options.Served.Refused(o.entry.key.GroupVersionKind)
 		}
 		if !gone {
 			next(ctx, r, err)
