@@ -41,9 +41,8 @@ func Ready(c Cache) healthz.Checker {
 
 // Live returns a check for mgr.AddLivezCheck, or AddHealthzCheck. It fails if a restart may help: a
 // kind is stalled for longer than five watches may be silent, and the process has not asked the API
-// server in this time. That the API server is away, or forbids a kind, is no reason, and neither is
-// a cache that is not started. It returns an
-// error for a cache that this package has not made.
+// server in this time. It does not fail because the API server is away or forbids a kind, nor
+// because the cache is not started. It returns an error for a cache that this package has not made.
 func Live(c Cache) healthz.Checker {
 	return check(c, (*informers.MapEntry).Stuck)
 }
@@ -72,8 +71,8 @@ func check(c Cache, wrong func(*informers.MapEntry) error) healthz.Checker {
 // MaxAge is an option of Get and List that wants nothing older than a duration: if the API server has
 // told the cache nothing about the kind for longer, neither an event nor a bookmark, the read returns
 // a *StaleError. An API server sends a bookmark about every minute, so shorter durations fail for
-// kinds of which little changes. The option works with a cache of this package, and with a client
-// that reads from it; others ignore it.
+// kinds that seldom change. The option works with a cache of this package, and with a client that
+// reads from it; others ignore it.
 func MaxAge(d time.Duration) MaxAgeOption { return MaxAgeOption(d) }
 
 // MaxAgeOption is what [MaxAge] returns.

@@ -26,7 +26,7 @@ import (
 type Tuning struct {
 	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process
 	// that live at the same time must have different names. A cache lives until its Start returns;
-	// one that was never started lives until it is garbage. Caches without a name are numbered:
+	// a cache that was never started lives until it is garbage. Caches without a name are numbered:
 	// unnamed-1, unnamed-2 and so on, and these names cannot be chosen.
 	Name string
 
@@ -48,11 +48,10 @@ type Tuning struct {
 	// the Go runtime (GOMEMLIMIT) if that is less. A negative number is no room at all.
 	DecodedBudget int64
 
-	// OwnWritesBudget is the number of bytes that the whole cache may take for objects that the
-	// program has written through a client of pkg/client, and that the watch has not shown yet. Zero
-	// stands for the default, 64 MiB. A quarter of it is for the keys of these objects. When the rest
-	// is used up, all objects of a kind but the newest go, and reads of these ask the API server. A negative number is
-	// no room for objects, and as much for keys as by default.
+	// OwnWritesBudget is the number of bytes that the whole cache may take for pending writes, which a client of
+	// pkg/client has made and the watch has not shown yet. Zero stands for the default, 64 MiB. A quarter of it is for
+	// the keys of these objects. When the rest is used up, all objects of a kind but the newest go, and reads of these
+	// ask the API server. A negative number is no room for objects, and as much for keys as by default.
 	OwnWritesBudget int64
 
 	// Registerer receives the metrics of the cache, which docs/metrics.md lists. Nil stands for

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// digests are hashes of objects by their namespaces and names. They are added up, so that an
-// object which is there twice differs from one that is there once.
+// digests are hashes of objects by their namespaces and names. They are added up, so that an object
+// counts as often as it is there.
 type digests map[string]uint64
 
 // add takes an object in, with what it contains if there is a codec for it, which may change

@@ -13,11 +13,10 @@
 //
 // # Reads
 //
-// Reads follow the rules of the Kubernetes API for resource versions. A Get without one reads the
-// storage. A consistent list asks the storage for its revision, has it report progress, and waits until the cache has come so
-// far. A read at an exact revision, and every page of a list, is answered from the state of
-// that revision, which is made by undoing the events since then. What the cache does not
-// have, the storage answers.
+// Reads follow the rules of the Kubernetes API for resource versions. A Get without one reads the storage. A consistent list
+// asks the storage for its revision, has it report progress, and waits until the cache has come so far. A read at an exact
+// revision, and every page of a list, is answered from the state of that revision, which is made by undoing the events since
+// then. The storage answers all other reads.
 //
 // # Watches
 //

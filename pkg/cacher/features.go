@@ -8,9 +8,9 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// featureSet says which of kube-apiserver's feature gates are on, of those that a Cacher looks
-// at. The gates are read once, when the Cacher is made: a server sets them before it makes its
-// storage, and so all requests of one Cacher are answered by the same rules.
+// featureSet has the feature gates of kube-apiserver that concern a Cacher: on or off. The gates
+// are read once, when the Cacher is made: a server sets them before it makes its storage, and so
+// all requests of one Cacher are answered by the same rules.
 type featureSet struct {
 	// watchList lets a watch begin with the state, in place of a list (KEP-3157).
 	watchList bool

@@ -22,7 +22,7 @@ import (
 type indexes struct {
 	planner *query.Planner[*element.Element]
 	all     string // the prefix of all keys
-	// configured maps the name of an index of the configuration to the one that is used there.
+	// configured maps the name of an index of the configuration to its name here.
 	configured map[string]string
 }
 

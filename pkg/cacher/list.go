@@ -46,8 +46,8 @@ func (c *Cacher) GetList(ctx context.Context, key string, opts storage.ListOptio
 	return err
 }
 
-// holds reports whether the cache can give the state of a revision, now or when it has come
-// to it. What the storage has compacted away is for the storage to refuse.
+// holds reports whether the cache can give the state of a revision, now or when it has come to it.
+// The storage refuses a revision that it has compacted.
 func (c *Cacher) holds(revision uint64) bool {
 	if revision > c.engine.Revision() {
 		return delegator.ConsistentReadSupported()
@@ -55,8 +55,8 @@ func (c *Cacher) holds(revision uint64) bool {
 	return revision >= c.engine.Oldest() && revision >= uint64(max(0, c.config.Storage.CompactRevision()))
 }
 
-// consistentRead counts a consistent read that ended with err. One for which the cache was
-// not fresh in time is to be tried again, or by an older rule is answered by the storage.
+// consistentRead counts a consistent read that ended with err. If the cache was not fresh in time,
+// the client is to try again, or by an older rule the storage answers.
 func (c *Cacher) consistentRead(ctx context.Context, err error, r *listRequest, into runtime.Object) error {
 	fallback := "false"
 	if storage.IsTooLargeResourceVersion(err) && ctx.Err() == nil { // there is time for another try

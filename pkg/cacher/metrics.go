@@ -14,7 +14,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/dispatch"
 )
 
-// metrics are the metrics of one Cacher. Those that upstream's Cacher has too have its names.
+// metrics are the metrics of one Cacher. Metrics of upstream's Cacher keep their names.
 type metrics struct {
 	*families
 	labels prometheus.Labels

@@ -107,9 +107,9 @@ func (r *readiness) wait(ctx context.Context) error {
 	return errStopped
 }
 
-// firstWait bounds how long a request waits for a cache that was never ready: that of a
-// new resource is within milliseconds, and a client that is told to come back does so a
-// second later at the earliest.
+// firstWait bounds how long a request waits for a cache that was never ready. The cache of a new
+// resource is ready within milliseconds, and a client that gets a 429 comes back a second later at
+// the earliest.
 const firstWait = time.Second
 
 // admit returns the generation for a request. The error is a 429 that says when to come back.

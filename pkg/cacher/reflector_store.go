@@ -44,7 +44,8 @@ func newReflectorStore(
 	return in
 }
 
-// begin begins a list-watch, which abort ends. What the one before held back is in the list.
+// begin begins a list-watch, which abort ends. The events that the list-watch before held back are
+// in the list.
 func (in *reflectorStore) begin(abort context.CancelCauseFunc) {
 	in.group.begin()
 	in.abort, in.lost = abort, nil
@@ -167,7 +168,7 @@ func (in *reflectorStore) Replace(list []any, resourceVersion string) error {
 	}
 	items := make([]dispatch.Item, 0, len(list))
 	for n, raw := range list {
-		list[n] = nil // one that is kept flat can be collected at once
+		list[n] = nil // a flat object can be collected at once
 		item, obj, err := in.item(raw)
 		if err != nil {
 			return err

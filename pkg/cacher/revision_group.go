@@ -13,13 +13,12 @@ import (
 
 // revisionGroup holds back the events of one revision until all of them are there.
 //
-// A lease that expires deletes all its objects at one revision, and a storage sends these
-// events one after the other. Were they written one by one, a list or a bookmark between two
-// of them would promise a revision of which the rest is still to come, and a watch from that
-// revision would never see the rest. So the deletions of a resource whose objects expire wait
-// for the proof that there are no more of their revision: an event of a later one, or the
-// storage's report of its progress, which is asked for meanwhile. Upstream's Cacher writes them
-// one by one.
+// A lease that expires deletes all its objects at one revision, and a storage sends these events
+// one after the other. Were they written one by one, a list or a bookmark between two of them would
+// promise a revision before all its events are there, and a watch from that revision would never
+// see the rest. So these deletions wait for the proof that no more events have their revision: an
+// event of a later revision, or the storage's report of its progress. The group asks for that
+// report meanwhile. Upstream's Cacher writes them one by one.
 //
 // A group belongs to the goroutine of the list-watch, but for expires.
 type revisionGroup struct {

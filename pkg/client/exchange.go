@@ -105,7 +105,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // way is how far a request has come. The hooks may be called when the request has ended already.
 type way struct{ traced, connected atomic.Bool }
 
-// in adds the hooks to those that a context has.
+// in adds the hooks to the hooks of a context.
 func (w *way) in(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { w.traced.Store(true) },
@@ -123,7 +123,7 @@ func (w *way) sent(err error) bool {
 	return !errors.As(err, &failed) || failed.Op != "dial"
 }
 
-// tee is a body of which an exchange keeps what is read.
+// tee is a body. Its exchange keeps what is read.
 type tee struct {
 	io.ReadCloser
 	into *exchange

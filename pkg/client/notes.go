@@ -190,8 +190,8 @@ func (n *notes) deleted(to target, obj client.Object, body []byte) {
 	n.gone(to, uid, was)
 }
 
-// waits reports whether a deleted object, of which r is the answer, is there until its finalizers or its period
-// of grace have ended.
+// waits reports whether an object stays after its deletion, until its finalizers or its period of grace have
+// ended. r is the answer to the deletion.
 func waits(gvk schema.GroupVersionKind, m *metav1.PartialObjectMetadata, r *response) bool {
 	return m.DeletionTimestamp != nil &&
 		(len(m.Finalizers) > 0 || ptr.Deref(m.DeletionGracePeriodSeconds, 0) > 0 || gvk.GroupKind() == namespaces && r.hasFinalizers())
@@ -206,8 +206,7 @@ func (r *response) hasFinalizers() bool {
 	return r.partial() || r.into(&found) != nil || len(found.Spec.Finalizers) > 0
 }
 
-// gone notes that the object with uid, which was there at a resource version that may be empty, is
-// gone.
+// gone notes that the object with uid is gone. Its last known resource version may be empty.
 func (n *notes) gone(to target, uid types.UID, was string) {
 	if uid == "" {
 		n.unknown(to)
@@ -242,8 +241,8 @@ func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.De
 	return err
 }
 
-// deletedOf returns the objects that the response to the deletion of a collection has, if it has them all: it
-// lacks those that an earlier request of the same call has deleted.
+// deletedOf returns the objects in the response to the deletion of a collection, if it has them all. It lacks
+// some if an earlier request of the same call has deleted them.
 func deletedOf(x *exchange) (deleted []metav1.PartialObjectMetadata, known bool) {
 	if !x.answered() || x.unknown {
 		return nil, false

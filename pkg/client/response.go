@@ -45,7 +45,7 @@ func readResponse(body []byte) (*response, error) {
 // message is what both encodings can be read into.
 type message interface{ Unmarshal([]byte) error }
 
-// into reads the response, of which into may have a part of the fields.
+// into reads the response; into may have a part of its fields.
 func (r *response) into(into message) error {
 	if r.protobuf != nil {
 		return into.Unmarshal(r.protobuf)

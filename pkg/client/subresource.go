@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// subResource is the client of one subresource. What its writes say of the object itself is noted.
+// subResource is the client of one subresource. Its writes are noted as far as they tell of the
+// object itself.
 type subResource struct {
 	client.SubResourceClient // controller-runtime's
 	notes                    *notes
@@ -42,8 +43,8 @@ func (s *subResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration,
 	return s.notes.apply(ctx, obj, func(ctx context.Context) error { return s.SubResourceClient.Apply(ctx, obj, opts...) })
 }
 
-// dryEviction reports whether an Eviction, of whichever version and Go type, asks for one that is only tried. Of other
-// dry runs the query of the request tells.
+// dryEviction reports whether an Eviction of any version and Go type asks for a dry run. The query of the request
+// tells of other dry runs.
 func dryEviction(eviction client.Object) bool {
 	raw, err := json.Marshal(eviction)
 	asked := struct{ DeleteOptions metav1.DeleteOptions }{}

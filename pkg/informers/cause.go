@@ -42,7 +42,7 @@ const (
 	Undecodable Cause = "object cannot be decoded"
 	// TooManyRequests means that the API server sheds load.
 	TooManyRequests Cause = "too many requests"
-	// Unavailable means that the API server, or a server to which an APIService leads, answers that it
+	// Unavailable means that the API server, or the server behind an APIService, answers that it
 	// cannot serve the kind now (503).
 	Unavailable Cause = "unavailable"
 	// ConnectionRefused means that nothing listens where the API server is expected.

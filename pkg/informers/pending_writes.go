@@ -79,15 +79,15 @@ func (w *pendingWrites) reset() {
 	}
 }
 
-// begin says that the informer lists from nothing from now on. What was written before need not be noted
-// here, and the list may be older.
+// begin says that the informer lists from nothing from now on. Earlier writes are not noted here, and
+// the list may be older than they are.
 func (w *pendingWrites) begin() {
 	if w != nil {
 		w.before.Store(w.newest())
 	}
 }
 
-// listed says that a list is in the engine. Those after the first one are not older than the state was.
+// listed says that a list is in the engine. Lists after the first one are not older than the state was.
 func (w *pendingWrites) listed() {
 	if w != nil {
 		w.writes.Listed(w.before.Swap(0))
@@ -177,7 +177,7 @@ func (w *pendingWrites) excludes(m client.Object) bool {
 }
 
 // holds reports whether obj is in the scope of the informer. It is not known if the scope selects by
-// a field that is neither one that all objects have nor declared.
+// a field that is neither declared nor a field of all objects.
 func (w *pendingWrites) holds(obj client.Object) (held, known bool) {
 	if w.excludes(obj) {
 		return false, true

@@ -64,7 +64,7 @@ func (m *Map) newViewLocked(key Key, make func() (*MapEntry, error)) (*MapEntry,
 		if err != nil {
 			return nil, err
 		}
-		entry.waiting.policy = WaitOnFailure // those who wait, wait for a view
+		entry.waiting.policy = WaitOnFailure // callers wait for a view
 		w = &sharedWatch{entry: entry, made: map[Representation]int{}}
 	}
 	view, err := w.view(&m.options, key)
@@ -163,8 +163,8 @@ func exampleOf(o *Options, key Key) (client.Object, error) {
 	return example, nil
 }
 
-// NoteWrite notes a write in the informers of its kind, if there are any. If there are none, the first
-// list of one that comes later is not older than the write.
+// NoteWrite notes a write in the informers of its kind, if there are any. Without informers, the first
+// list of a later one is not older than the write.
 func (m *Map) NoteWrite(w pending.Write) {
 	m.options.written.note(w.Kind.GroupKind(), w.Revision) // before the look at the informers
 	for _, entry := range m.informersOf(w.Kind) {

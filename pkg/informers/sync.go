@@ -123,7 +123,7 @@ func (e *MapEntry) lacks(number int, because Cause, object client.ObjectKey, err
 
 // Explain returns the error of a Get that has failed with err: a *NotSyncedError if the API server has
 // sent the object, to the watch or as the answer to a write, and its transform failed. Otherwise it
-// returns err. Who is told that the object does not exist may act on it.
+// returns err. A caller that gets NotFound may act on it, so this error must be another one.
 func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 	own := e.ours()
 	if own == nil {

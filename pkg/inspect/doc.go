@@ -22,8 +22,8 @@
 //
 // # Concurrency
 //
-// The handler is safe for concurrent use. What follows events runs in goroutines of the cache: they
-// end with it, and Start of the cache waits for them.
+// The handler is safe for concurrent use. Events are followed in goroutines of the cache: they end
+// with it, and Start of the cache waits for them.
 //
 // # Files
 //

@@ -25,9 +25,9 @@ import (
 
 // Options say what is shown. The zero value is ready to use.
 type Options struct {
-	// ShowSecrets shows the values of Secrets. By default only the names of the keys are shown, without
-	// values and without the values of annotations, one of which may have been made of the whole
-	// Secret; and Secrets cannot be selected by indexed fields, which would let values be guessed.
+	// ShowSecrets shows the values of Secrets. By default only the names of the keys and annotations
+	// are shown, because an annotation may hold the whole Secret. Secrets cannot be selected by indexed
+	// fields, which would let values be guessed.
 	ShowSecrets bool
 }
 
@@ -39,8 +39,8 @@ type inspected interface {
 	Go(func(context.Context))
 }
 
-// New returns a handler that shows c, which must be a cache of package github.com/tarn-dev/tarn/pkg/cache;
-// what a manager's GetCache returns is one, if that has made it. Otherwise New returns an error.
+// New returns a handler that shows c, which must be a cache of package github.com/tarn-dev/tarn/pkg/cache,
+// such as a manager's GetCache returns. Otherwise New returns an error.
 //
 // The handler expects paths that begin where it is mounted, so a prefix must be stripped:
 //
@@ -154,10 +154,11 @@ func send(w http.ResponseWriter, code int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // who asked may have gone
+	_, _ = w.Write(body) // the client may have gone
 }
 
-// fail sends an error as an API server does: as a Status. What has none was wrong in the request.
+// fail sends an error as an API server does: as a Status. An error without a status was wrong in
+// the request.
 func fail(w http.ResponseWriter, err error) {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: err.Error()}
 	if known := apierrors.APIStatus(nil); errors.As(err, &known) {

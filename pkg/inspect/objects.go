@@ -74,7 +74,7 @@ type explanation struct {
 type selection struct {
 	found
 	options client.ListOptions
-	read    []*informers.MapEntry // those that hold what is selected
+	read    []*informers.MapEntry // the scopes that hold what is selected
 	readers []*reader.CacheReader // theirs
 }
 

@@ -100,7 +100,7 @@ type kindDetail struct {
 	Indexes      []indexInfo   `json:"indexList"` // the largest first
 	MoreIndexes  int           `json:"moreIndexes,omitempty"`
 	Pending      []pendingInfo `json:"pendingWrites"`
-	// MorePending is how many more there are, of which the watch may have shown some in this moment.
+	// MorePending is how many more there are. The watch may have shown some in this moment.
 	MorePending int `json:"morePending,omitempty"`
 }
 
@@ -215,7 +215,7 @@ func (h *handler) byKind() (all []found) {
 // shower shows what an informer lists and watches.
 type shower interface {
 	Key() informers.Key
-	Watch() any // equal for those that show the same
+	Watch() any // equal for representations that show the same
 }
 
 // shared returns which of the entries of a representation show what an entry of a representation before it does,
@@ -321,8 +321,8 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 	return s
 }
 
-// mayQuote reports whether an error of that cause may hold parts of an object: all may of which it is
-// not known that they come from the way to the API server, or from its answer to the request.
+// mayQuote reports whether an error of that cause may hold parts of an object. It may, unless the
+// cause is known to be on the way to the API server, or in its answer to the request.
 func mayQuote(c informers.Cause) bool {
 	switch c {
 	case informers.Listing, informers.Forbidden, informers.Unauthorized, informers.NotServed, informers.NotWatchable, informers.TooManyRequests, informers.Unavailable,

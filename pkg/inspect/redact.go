@@ -17,14 +17,14 @@ import (
 // hidden stands in place of a value that is not shown.
 const hidden = "(hidden)"
 
-// hides reports whether the values of a kind are not shown. That is so of Secrets, in every
+// hides reports whether the values of a kind are not shown. These are Secrets, in every
 // representation.
 func (h *handler) hides(key informers.Key) bool {
 	return !h.options.ShowSecrets && key.Group == "" && key.Kind == "Secret"
 }
 
 // unquoted returns an error of a read without what it may quote of an object whose values are not shown: a transform may
-// have put a value where another one belongs, and what decodes it says so. An answer to the request itself stays.
+// have put a value where another one belongs, and a decoder quotes it. An answer to the request itself stays.
 func (h *handler) unquoted(key informers.Key, err error) error {
 	if !h.hides(key) || apierrors.IsBadRequest(err) {
 		return err

@@ -38,7 +38,7 @@ const eventBytes = 112
 
 func (e *eventInfo) size() int { return eventBytes + len(e.Namespace) + len(e.Name) }
 
-// newRing returns a ring without events. Those before it have numbers up to newest.
+// newRing returns a ring without events. Events of earlier rings have numbers up to newest.
 func newRing(limit int, newest uint64, number func() uint64) ring {
 	return ring{limit: limit, newest: newest, number: number, counts: map[watch.EventType]uint64{}}
 }
@@ -60,8 +60,8 @@ func (r *ring) add(now time.Time, c informers.Change) {
 	}
 }
 
-// after returns the events that are newer than the one with a number. One that is higher than all comes
-// from a process before this one: then all are new.
+// after returns the events that are newer than the one with a number. A number above all comes from an
+// earlier process: then all events are new.
 func (r *ring) after(number uint64) []eventInfo {
 	if number > r.newest {
 		number = 0

@@ -57,7 +57,7 @@ type tap struct {
 	mu       sync.Mutex          // guards what follows
 	before   map[follower]uint64 // what each informer had received at the first poll, or when it was made; nil before that
 	followed map[follower]struct{}
-	failed   map[follower]error // why those that are here cannot be followed
+	failed   map[follower]error // why these informers cannot be followed
 	missed   uint64
 	ring     ring
 }
@@ -70,7 +70,7 @@ type recent struct {
 	// Counts are those of all events since then, Newest is the number of the last one.
 	Counts map[watch.EventType]uint64 `json:"counts"`
 	Newest uint64                     `json:"newest"`
-	// Events are the newest of those that were asked for, in their order.
+	// Events are the newest of the events that were asked for, in their order.
 	Events []eventInfo `json:"events"`
 	// NotFollowed is the number of namespaces whose events are not shown.
 	NotFollowed int `json:"notFollowed,omitempty"`
@@ -148,7 +148,8 @@ func (t *taps) closeLocked(key informers.Key) {
 	delete(t.open, key)
 }
 
-// follow follows those informers that are not followed yet. One that could not be is not tried again.
+// follow follows those informers that are not followed yet. It does not try an informer again that
+// could not be followed.
 func (t *tap) follow(informers []follower, start func(func(context.Context))) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +165,7 @@ func (t *tap) follow(informers []follower, start func(func(context.Context))) {
 	}
 }
 
-// knowLocked notes what informers have received that are new, and forgets those that are gone.
+// knowLocked notes what new informers have received, and forgets the removed ones.
 func (t *tap) knowLocked(informers []follower) {
 	before := make(map[follower]uint64, len(informers))
 	for _, one := range informers {

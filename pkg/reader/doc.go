@@ -9,10 +9,10 @@
 //
 // # Contract
 //
-// The objects that a reader returns belong to the caller: they are copies, made straight
-// into the object or the list that the caller passed. With deep copies disabled, for the
-// kind or for the call, values are shared with the store and must not be modified. Such
-// calls also share the object that one of them has made of a flat one shortly before.
+// The objects that a reader returns belong to the caller: they are copies, made straight into the
+// object or the list that the caller passed. With deep copies disabled, for the kind or for the
+// call, values are shared with the store and must not be modified. Such calls also share an object
+// that one of them has decoded shortly before.
 //
 // Lists are sorted by namespace and name, and each is read from one snapshot. Their
 // resourceVersion is the one up to which they are complete. A list that a limit cuts short

@@ -41,8 +41,8 @@ func fill(out client.ObjectList, items *selected, disableDeepCopy *bool) error {
 	return nil
 }
 
-// write overwrites into with a copy, or with what is shared. What is shared is left as
-// the store has it; all else gets its kind.
+// write overwrites into with a copy, or with what is shared. A shared value is left as the store
+// has it; a copy gets its kind.
 func (r *CacheReader) write(o object.Object, into runtime.Object, disableDeepCopy *bool) error {
 	write, shared := r.objects.CopyInto, r.shares(disableDeepCopy)
 	if shared {

@@ -26,7 +26,8 @@ type NotFreshError struct {
 	GVK schema.GroupVersionKind
 	// Scope says which objects of the kind the informer holds, in words; empty means all.
 	Scope string
-	// Wanted is the resource version that the read needs, and Reached the one that the watch is at.
+	// Wanted is the resource version that the read needs, and Reached the version that the watch is
+	// at.
 	Wanted, Reached string
 	// Cause says why the wait ended.
 	Cause error

@@ -41,8 +41,8 @@ type listed struct {
 // the same state; too old a token is a ResourceExpired API error (410). The caller passes the same selectors and the same
 // namespace for every page: the token does not hold them.
 //
-// The resourceVersion of the list is one that every scope has reached: the list
-// holds every change up to it, and may hold later ones.
+// Every scope has reached the resourceVersion of the list: the list holds every change up to it,
+// and may hold later ones.
 func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {
 	counted := countsOf(readers)
 	begin := counted.Begin()
@@ -163,7 +163,7 @@ func (s *selected) len() int {
 	return len(s.items)
 }
 
-// each walks the objects. What it passes on is valid until the next one.
+// each walks the objects. An object is valid until the next one.
 func (s *selected) each() iter.Seq2[int, listed] {
 	return func(yield func(int, listed) bool) {
 		if s.all == nil {
@@ -222,8 +222,8 @@ func unconstrained(o *client.ListOptions) bool {
 	return o.Namespace == "" && o.LabelSelector == nil && o.FieldSelector == nil && o.Limit == 0 && o.Continue == ""
 }
 
-// older reports whether resource version a is before b. One that cannot be
-// compared, such as that of a store that knows none, counts as the oldest.
+// older reports whether resource version a is before b. A version that cannot be compared, such as
+// the empty one of a store that knows none, counts as the oldest.
 func older(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	if err != nil {

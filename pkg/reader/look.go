@@ -11,9 +11,9 @@ import (
 )
 
 // Look is [List] for people who look at a cache, and leaves no trace in it: it is counted nowhere, teaches
-// no index, and keeps no state. So each page is read from the state of its time: what was written
-// between two pages may be missing, or be on a page although it was not there when the first one was
-// read. What the program has written and the watch has not shown is not in it.
+// no index, and keeps no state. So each page is read from the state of its time: what was written between
+// two pages may be missing, or be on a page although it was not there when the first one was read. Pending
+// writes are not in it.
 //
 // The Continue tokens of Look are for Look alone.
 func Look(ctx context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {

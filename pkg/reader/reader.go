@@ -20,8 +20,8 @@ import (
 // Store holds the objects of a kind in one scope: those of an informer of package informers, or of [StoreOf].
 type Store = store.Store
 
-// StoreOf returns the store of an informer that package informers has not made: its Indexer, which must have the namespace
-// index of client-go (toolscache.NamespaceIndex), and the fields that are declared for that informer.
+// StoreOf returns the store of an informer that package informers has not made. The Indexer must have the namespace index
+// of client-go (toolscache.NamespaceIndex); fields are the declared fields of that informer.
 func StoreOf(indexer toolscache.Indexer, fields *index.Fields) Store {
 	return store.NewIndexer(indexer, fields)
 }
@@ -32,7 +32,7 @@ type Options struct {
 	Store Store
 	// GVK is the kind of the objects in the store.
 	GVK schema.GroupVersionKind
-	// Scope is the scope of the kind; empty is that which the store has.
+	// Scope is the scope of the kind; empty stands for the scope of the store.
 	Scope meta.RESTScopeName
 	// Fields are the declared field indexes.
 	Fields *index.Fields

@@ -122,7 +122,7 @@ func (o *cachingObject) DeepCopyObject() runtime.Object {
 	return &cachingObject{object: o.read().DeepCopyObject().(metaObject)}
 }
 
-// What follows implements metav1.Object.
+// The following methods implement metav1.Object.
 
 func (o *cachingObject) GetNamespace() string               { return o.read().GetNamespace() }
 func (o *cachingObject) GetName() string                    { return o.read().GetName() }

@@ -162,8 +162,8 @@ func (d *Dispatcher) resetLocked() {
 	d.position, d.revision, d.within = state.Position(), state.Revision(), false
 }
 
-// dispatch gives one event to the watchers that follow. last says that it is the last event of
-// its revision; before that one no watcher is told that the revision has passed.
+// dispatch gives one event to the watchers that follow. last says that it is the last event of its
+// revision; watchers are not told before it that the revision has passed.
 func (d *Dispatcher) dispatch(e *event, last bool) {
 	triggers := d.triggers(e) // may make objects of elements
 	shared := d.watchEvent(e)
@@ -213,8 +213,8 @@ func (d *Dispatcher) triggers(e *event) (values []string) {
 	return values
 }
 
-// follow lets a watcher that has all events before position have those that come from the
-// dispatcher. It returns false if the dispatcher is ahead of the watcher.
+// follow gives a watcher the events of the dispatcher from position on. The watcher has all events
+// before it. It returns false if the dispatcher is ahead of the watcher.
 func (d *Dispatcher) follow(w *watcher, position, revision uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -66,8 +66,8 @@ func (d *Dispatcher) bookmark(revision uint64) (watch.Event, error) {
 	return watch.Event{Type: watch.Bookmark, Object: obj}, err
 }
 
-// checkBlocked ends the watchers that wait for their readers though the history has passed the
-// event that they need next, and tells those that have waited since the round before.
+// checkBlocked looks at watchers that wait for their readers. It ends a watcher if the history has
+// passed its next event, and tells watchers that have waited since the round before.
 func (d *Dispatcher) checkBlocked() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -64,8 +64,8 @@ func (f *Form) Renew() (move func(*Element) *Element) {
 	return func(e *Element) *Element { return newElement(moveObject(e.kept), e.labels, e.fields) }
 }
 
-// Object returns the object of an element. It must not be changed: it may be the one that is
-// kept.
+// Object returns the object of an element. It must not be changed: it may be the kept object
+// itself.
 func (f *Form) Object(of *Element) (runtime.Object, error) {
 	obj, err := f.objects.Materialize(of.kept)
 	if err != nil {
