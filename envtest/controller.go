@@ -48,13 +48,13 @@ func (c Controller) validate() error {
 	return nil
 }
 
-// controllers are those that run beside a server, each in a goroutine that stop ends.
+// controllers run beside a server, each in a goroutine that stop ends.
 type controllers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu   sync.Mutex
-	errs []error // guarded by mu; of those that have ended
+	errs []error // guarded by mu; of ended controllers
 }
 
 // startControllers starts controllers, each with credentials of its own.

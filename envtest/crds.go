@@ -12,9 +12,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// InstallCRDs creates the definitions, or updates those that exist. It returns when the server serves and discovers
-// every version of them that is to be served, in its current form. It does not change its arguments. The error is
-// ErrCRDNotEstablished if the server accepts a definition but cannot serve it, because one of its names is taken.
+// InstallCRDs creates the definitions, or updates the existing ones. It returns when the server serves and
+// discovers every version of them that is to be served, in its current form. It does not change its arguments. The
+// error is ErrCRDNotEstablished if the server accepts a definition but cannot serve it, because one of its names is
+// taken.
 func (e *Environment) InstallCRDs(ctx context.Context, crds ...*apiextensionsv1.CustomResourceDefinition) error {
 	if slices.Contains(crds, nil) {
 		return errors.New("install CRDs: one of them is nil: leave it out")

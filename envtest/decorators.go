@@ -79,7 +79,7 @@ func DecoratorNamed(name string) (StorageDecorator, error) {
 	return nil, fmt.Errorf("there is no watch cache %q: use %s, %s or %s", name, tarnWatchCache, upstreamWatchCache, noWatchCache)
 }
 
-// defaultDecorator is the one that the process's environment names.
+// defaultDecorator is named by the environment of the process.
 func defaultDecorator() (StorageDecorator, error) {
 	decorator, err := DecoratorNamed(os.Getenv(watchCacheVariable))
 	if err != nil {

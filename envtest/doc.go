@@ -64,9 +64,9 @@
 //
 // # Differences from a real server
 //
-// docs/envtest.md and docs/fidelity.md list them: the resources that are not served, the admission plugins that do not exist
-// here, the deliberate differences, and what a corpus of requests to this server and a real one found to differ. The defaults
-// and the validation of built-in kinds are written anew; the corpus is what they are checked with.
+// docs/fidelity.md lists them: resources that are not served, admission plugins that do not exist here, deliberate
+// differences, and what a corpus of requests to this server and a real one found to differ. The defaults and the validation
+// of built-in kinds are written anew; the corpus is what they are checked with.
 //
 // # Benchmarks
 //

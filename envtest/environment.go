@@ -32,7 +32,7 @@ const adminName = "kubernetes-admin"
 type Environment struct {
 	opts Options
 
-	over chan struct{} // closed when nothing runs any more, by who ended it
+	over chan struct{} // closed when nothing runs any more, by the function that ended it
 
 	mu      sync.Mutex
 	state   state                   // guarded by mu
@@ -136,7 +136,8 @@ func (e *Environment) started(r running, err error) error {
 	return nil
 }
 
-// run starts the parts one after the other. What it returns has to be stopped even if there is an error.
+// run starts the parts one after the other. The returned server has to be stopped even if there is an
+// error.
 func (e *Environment) run(ctx context.Context) (r running, err error) {
 	secured, err := r.open(e.opts.process)
 	if err != nil {
@@ -180,7 +181,8 @@ func (r *running) config(o Options) (server.Config, error) {
 	return config, nil
 }
 
-// open listens, and makes what tells who asks. A command line, which may be nil, says how, and knows the certificates later.
+// open listens, and makes the credentials and their checks. A command line, which may be nil, says how, and knows the
+// certificates later.
 func (r *running) open(p *commandline.Process) (secured *tls.Config, err error) {
 	if p != nil {
 		r.serving, r.access, err = p.Open()
@@ -234,11 +236,11 @@ func (r *running) stop(grace time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// Stop stops the environment. It returns when no goroutine, connection, port or file of it is left. Requests in flight
-// are cut off, unless the options give them time. Stop takes up to a second longer if a CRD whose resources were used
-// has just been changed or deleted, because the CRD server keeps the old store for that long. A Start that is under way
-// gives up. The controllers of the options end before the server does; the errors of those that have failed are among those that
-// Stop returns. A second Stop does nothing, and neither does a Stop before Start.
+// Stop stops the environment. It returns when no goroutine, connection, port or file of it is left. Requests in flight are cut
+// off, unless the options give them time. Stop takes up to a second longer if a CRD whose resources were used has just been
+// changed or deleted, because the CRD server keeps the old store for that long. A Start that is under way gives up. The
+// controllers of the options end before the server does; Stop returns the errors of the controllers that have failed. A second
+// Stop does nothing, and neither does a Stop before Start.
 func (e *Environment) Stop() error {
 	e.mu.Lock()
 	before, r, cancel := e.state, e.running, e.cancel
@@ -325,7 +327,7 @@ func (e *Environment) detach() {
 	}
 }
 
-// blame ends all rules after Start has failed, and names those that may be why.
+// blame ends all rules after Start has failed, and names the rules that may be the reason.
 func (e *Environment) blame(err error) error {
 	e.mu.Lock()
 	attached := e.faults

@@ -22,11 +22,11 @@ var (
 	ErrStopped = errors.New("the environment was stopped while it started")
 
 	// ErrForeignSnapshot says that a snapshot is of another environment, or nil. Objects say where their server is reached
-	// and who it is, so that they are of no use to another one.
+	// and its identity, so that they are of no use to another one.
 	ErrForeignSnapshot = contents.ErrForeign
 
-	// ErrSharedState says that the state is in an etcd of which others may have a part: that of Options.Etcd, or of a server
-	// with a command line. It cannot be replaced as a whole.
+	// ErrSharedState says that others may share the etcd with the state: it is that of Options.Etcd, or of a server with a
+	// command line. It cannot be replaced as a whole.
 	ErrSharedState = contents.ErrShared
 
 	// ErrCRDNotEstablished says that the server accepted a CustomResourceDefinition but will not serve it.

@@ -45,7 +45,7 @@ type Options struct {
 	ServiceResolver ServiceResolver
 
 	// Faults applies its rules to the requests of clients, once it is known who asks, and that they may. Requests of the server
-	// itself are left alone, unless a rule names its user, system:apiserver. Rules may also be for stations inside the server. Without
+	// itself are left alone, unless a rule names its user, system:apiserver. Rules may also be for fault points inside the server. Without
 	// it, requests and calls take no other way. Stop ends all rules.
 	Faults *faults.Injector
 

@@ -44,7 +44,7 @@ func newTraveller() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: travellerName.Namespace, Name: travellerName.Name}}
 }
 
-// TestPipeline follows an object from etcd to a reader of the cache, and compares its resource version at each station:
+// TestPipeline follows an object from etcd to a reader of the cache, and compares its resource version at each place:
 // in what passes by there, and in what is read there afterwards. With -v it prints them.
 func TestPipeline(t *testing.T) {
 	for _, name := range []string{tarnWatchCache, upstreamWatchCache, noWatchCache} {
@@ -56,18 +56,18 @@ func TestPipeline(t *testing.T) {
 			taps := &taps{decorate: decorate}
 			env := StartWith(t, Options{StorageDecorator: taps.tap})
 			maps := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().ConfigMaps(travellerName.Namespace)
-			stations := pipeline(ctx, t, env, taps)
+			places := pipeline(ctx, t, env, taps)
 
 			made, err := maps.Create(ctx, newTraveller(), metav1.CreateOptions{})
 			fatal(t, err)
-			arrive(ctx, t, stations, passage{watch.Added, made.ResourceVersion}, made.ResourceVersion)
+			arrive(ctx, t, places, passage{watch.Added, made.ResourceVersion}, made.ResourceVersion)
 			made.Data = map[string]string{"key": "value"}
 			made, err = maps.Update(ctx, made, metav1.UpdateOptions{})
 			fatal(t, err)
-			arrive(ctx, t, stations, passage{watch.Modified, made.ResourceVersion}, made.ResourceVersion)
+			arrive(ctx, t, places, passage{watch.Modified, made.ResourceVersion}, made.ResourceVersion)
 			fatal(t, maps.Delete(ctx, made.Name, metav1.DeleteOptions{}))
 			// The answer does not say at which version that was; etcd does.
-			deleted := arrive(ctx, t, stations, passage{change: watch.Deleted}, absent)
+			deleted := arrive(ctx, t, places, passage{change: watch.Deleted}, absent)
 			if deleted.version == made.ResourceVersion {
 				t.Errorf("the deletion has version %s, as the object before", deleted.version)
 			}
@@ -78,25 +78,25 @@ func TestPipeline(t *testing.T) {
 // absent is the version that is read of an object that is not there.
 const absent = "absent"
 
-// passage is a change of the object that passes a station.
+// passage is a change of the object that passes a place.
 type passage struct {
 	change  watch.EventType
 	version string
 }
 
-// station is a place on the way. next waits for the next change there, read returns the version that is there now.
-type station struct {
+// place is one place on the way. next waits for the next change there, read returns the version that is there now.
+type place struct {
 	name string
 	next func(context.Context) (passage, error)
 	read func(context.Context) (string, error)
 }
 
-// arrive waits at each station, from the source on, until the change has come there, and returns it. A version that is
+// arrive waits at each place, from the source on, until the change has come there, and returns it. A version that is
 // empty is the one at the source. left is what has to be read there then.
-func arrive(ctx context.Context, t *testing.T, stations []station, want passage, left string) passage {
+func arrive(ctx context.Context, t *testing.T, places []place, want passage, left string) passage {
 	t.Helper()
 	var line strings.Builder
-	for _, s := range stations {
+	for _, s := range places {
 		passed, err := s.next(ctx)
 		fatal(t, err)
 		if want.version == "" {
@@ -123,18 +123,18 @@ func fatal(t *testing.T, err error) {
 	}
 }
 
-// pipeline opens a watch at each station. The first is etcd, the last what a user's code reads.
-func pipeline(ctx context.Context, t *testing.T, env *Environment, taps *taps) []station {
+// pipeline opens a watch at each place. The first is etcd, the last what a user's code reads.
+func pipeline(ctx context.Context, t *testing.T, env *Environment, taps *taps) []place {
 	t.Helper()
 	kube := kubernetes.NewForConfigOrDie(env.Config())
 	empty, err := kube.CoreV1().ConfigMaps(travellerName.Namespace).List(ctx, metav1.ListOptions{})
 	fatal(t, err)
-	return []station{
-		etcdStation(ctx, t, env, taps),
-		storageStation(ctx, t, "etcd3 store", taps.below, taps.key(t), empty.ResourceVersion),
-		storageStation(ctx, t, "Cacher", taps.above, taps.key(t), empty.ResourceVersion),
-		httpStation(ctx, t, kube, empty.ResourceVersion),
-		informerStation(ctx, t, env),
+	return []place{
+		etcdPlace(ctx, t, env, taps),
+		storagePlace(ctx, t, "etcd3 store", taps.below, taps.key(t), empty.ResourceVersion),
+		storagePlace(ctx, t, "Cacher", taps.above, taps.key(t), empty.ResourceVersion),
+		httpPlace(ctx, t, kube, empty.ResourceVersion),
+		informerPlace(ctx, t, env),
 	}
 }
 
@@ -181,14 +181,14 @@ func (p *taps) key(t *testing.T) string {
 	return key
 }
 
-// etcdStation asks etcd itself, by function calls as the stores do.
-func etcdStation(ctx context.Context, t *testing.T, env *Environment, taps *taps) station {
+// etcdPlace asks etcd itself, by function calls as the stores do.
+func etcdPlace(ctx context.Context, t *testing.T, env *Environment, taps *taps) place {
 	t.Helper()
 	client := env.running.etcd.Client()
 	t.Cleanup(func() { etcd.CloseClient(client) })
 	key := stores.RegistryPrefix + taps.key(t)
 	changes := client.Watch(ctx, key)
-	return station{
+	return place{
 		name: "etcd",
 		next: func(ctx context.Context) (passage, error) {
 			response, err := receive(ctx, changes)
@@ -215,13 +215,13 @@ func etcdStation(ctx context.Context, t *testing.T, env *Environment, taps *taps
 	}
 }
 
-// storageStation is a storage.Interface. What it has now is read at version "0", which is a Cacher's own state.
-func storageStation(ctx context.Context, t *testing.T, name string, s storage.Interface, key, since string) station {
+// storagePlace is a storage.Interface. What it has now is read at version "0", which is a Cacher's own state.
+func storagePlace(ctx context.Context, t *testing.T, name string, s storage.Interface, key, since string) place {
 	t.Helper()
 	w, err := s.Watch(ctx, key, storage.ListOptions{ResourceVersion: since, Predicate: storage.Everything})
 	fatal(t, err)
 	t.Cleanup(w.Stop)
-	return station{
+	return place{
 		name: name,
 		next: nextOf(w),
 		read: func(ctx context.Context) (string, error) {
@@ -235,15 +235,15 @@ func storageStation(ctx context.Context, t *testing.T, name string, s storage.In
 	}
 }
 
-// httpStation is the API. What it has now is in a list at version "0".
-func httpStation(ctx context.Context, t *testing.T, kube kubernetes.Interface, since string) station {
+// httpPlace is the API. What it has now is in a list at version "0".
+func httpPlace(ctx context.Context, t *testing.T, kube kubernetes.Interface, since string) place {
 	t.Helper()
 	maps := kube.CoreV1().ConfigMaps(travellerName.Namespace)
 	selector := fields.OneTermEqualSelector("metadata.name", travellerName.Name).String()
 	w, err := maps.Watch(ctx, metav1.ListOptions{ResourceVersion: since, FieldSelector: selector})
 	fatal(t, err)
 	t.Cleanup(w.Stop)
-	return station{
+	return place{
 		name: "HTTP",
 		next: nextOf(w),
 		read: func(ctx context.Context) (string, error) {
@@ -274,8 +274,8 @@ func nextOf(w watch.Interface) func(context.Context) (passage, error) {
 	}
 }
 
-// informerStation is a cache of a client: its event handlers and its reader. Reflector and informer are below.
-func informerStation(ctx context.Context, t *testing.T, env *Environment) station {
+// informerPlace is a cache of a client: its event handlers and its reader. Reflector and informer are below.
+func informerPlace(ctx context.Context, t *testing.T, env *Environment) place {
 	t.Helper()
 	c, err := cache.New(env.Config(), cache.Options{})
 	fatal(t, err)
@@ -302,7 +302,7 @@ func informerStation(ctx context.Context, t *testing.T, env *Environment) statio
 		DeleteFunc: func(obj any) { note(watch.Deleted, obj) },
 	})
 	fatal(t, err)
-	return station{
+	return place{
 		name: "informer",
 		next: func(ctx context.Context) (passage, error) { return receive(ctx, passages) },
 		read: func(ctx context.Context) (string, error) {

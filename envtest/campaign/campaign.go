@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run makes a campaign: two runs without a fault, which must end the same, and one for each thing that can go wrong at each request
-// and event that the first of them has noted. The report is the caller's own.
+// Run makes a campaign: two runs without a fault, which must end the same, and one for each fault that can happen at a request or
+// an event of the first. The report is the caller's own.
 //
 // The error is about the plan, about the runs without a fault, about an environment, or that of ctx. With an error of an
-// environment or of ctx, the report has the runs that have ended until then; otherwise it is nil. That runs with a fault differ is no
-// error: see Report.Differing. When Run returns, all environments and controllers have ended, but for controllers that did not end
-// with their context.
+// environment or of ctx, the report has the runs that have ended until then; otherwise it is nil. A run with a fault that differs
+// is no error: see Report.Differing. When Run returns, all environments and controllers have ended, but for controllers that did
+// not end with their context.
 func Run(ctx context.Context, plan Plan) (*Report, error) {
 	p, err := plan.completed()
 	if err != nil {
@@ -108,7 +108,7 @@ func spread(all []*fault, limit int) []*fault {
 	return some
 }
 
-// performAll makes the runs with faults. Those that have not ended are nil in the result.
+// performAll makes the runs with faults. A run that has not ended is nil in the result.
 func (p *Plan) performAll(ctx context.Context, chosen []*fault, reference *ending) ([]*Result, error) {
 	results := make([]*Result, len(chosen))
 	group, running := errgroup.WithContext(ctx)

@@ -27,15 +27,15 @@
 //
 //   - conflict: an update, patch or deletion has no effect, and is answered with 409.
 //   - error: another write has no effect, or a read that asks the server fails, with 500.
-//   - lost answer: a write takes effect, and the connection is cut in the place of the answer.
+//   - lost answer: a write takes effect, and the connection is cut in place of the answer.
 //   - restart: the controller is ended when a write has taken effect, without an answer, or before it sees an event; then it is
 //     started again.
 //   - stale cache: an event waits, and those behind it in the same watch, until the controller has settled or made some more
 //     requests.
 //
 // One thing goes wrong in a run. The requests and watches of the config that Plan.Controller gets have faults, and no others: not
-// those for which a controller impersonates somebody. Requests for discovery and the beginnings of watches have none, and
-// neither has what a cache of this project asks and watches to learn which kinds are served.
+// those for which a controller impersonates somebody. No fault happens to requests for discovery, to the beginnings of watches,
+// or to what a cache of this project asks to learn which kinds are served.
 //
 // # Points
 //

@@ -25,8 +25,8 @@ type Plan struct {
 
 	// Controller runs the controller that is tested until the context ends, and returns when all of it has ended: a manager of
 	// controller-runtime does so in Start. The config belongs to it alone, and its user may do everything. A run may call it
-	// several times, one after the other. One that returns by itself is started again, as a kubelet does, three times at most;
-	// in the runs without a fault this is an error. It must not write without end: leave leader election off.
+	// several times, one after the other. A controller that returns by itself is started again, as by a kubelet, three times
+	// at most; in the runs without a fault this is an error. It must not write without end: leave leader election off.
 	Controller func(ctx context.Context, config *rest.Config) error
 
 	// Steps are what users do, in order. After each, the campaign waits until the controller has settled, and notes what is in
@@ -44,17 +44,17 @@ type Plan struct {
 	Scheme *runtime.Scheme
 
 	// Quiet is how long a controller neither asks nor is told anything when it has settled: longer than its pauses between two
-	// looks at an object. Those of Options.Controllers do not ask anything either. The default is 300 ms.
+	// reconciliations of an object. The controllers of Options.Controllers are quiet for this time too. The default is 300 ms.
 	Quiet time.Duration
 
 	// Patience is how long a controller may take to settle, or to end with its context, and the contexts of a step and of Check
-	// last. What takes longer makes the run differ. The default is 30 s.
+	// last. A run that takes longer differs. The default is 30 s.
 	Patience time.Duration
 
 	// Parallel is how many runs there are at once, each with a server. The default is 4.
 	Parallel int
 
-	// Limit bounds the runs with a fault. If there could be more, those that are made are spread evenly over what the controller
+	// Limit bounds the runs with a fault. If there could be more runs, the faults are spread evenly over what the controller
 	// did, and the report says how many are left out. The default is 1,000.
 	Limit int
 

@@ -19,7 +19,7 @@ type point struct {
 	verb            string // of a request, or "event" and its type
 	group, resource string
 	sub             string // subresource
-	namespace, name string // the name that a server generates has a * in the place of what is random
+	namespace, name string // a generated name has a * in place of its random part
 	nth             int
 }
 

@@ -14,8 +14,8 @@ type Outcome string
 const (
 	// Same is a run after whose steps there is in the server what there is without the fault.
 	Same Outcome = "same"
-	// Differs is a run of which this is not so, or whose controller did not settle, did not end with its context or ended by
-	// itself too often, or that a step or Plan.Check has refused.
+	// Differs is a run that left something else, that a step or Plan.Check has refused, or whose controller did not settle,
+	// did not end with its context or ended by itself too often.
 	Differs Outcome = "differs"
 	// NotReached is a run in which the controller did not come to the point of the fault. It says nothing about the fault. If it
 	// has differences, the controller does not do the same each time.
@@ -41,7 +41,7 @@ type Report struct {
 	LeftOut int
 }
 
-// Differing returns the runs that differ: those that a controller should not have.
+// Differing returns the runs that differ. A right controller has none.
 func (r *Report) Differing() []Result { return r.with(Differs) }
 
 func (r *Report) with(o Outcome) (found []Result) {
@@ -56,8 +56,8 @@ func (r *Report) with(o Outcome) (found []Result) {
 // mostLines bounds what String says of one run.
 const mostLines = 10
 
-// String is the report for people: the totals, each run that differs with the words for Plan.Only, and those whose fault was not
-// reached.
+// String is the report for people: the totals, each run that differs with the words for Plan.Only, and the runs that did not
+// reach their fault.
 func (r *Report) String() string {
 	differs, missed := r.with(Differs), r.with(NotReached)
 	b := &strings.Builder{}

@@ -168,7 +168,7 @@ var (
 	errNil   = errors.New("it returned no error")
 )
 
-// live runs the controller once: until it ends, or is ended by crash, of which asked tells, or by ctx. The error is nil if it had
+// live runs the controller once: until it ends by itself, by ctx, or by crash; asked reports the last. The error is nil if it had
 // to end.
 func (r *run) live(ctx context.Context, crash <-chan struct{}) (asked bool, err error) {
 	life, end := context.WithCancel(ctx)
@@ -208,8 +208,8 @@ const (
 	// longer is how many quiet times a controller has for what it is expected to ask: client-go waits for up to 1.6 s before it
 	// lists again.
 	longer = 10
-	// staleRequests is how many requests a controller makes at most while its cache is stale. One that repeats what fails pauses
-	// longer each time, and would be taken for one that has settled.
+	// staleRequests is how many requests a controller makes at most while its cache is stale. A controller that repeats a
+	// failing request pauses longer each time, and would seem to have settled.
 	staleRequests = 4
 )
 

@@ -121,7 +121,7 @@ func (r *stateReader) state(ctx context.Context) (state, error) {
 	return numbered(found), nil
 }
 
-// hasAddress says whether an object has the port of the server or its certificates. That it is there is what counts.
+// hasAddress says whether an object has the port of the server or its certificates. Only its presence counts.
 func hasAddress(o *unstructured.Unstructured) bool {
 	switch name := o.GetName(); o.GetKind() {
 	case "Service", "Endpoints", "EndpointSlice":

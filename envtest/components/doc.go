@@ -1,9 +1,9 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package components runs the real kube-controller-manager and kube-scheduler beside an environment, as child processes that
-// the environment starts and ends. envtest/controllers has some of the controllers in the test process; this package is for
-// tests that need the others, such as those of Deployments and Jobs.
+// Package components runs the real kube-controller-manager and kube-scheduler beside an environment, as child processes of
+// the environment. envtest/controllers has some controllers in the test process; this package is for tests that need others,
+// such as the controllers of Deployments and Jobs.
 //
 //	go run ./envtest/cmd/assets -controller-manager -scheduler
 //

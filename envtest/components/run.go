@@ -97,7 +97,8 @@ func writeKubeconfig(path string, config *rest.Config) error {
 // tailSize is how much of what a program wrote is kept for errors, in bytes.
 const tailSize = 4 << 10
 
-// tail passes on what a program writes, and keeps the end. One goroutine writes, and it has ended when another reads.
+// tail passes on what a program writes, and keeps the end. A single goroutine writes, and has ended before another
+// reads.
 type tail struct {
 	to   io.Writer // nil discards
 	last []byte

@@ -28,11 +28,11 @@ type Action interface {
 // answerAction happens to answers that have an end: not to watches.
 type answerAction interface{ ofAnswers() }
 
-// Respond answers with an error in the place of the server, so that a write has no effect. The error is one that the functions
-// of apimachinery's api/errors make, or another, which becomes an internal error (500). A Status with RetryAfterSeconds gets
-// the header Retry-After, as from a server that has too much to do.
+// Respond answers with an error in place of the server, so that a write has no effect. An error of apimachinery's api/errors
+// is sent as it is. Another one becomes an internal error (500). A Status with RetryAfterSeconds gets the header Retry-After,
+// as from a server that has too much to do.
 //
-// At the stations Storage and Etcd the caller gets the error as it is, and a webhook answers with the Status.
+// At the fault points Storage and Etcd the caller gets the error as it is, and a webhook answers with the Status.
 func Respond(err error) Action {
 	if err == nil {
 		err = errors.New("a fault of the test")
@@ -109,8 +109,8 @@ func (dropRequest) serve(http.ResponseWriter, *http.Request, http.Handler, <-cha
 	panic(http.ErrAbortHandler)
 }
 
-// DropAnswer lets the server handle the request and cuts the connection in the place of the answer: a write has taken effect,
-// and the client does not know. What is cut is that of DropRequest. A rule without a verb means all but watches here.
+// DropAnswer lets the server handle the request and cuts the connection in place of the answer: a write has taken effect, and
+// the client does not know. The cut is that of DropRequest. A rule without a verb means all but watches here.
 func DropAnswer() Action { return dropAnswer{} }
 
 type dropAnswer struct{}
@@ -194,10 +194,10 @@ type streamAction interface {
 }
 
 // Cut cuts a watch after n of its events that the rule matches have passed since the fault was injected, or since the watch
-// began if that was later: 0 cuts it at once. What has passed before arrives. Times bounds the watches that are cut, and Skip
-// leaves some alone, in the order in which they began. What is cut is that of DropRequest.
+// began if that was later: 0 cuts it at once. Earlier events arrive. Times bounds the watches that are cut, and Skip leaves
+// some alone, in the order in which they began. The cut is that of DropRequest.
 //
-// At the station Storage, Cut(0) ends the watch through which a watch cache follows the storage.
+// At the fault point Storage, Cut(0) ends the watch through which a watch cache follows the storage.
 func Cut(n int) Action { return cut(n) }
 
 type cut int
@@ -214,9 +214,9 @@ func (c cut) atOnce() bool                                                      
 func (cut) hit(s *stream)                                                           { s.abortLocked() }
 
 // Expire ends a watch with the error that its resourceVersion is too old (410), as a server does that has lost the history. It
-// does so at once, and to those that begin later right after their beginning. A watch whose client does not read is cut.
+// does so at once, and to later watches right after their beginning. A watch whose client does not read is cut.
 //
-// At the station Storage, it ends the watch through which a watch cache follows the storage, which begins anew.
+// At the fault point Storage, it ends the watch through which a watch cache follows the storage, which begins anew.
 func Expire() Action { return expire{} }
 
 type expire struct{}

@@ -16,7 +16,7 @@ var errStopped = errors.New("the server of the Injector has stopped: make a new 
 // life counts the servers of an Injector. Injector.mu guards it.
 type life struct {
 	attached int  // servers
-	starting int  // those that are not ready
+	starting int  // the ones that are not ready
 	stopped  bool // there was a server, and there is none
 }
 

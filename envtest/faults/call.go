@@ -35,10 +35,10 @@ func (i *Injector) now(q *request) *request {
 	return &one
 }
 
-// call applies the oldest rule of a station that means a call and can happen to it as a whole. The error is what the call returns in
-// the place of its answer.
-func (i *Injector) call(ctx context.Context, station Station, q *request) error {
-	for _, r := range i.inForce(station) {
+// call applies the oldest rule of a fault point that means a call and can happen to it as a whole. The call returns the error in
+// place of its answer.
+func (i *Injector) call(ctx context.Context, at Station, q *request) error {
+	for _, r := range i.inForce(at) {
 		switch a := r.action.(type) {
 		case respond:
 			if r.takes(q) {

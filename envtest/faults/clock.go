@@ -9,8 +9,8 @@ import (
 )
 
 // Shift has the server judge client certificates and tokens of service accounts as if it were d later, or earlier if d is less than
-// zero. So a token expires on command, or is not valid yet. What the server issues meanwhile has the real time. The tokens of an
-// environment's own configurations do not expire. A hit is one certificate or token that was judged.
+// zero. So a token expires on command, or is not valid yet. Credentials that the server issues meanwhile have the real time. The
+// tokens of an environment's own configurations do not expire. A hit is one certificate or token that was judged.
 func Shift(d time.Duration) Action { return shift{d: d} }
 
 type shift struct {
@@ -25,7 +25,7 @@ func (s shift) fits(*Rule) error {
 	return nil
 }
 
-// Now returns the time by which a credential is judged now, which is a hit of a rule for the station Clock if there is one. A nil
+// Now returns the time by which a credential is judged now, which is a hit of a rule for the fault point Clock if there is one. A nil
 // Injector returns the time.
 func (i *Injector) Now() time.Time {
 	now := time.Now()

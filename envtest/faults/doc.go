@@ -24,7 +24,7 @@
 // HoldAnswers lets writes take effect and their clients wait. Rule.When is a function of the test that chooses among what the
 // other fields of a rule match: package campaign finds with it each request and event of a controller.
 //
-// # Stations
+// # Fault points
 //
 // A rule with the verb watch means requests for a watch and, with Hold, Cut and Expire, the events of watches that are open.
 // All other rules mean requests. Rule.Station names another place, inside a server of package envtest: Storage, Etcd, Webhook and
@@ -39,9 +39,8 @@
 //
 // # Memory
 //
-// An Injector keeps nothing for requests that no rule means. A Hold keeps the events and answers that it holds: 64 MiB at most, and a
-// watch keeps those that wait behind them, also 64 MiB at most. Then the watch is cut, as a server does with a client that is too
-// slow.
+// An Injector keeps nothing for requests that no rule means. A Hold keeps at most 64 MiB of events and answers. A watch keeps at
+// most 64 MiB of events that wait behind these. Then the watch is cut, as a server does with a client that is too slow.
 //
 // All methods are safe for concurrent use.
 package faults

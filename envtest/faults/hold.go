@@ -39,9 +39,8 @@ func (h Held) String() string {
 }
 
 // Hold holds back what its rule matches until it is let go. Requests wait before the server sees them. The events of a watch
-// stay in order: those behind one that is held wait too, also if the rule does not match them, and pass when it passes.
-// A rule without a verb matches requests and events; one with the verb watch matches events alone, and not the request for the
-// watch.
+// stay in order: events behind a held one wait too, even if the rule does not match them, and pass after it. A rule without a
+// verb matches requests and events; one with the verb watch matches events alone, and not the request for the watch.
 type Hold struct {
 	injector *Injector
 	rule     *rule
@@ -60,7 +59,7 @@ type item struct {
 // Hold begins to hold back what the rule matches.
 func (i *Injector) Hold(r Rule) (*Hold, error) {
 	if r.Station != HTTP {
-		return nil, fmt.Errorf("hold back: the station %s holds nothing back, only %s does", r.Station, HTTP)
+		return nil, fmt.Errorf("hold back: the fault point %s holds nothing back, only %s does", r.Station, HTTP)
 	}
 	h := &Hold{injector: i}
 	if _, err := i.add(r, nil, h); err != nil {
@@ -77,7 +76,7 @@ func (i *Injector) HoldAnswers(r Rule) (*Hold, error) {
 		return nil, fmt.Errorf("hold back answers: %w", err)
 	}
 	if r.Station != HTTP {
-		return nil, fmt.Errorf("hold back answers: the station %s holds nothing back, only %s does", r.Station, HTTP)
+		return nil, fmt.Errorf("hold back answers: the fault point %s holds nothing back, only %s does", r.Station, HTTP)
 	}
 	if r.Type != "" {
 		return nil, errors.New("hold back answers: events have a type, and answers have none")
@@ -110,8 +109,8 @@ func (h *Hold) Wait(ctx context.Context, n int) error {
 	})
 }
 
-// Next waits until something is held, lets it go, and returns what it was: the one that arrived first. The error is that of the
-// context, or that the Hold has ended.
+// Next waits until something is held, lets the oldest item go, and returns it. The error is that of the context, or that the
+// Hold has ended.
 func (h *Hold) Next(ctx context.Context) (Held, error) {
 	for {
 		if err := h.Wait(ctx, 1); err != nil {
@@ -167,20 +166,20 @@ func (h *Hold) keep(one *item) (ok, full bool) {
 	return true, false
 }
 
-// cameLocked notes that one that was hit is there, or will not come.
+// cameLocked notes that a hit request or event is there, or will not come.
 func (h *Hold) cameLocked() {
 	h.rule.coming--
 	h.rule.changed.Notify()
 }
 
-// missed notes that one that was hit will not come.
+// missed notes that a hit request or event will not come.
 func (h *Hold) missed() {
 	h.rule.mu.Lock()
 	defer h.rule.mu.Unlock()
 	h.cameLocked()
 }
 
-// forget drops one whose client has gone.
+// forget drops an item whose client has gone.
 func (h *Hold) forget(one *item) {
 	h.rule.mu.Lock()
 	defer h.rule.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 )
 
 // Rule says which requests are meant. An empty field means all. A Rule for another Station than HTTP says which calls are meant:
-// there, a field that the station does not know is an error, see Station. There are more than twelve fields because each says one
+// there, a field that the fault point does not know is an error, see Station. There are more than twelve fields because each says one
 // thing of a request.
 type Rule struct {
 	// Station is where the fault happens; the zero value is HTTP, the requests of clients.
@@ -42,7 +42,7 @@ type Rule struct {
 	// Type is that of an event: ADDED, MODIFIED, DELETED, BOOKMARK, or * for all of these. Empty means all but bookmarks, which
 	// come at times that no test chooses. A rule with a type does not match requests.
 	Type string
-	// Path is that of the URL of a webhook, such as /validate. Only the station Webhook knows it.
+	// Path is that of the URL of a webhook, such as /validate. Only the fault point Webhook knows it.
 	Path string
 	// When, if set, is asked about each request or event that the fields above match, in the order of arrival, and says whether it
 	// is meant. So a rule can count, or choose by what came before. It is called while the request or the watch waits, by many
@@ -50,7 +50,7 @@ type Rule struct {
 	// request.
 	When func(Held) bool
 
-	// Skip is how many of those that match are left alone at first.
+	// Skip is how many matches are left alone at first.
 	Skip int
 	// Times is how many are hit at most, after these; 0 is without a bound.
 	Times int
@@ -92,7 +92,7 @@ func (r *Rule) checkHTTP(users bool) error {
 type Injector struct {
 	mu     sync.Mutex              // guards changes of rules, and life
 	rules  atomic.Pointer[ruleSet] // never changed, replaced
-	proxy  atomic.Bool             // some handler does not know users, nor any station but HTTP
+	proxy  atomic.Bool             // some handler does not know users, nor any fault point but HTTP
 	life   life
 	opens  sync.Mutex           // guards open, stored and opened; none is taken with it
 	open   map[*stream]struct{} // the watches of clients
@@ -101,8 +101,8 @@ type Injector struct {
 	buffer int    // bytes that a Hold holds at most, and that wait in a watch
 }
 
-// ruleSet are the rules of each station, in the order in which they were made.
-type ruleSet [stations][]*rule
+// ruleSet are the rules of each fault point, in the order in which they were made.
+type ruleSet [faultPoints][]*rule
 
 // heldBytes bounds what a Hold holds, and what waits in one watch.
 const heldBytes = 64 << 20
@@ -179,7 +179,7 @@ func (i *Injector) put(added *rule) error {
 	return nil
 }
 
-// all returns the rules of all stations. The slices are shared.
+// all returns the rules of all fault points. The slices are shared.
 func (i *Injector) all() ruleSet {
 	if rules := i.rules.Load(); rules != nil {
 		return *rules
@@ -187,7 +187,7 @@ func (i *Injector) all() ruleSet {
 	return ruleSet{}
 }
 
-// inForce returns the rules of a station. The caller does not change them.
+// inForce returns the rules of a fault point. The caller does not change them.
 func (i *Injector) inForce(s Station) []*rule {
 	if rules := i.rules.Load(); rules != nil {
 		return rules[s]
@@ -226,8 +226,8 @@ func (f *Fault) End() {
 // Hits returns how often it was hit.
 func (f *Fault) Hits() int { return f.rule.count() }
 
-// Wait returns when the fault was hit n times since it was injected. The error is that of the context, or that the fault has
-// ended before, or that its rule allows fewer.
+// Wait returns when the fault was hit n times since it was injected. The error is that of the context. It is another one if
+// the fault has ended before, or if its rule allows fewer hits.
 func (f *Fault) Wait(ctx context.Context, n int) error {
 	return f.rule.wait(ctx, func() bool { return f.rule.hits >= n }, func() string {
 		return fmt.Sprintf("the fault was hit %d times, not %d", f.rule.hits, n)
@@ -240,7 +240,7 @@ func (r *rule) count() int {
 	return r.hits
 }
 
-// hit says whether a match of the rule is one that it applies to, and counts it.
+// hit counts a match of the rule, and says whether the rule applies to it.
 func (r *rule) hit() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,8 +26,8 @@ import (
 
 // NewProxy starts a proxy before the API server of config, which may be a real one, that applies the rules to what passes. It
 // listens on 127.0.0.1 until the context ends. It returns a config for clients, whose token the proxy alone knows: what comes with
-// it goes on with the credentials of config. What comes with other credentials or none goes on with these; a client certificate
-// does not pass.
+// it goes on with the credentials of config. Requests with other credentials or none go on as they are; a client certificate does
+// not pass.
 //
 // The proxy does not know who asks, nor what happens inside the server: Inject and Hold refuse rules with a User, or with another
 // Station than HTTP, from now on.
@@ -83,20 +83,20 @@ func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Con
 
 // fitsProxy says which rule a proxy cannot apply.
 func (i *Injector) fitsProxy() error {
-	for station, rules := range i.all() {
+	for at, rules := range i.all() {
 		for _, r := range rules {
 			if r.User != "" {
 				return errors.New("there is a rule with a user, whom a proxy does not know")
 			}
-			if Station(station) != HTTP {
-				return fmt.Errorf("there is a rule for the station %s, which is inside the server: a proxy has only %s", r.Station, HTTP)
+			if Station(at) != HTTP {
+				return fmt.Errorf("there is a rule for the fault point %s, which is inside the server: a proxy has only %s", r.Station, HTTP)
 			}
 		}
 	}
 	return nil
 }
 
-// credentials lends those of a config to who has the token.
+// credentials lends the credentials of a config to the holder of the token.
 type credentials struct {
 	token           string
 	full, anonymous http.RoundTripper

@@ -118,7 +118,7 @@ func metadataInBody(req *http.Request) metav1.ObjectMeta {
 	return metadataIn(req.Header.Get("Content-Type"), body)
 }
 
-// partly is a body of which a part was read.
+// partly is a body that was read in part.
 type partly struct {
 	io.Reader
 	io.Closer
@@ -150,7 +150,7 @@ func (i *Injector) find(q *request) *rule {
 }
 
 // Handler returns a handler that applies the rules to the requests for next. Without rules for them, it costs a look at the
-// path of a request. Watches are taken apart into events, each of which is copied, and are not compressed; one in another form
+// path of a request. Watches are taken apart into events, which are copied, and are not compressed. A watch in another form
 // than JSON and protobuf passes untouched.
 //
 // For a server that is not of package envtest, next is a reverse proxy to it, see NewProxy.

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Station is a place where faults happen. Each knows some fields of a Rule, beside Skip and Times, and some actions. What it does
-// not know is an error of Inject. Hold and HoldAnswers work at HTTP alone.
+// Station is a fault point: a place where faults can happen. Each knows some fields of a Rule, beside Skip and Times, and some
+// actions. Inject refuses the others. Hold and HoldAnswers work at HTTP alone.
 type Station int
 
 const (
@@ -24,8 +24,8 @@ const (
 	//
 	// The actions are Respond, Delay and Corrupt, and for the verb watch Expire and Cut(0), which happen to the watches that are open, too.
 	//
-	// Calls of the watch caches have no user: rules without a User mean them, too. What the server asks itself is left alone, and so is
-	// all that happens before Start returns, unless the User of the rule is system:apiserver.
+	// Calls of the watch caches have no user: rules without a User mean them, too. Requests of the server to itself are left alone,
+	// and so are all calls before Start returns, unless the User of the rule is system:apiserver.
 	Storage
 
 	// Etcd is between the storage and etcd. The verbs are range, txn, watch and lease, as etcd calls them. A rule may have Verb, Group,
@@ -40,10 +40,10 @@ const (
 	// action is Shift. A rule may have nothing but Skip and Times.
 	Clock
 
-	stations // how many there are
+	faultPoints // how many there are
 )
 
-// String returns the name of the station as in Go.
+// String returns the name of the fault point as in Go.
 func (s Station) String() string {
 	switch s {
 	case HTTP:
@@ -67,10 +67,10 @@ const (
 	verbLease = "lease"
 )
 
-// knowledge is what a station knows: fields of a rule, and its verbs.
+// knowledge is what a fault point knows: fields of a rule, and its verbs.
 type knowledge struct{ fields, verbs []string }
 
-// inside are the stations inside the server.
+// inside are the fault points inside the server.
 var inside = map[Station]knowledge{
 	Storage: {
 		[]string{"Verb", "Group", "Resource", "Namespace", "Name", "User", "When"},
@@ -86,7 +86,7 @@ func (r *Rule) check(proxied bool) error {
 	known, within := inside[r.Station]
 	switch {
 	case !within && r.Station != HTTP:
-		return fmt.Errorf("there is no station %s", r.Station)
+		return fmt.Errorf("there is no fault point %s", r.Station)
 	case strings.ContainsAny(r.Resource, "/ "):
 		return fmt.Errorf("a rule with the resource %q matches nothing: the subresource is a field of its own", r.Resource)
 	case r.Resource != strings.ToLower(r.Resource):
@@ -94,26 +94,26 @@ func (r *Rule) check(proxied bool) error {
 	case r.Skip < 0 || r.Times < 0:
 		return errors.New("a rule with negative numbers")
 	case r.Station == HTTP && r.Path != "":
-		return errors.New("a rule with a path: it is that of a webhook, and only the station Webhook knows it")
+		return errors.New("a rule with a path: it is that of a webhook, and only the fault point Webhook knows it")
 	case r.Station == HTTP:
 		return r.checkHTTP(!proxied)
 	case proxied:
-		return fmt.Errorf("a rule for the station %s, which is inside the server: a proxy before one has only %s", r.Station, HTTP)
+		return fmt.Errorf("a rule for the fault point %s, which is inside the server: a proxy before one has only %s", r.Station, HTTP)
 	}
 	for _, field := range r.fields() {
 		if !slices.Contains(known.fields, field) {
-			return fmt.Errorf("a rule with %s matches nothing at the station %s, which knows %s",
+			return fmt.Errorf("a rule with %s matches nothing at the fault point %s, which knows %s",
 				field, r.Station, strings.Join(append(slices.Clone(known.fields), "Skip", "Times"), ", "))
 		}
 	}
 	if r.Verb != "" && !slices.Contains(known.verbs, r.Verb) {
-		return fmt.Errorf("a rule with the verb %q matches nothing at the station %s: its verbs are %s",
+		return fmt.Errorf("a rule with the verb %q matches nothing at the fault point %s: its verbs are %s",
 			r.Verb, r.Station, strings.Join(known.verbs, ", "))
 	}
 	return nil
 }
 
-// fields returns the names of those that are set, without the numbers and the station.
+// fields returns the names of the fields that are set, without the numbers and the fault point.
 func (r *Rule) fields() []string {
 	var names []string
 	for _, one := range []struct {
@@ -150,13 +150,13 @@ func (r *Rule) fits(action Action) error {
 	case cut:
 		ok = r.Station == HTTP || r.Station == Storage
 		if r.Station == Storage && a != 0 {
-			return errors.New("the station Storage does not count events: it has Cut(0)")
+			return errors.New("the fault point Storage does not count events: it has Cut(0)")
 		}
 	default:
 		ok = r.Station == HTTP
 	}
 	if !ok {
-		return fmt.Errorf("%s cannot happen at the station %s", nameOf(action), r.Station)
+		return fmt.Errorf("%s cannot happen at the fault point %s", nameOf(action), r.Station)
 	}
 	return action.fits(r)
 }

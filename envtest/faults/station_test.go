@@ -17,32 +17,32 @@ import (
 	"github.com/tarn-dev/tarn/envtest/faults"
 )
 
-// TestStationsRefuse has rules and actions that a station does not know.
-func TestStationsRefuse(t *testing.T) {
+// TestFaultPointsRefuse has rules and actions that a fault point does not know.
+func TestFaultPointsRefuse(t *testing.T) {
 	fail := faults.Respond(errors.New("no"))
 	for want, c := range map[string]struct {
 		rule   faults.Rule
 		action faults.Action
 	}{
-		"there is no station Station(9)":                   {faults.Rule{Station: 9}, fail},
-		"UserAgent matches nothing at the station Storage": {faults.Rule{Station: faults.Storage, UserAgent: "a"}, fail},
-		"Subresource matches nothing":                      {faults.Rule{Station: faults.Storage, Subresource: "status"}, fail},
-		"Type matches nothing":                             {faults.Rule{Station: faults.Storage, Type: "ADDED"}, fail},
-		`the verb "patch" matches nothing`:                 {faults.Rule{Station: faults.Storage, Verb: "patch"}, fail},
-		"Namespace matches nothing at the station Etcd":    {faults.Rule{Station: faults.Etcd, Namespace: "a"}, fail},
-		`the verb "get" matches nothing`:                   {faults.Rule{Station: faults.Etcd, Verb: "get"}, fail},
-		"Verb matches nothing at the station Webhook":      {faults.Rule{Station: faults.Webhook, Verb: "create"}, fail},
-		"When matches nothing at the station Clock":        {faults.Rule{Station: faults.Clock, When: func(faults.Held) bool { return true }}, faults.Shift(1)},
-		"only the station Webhook knows it":                {faults.Rule{Path: "/a"}, fail},
-		"Shift cannot happen at the station HTTP":          {faults.Rule{}, faults.Shift(time.Hour)},
-		"shifted by nothing":                               {faults.Rule{Station: faults.Clock}, faults.Shift(0)},
-		"Respond cannot happen at the station Clock":       {faults.Rule{Station: faults.Clock}, fail},
-		"Corrupt cannot happen at the station Etcd":        {faults.Rule{Station: faults.Etcd}, faults.Corrupt()},
-		"Corrupt is about what is read":                    {faults.Rule{Station: faults.Storage, Verb: "create"}, faults.Corrupt()},
-		"DropAnswer cannot happen at the station Webhook":  {faults.Rule{Station: faults.Webhook}, faults.DropAnswer()},
-		"it has Cut(0)":                                    {faults.Rule{Station: faults.Storage, Verb: "watch"}, faults.Cut(2)},
-		"Expire is about the events of watches":            {faults.Rule{Station: faults.Storage}, faults.Expire()},
-		"negative":                                         {faults.Rule{Station: faults.Clock, Times: -1}, faults.Shift(1)},
+		"there is no fault point Station(9)":                   {faults.Rule{Station: 9}, fail},
+		"UserAgent matches nothing at the fault point Storage": {faults.Rule{Station: faults.Storage, UserAgent: "a"}, fail},
+		"Subresource matches nothing":                          {faults.Rule{Station: faults.Storage, Subresource: "status"}, fail},
+		"Type matches nothing":                                 {faults.Rule{Station: faults.Storage, Type: "ADDED"}, fail},
+		`the verb "patch" matches nothing`:                     {faults.Rule{Station: faults.Storage, Verb: "patch"}, fail},
+		"Namespace matches nothing at the fault point Etcd":    {faults.Rule{Station: faults.Etcd, Namespace: "a"}, fail},
+		`the verb "get" matches nothing`:                       {faults.Rule{Station: faults.Etcd, Verb: "get"}, fail},
+		"Verb matches nothing at the fault point Webhook":      {faults.Rule{Station: faults.Webhook, Verb: "create"}, fail},
+		"When matches nothing at the fault point Clock":        {faults.Rule{Station: faults.Clock, When: func(faults.Held) bool { return true }}, faults.Shift(1)},
+		"only the fault point Webhook knows it":                {faults.Rule{Path: "/a"}, fail},
+		"Shift cannot happen at the fault point HTTP":          {faults.Rule{}, faults.Shift(time.Hour)},
+		"shifted by nothing":                                   {faults.Rule{Station: faults.Clock}, faults.Shift(0)},
+		"Respond cannot happen at the fault point Clock":       {faults.Rule{Station: faults.Clock}, fail},
+		"Corrupt cannot happen at the fault point Etcd":        {faults.Rule{Station: faults.Etcd}, faults.Corrupt()},
+		"Corrupt is about what is read":                        {faults.Rule{Station: faults.Storage, Verb: "create"}, faults.Corrupt()},
+		"DropAnswer cannot happen at the fault point Webhook":  {faults.Rule{Station: faults.Webhook}, faults.DropAnswer()},
+		"it has Cut(0)":                         {faults.Rule{Station: faults.Storage, Verb: "watch"}, faults.Cut(2)},
+		"Expire is about the events of watches": {faults.Rule{Station: faults.Storage}, faults.Expire()},
+		"negative":                              {faults.Rule{Station: faults.Clock, Times: -1}, faults.Shift(1)},
 	} {
 		_, err := faults.New().Inject(c.rule, c.action)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -58,7 +58,7 @@ func TestStationsRefuse(t *testing.T) {
 }
 
 var _ = Describe("an Injector", func() {
-	It("has no station inside a server behind a proxy", func(ctx SpecContext) {
+	It("has no fault point inside a server behind a proxy", func(ctx SpecContext) {
 		inner := faults.New()
 		running, stop := context.WithCancel(ctx)
 		defer stop()
@@ -71,7 +71,7 @@ var _ = Describe("an Injector", func() {
 		_, err = late.Inject(faults.Rule{Station: faults.Clock}, faults.Shift(time.Hour))
 		Expect(err).NotTo(HaveOccurred())
 		_, err = late.NewProxy(running, env.Config())
-		Expect(err).To(MatchError(ContainSubstring("the station Clock, which is inside the server")))
+		Expect(err).To(MatchError(ContainSubstring("the fault point Clock, which is inside the server")))
 	}, SpecTimeout(patience))
 
 	It("takes no rule when its environment has stopped", func(ctx SpecContext) {

@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/util/watchlist"
 )
 
-// Corrupt has what is stored not be decodable, where a call at the station Storage reads it: each object that the rule means. What
-// is stored does not change, and can be read when the fault ends. A get fails (500), and so does a list with one of them; a watch ends
-// with an error at a change of one. Updates and deletions fail if they read the storage: those through a watch cache that has the
-// object may not. A hit is one object that was read once.
+// Corrupt makes objects undecodable for calls at the fault point Storage: each object that the rule means. The stored objects do
+// not change, and can be read when the fault ends. A get fails (500), and so does a list with such an object; a watch ends with an
+// error at its change. Updates and deletions fail if they read the storage; a watch cache that has the object may spare them that.
+// A hit is one object that was read once.
 func Corrupt() Action { return corrupt{} }
 
 type corrupt struct{ elsewhere }
@@ -71,7 +71,7 @@ func (k Keys) namespaceAndName(key string, collection bool) (namespace, name str
 	}
 }
 
-// called is the key of a context for the call at the station Storage that it is of.
+// called is the key by which a context has its call at the fault point Storage.
 type called struct{}
 
 // Transformer returns a transformer that lets next's data be corrupt. It is that of the store below what Storage returns.
@@ -102,7 +102,7 @@ func (t *transformer) TransformFromStorage(ctx context.Context, data []byte, abo
 	return t.Transformer.TransformFromStorage(ctx, data, about)
 }
 
-// Storage returns a storage that applies the rules for the station Storage to the calls of next. The function ends its watches; the
+// Storage returns a storage that applies the rules for the fault point Storage to the calls of next. The function ends its watches; the
 // owner of the storage calls it when it destroys next.
 func (i *Injector) Storage(keys Keys, next storage.Interface) (storage.Interface, func()) {
 	s := &store{Interface: next, injector: i, keys: keys, closed: make(chan struct{})}
@@ -118,7 +118,7 @@ type store struct {
 	mu      sync.Mutex     // guards ended and calls of watches.Add
 	ended   bool           // no watch begins any more
 	closed  chan struct{}  // ends the watches
-	watches sync.WaitGroup // that were not ended by who began them
+	watches sync.WaitGroup // that their callers have not ended
 }
 
 func (s *store) close() {
@@ -270,7 +270,7 @@ type storedWatch struct {
 	mu     sync.Mutex // guards what follows
 	over   bool
 	last   *watch.Event   // what the fault says; set before hit is closed
-	looked map[*rule]bool // those that have been looked at
+	looked map[*rule]bool // the rules that were checked
 }
 
 // Stop implements watch.Interface.

@@ -33,7 +33,7 @@ type stream struct {
 	mu      sync.Mutex // guards what follows, and is not held while w is written; it is taken before that of a rule
 	frames  framing    // nil before the answer begins, and if it is not a watch of events
 	begun   bool
-	looked  map[*rule]bool // of what happens at once: those that have been looked at
+	looked  map[*rule]bool // the rules that happen at once and were checked
 	queue   []*queued
 	waiting int           // bytes in the queue
 	passed  map[*rule]int // of Cut: the events that have passed

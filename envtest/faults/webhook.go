@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// RoundTripper returns a transport that applies the rules for the station Webhook to the requests with which the server calls
+// RoundTripper returns a transport that applies the rules for the fault point Webhook to the requests with which the server calls
 // webhooks through next.
 func (i *Injector) RoundTripper(next http.RoundTripper) http.RoundTripper {
 	return &webhooks{next, i}

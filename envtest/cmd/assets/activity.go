@@ -51,7 +51,7 @@ func (a *activity) describe(unit string) string {
 	return fmt.Sprintf(" (%d %s)", a.lines, unit)
 }
 
-// lastLines are the last lines, with one that has not ended.
+// lastLines are the last lines, with an unfinished one.
 func (a *activity) lastLines() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -93,9 +93,9 @@ func download(ctx context.Context, g goCommand, a *activity, r release) (source,
 	return s, err
 }
 
-// writeModule writes the temporary module's go.mod and its go.sum. The checksums in it are the ones that Kubernetes was
-// released with; those of Kubernetes itself and of its staging modules are pinned here. For a release that is not, the go
-// command adds these after it has asked the checksum database.
+// writeModule writes the temporary module's go.mod and its go.sum. It has the checksums with which Kubernetes was
+// released. The checksums of Kubernetes itself and of its staging modules are pinned here. For a release that is not, the
+// go command adds these after it has asked the checksum database.
 func writeModule(dir string, r release, s source) (recipe, error) {
 	theirs, err := os.ReadFile(s.GoMod)
 	if err != nil {
@@ -122,7 +122,7 @@ type target struct {
 	ask     []string // the arguments with which it does
 }
 
-// targetOf returns what the program of that name is in release r, whose etcd is that of rec.
+// targetOf returns the program of that name in release r; rec has the version of etcd.
 func targetOf(name string, r release, rec recipe) target {
 	t := target{pkg: packageOf(name), version: r.kubernetes, ask: []string{"--version"}}
 	switch name {

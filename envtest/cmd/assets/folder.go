@@ -19,8 +19,7 @@ import (
 var (
 	// binaries are those of every control plane.
 	binaries = []string{"kube-apiserver", "etcd"}
-	// extras are those that are built when they are asked for. Each is built in a folder of its own, and linked into that of
-	// the binaries.
+	// extras are built when they are asked for. Each is built in a folder of its own, and linked into that of the binaries.
 	extras = []string{"kubectl", "kube-controller-manager", "kube-scheduler"}
 )
 
@@ -67,8 +66,8 @@ func (f folder) include(other folder) error {
 	return nil
 }
 
-// link makes to another name of the file from, also if there is a file of that name. Who starts to at the same time finds
-// the one or the other.
+// link makes to another name of the file from, also if there is a file of that name. A program that starts at the same
+// time finds the one or the other.
 func link(from, to string) error {
 	a, err := os.Stat(from)
 	if err != nil {

@@ -57,8 +57,8 @@ type recipe struct {
 }
 
 // recipe derives the temporary module from Kubernetes' own go.mod. Kubernetes requires its staging modules at
-// v0.0.0 and replaces them by folders of its tree, which holds in its tree only; here they are replaced by
-// their published versions. etcd is the one that Kubernetes itself is tested with.
+// v0.0.0 and replaces them by folders of its tree; outside of the tree they are replaced by their published
+// versions. The version of etcd is the one that Kubernetes itself is tested with.
 func (r release) recipe(kubernetesGoMod []byte) (recipe, error) {
 	theirs, err := modfile.Parse("go.mod", kubernetesGoMod, nil)
 	if err != nil {

@@ -41,7 +41,8 @@ func ownTarn() tarn {
 	return tarnOf(info.Main.Version)
 }
 
-// tarnOf is the control plane of a version, as the go command writes it into programs. One of changed files is of none.
+// tarnOf is the control plane of a version, as the go command writes it into programs. A version of changed files has
+// no module version.
 func tarnOf(version string) tarn {
 	if version == "" || strings.HasSuffix(version, "+dirty") {
 		version = development
