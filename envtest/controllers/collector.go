@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
@@ -59,6 +60,7 @@ const (
 	judge      task = iota // the object
 	findOwner              // which is in the API server, until the cache shows it too
 	judgeAgain             // all that has to do with the kind, without an object
+	discover               // the kinds that are served, without a kind
 )
 
 // collector deletes objects whose owners are gone. It decides on what its cache shows, and each write of it applies only to the
@@ -85,8 +87,7 @@ func runCollector(ctx context.Context, cfg *rest.Config) error {
 		if err != nil {
 			return fmt.Errorf("make the controller: %w", err)
 		}
-		followed.watch = c.Watch
-		return m.Add(followed)
+		return c.Watch(source.TypedFunc[identity](followed.begin))
 	})
 }
 
@@ -95,6 +96,8 @@ func (r *collector) Reconcile(ctx context.Context, id identity) (reconcile.Resul
 	switch id.task {
 	case findOwner:
 		return r.findOwner(ctx, id)
+	case discover:
+		return r.kinds.discover(ctx), nil
 	case judgeAgain:
 		return reconcile.Result{}, r.judgeAgain(ctx, id.kind.GroupKind())
 	default:

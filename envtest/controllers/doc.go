@@ -34,7 +34,6 @@
 //   - namespace.go, content.go, report.go, conditions.go and leftovers.go are the namespace controller: its steps, what deletes,
 //     what was found, what the status says, and what waits for the rest.
 //   - collector.go, collector_writes.go and owners.go are the garbage collector: its steps, its writes, and what owners are.
-//   - kinds.go follows the kinds that the collector needs: kinds_events.go has their events, kinds_read.go reads them, and
-//     definition.go reads CRDs.
+//   - kinds.go follows the kinds that the collector needs: kinds_events.go has their events, and kinds_read.go reads them.
 //   - serviceaccount.go and rootca.go are one controller each.
 package controllers

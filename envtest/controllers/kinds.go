@@ -4,8 +4,8 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,16 +13,16 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/source"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
@@ -42,21 +42,18 @@ var (
 )
 
 // kinds follows the metadata of all kinds that can be deleted, listed and watched, except events, and tells the collector of
-// what it should look at. It is a runnable of a manager, and safe for concurrent use.
+// what it should look at. It is safe for concurrent use.
 type kinds struct {
 	cache     cache.Cache
-	live      client.Reader
 	discovery *discovery.DiscoveryClient
-	watch     func(source.TypedSource[identity]) error // of the controller
+	queue     workqueue.TypedRateLimitingInterface[identity] // of the controller, set before anything is in it
 
 	newest atomic.Int64 // resource version that was seen
-	queue  atomic.Pointer[workqueue.TypedRateLimitingInterface[identity]]
-	news   chan struct{} // has one element if changed is not empty
-	crds   *lru.Cache    // the names of CRDs that are gone, by the GroupKind that they defined
+	heard  atomic.Int64 // when a CRD has changed, in Unix nanoseconds
+	crds   *lru.Cache   // the names of CRDs that are gone, by the GroupKind that they defined
 
 	mu       sync.Mutex // guards what follows
 	followed map[schema.GroupKind]*followedKind
-	changed  map[string]bool // names of CRDs, or "" for APIServices
 }
 
 // followedKind is a kind that is followed. A value does not change.
@@ -72,71 +69,20 @@ func newKinds(m ctrl.Manager) (*kinds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the client of discovery: %w", err)
 	}
-	return &kinds{
-		cache: m.GetCache(), live: m.GetAPIReader(), discovery: asks, news: make(chan struct{}, 1), crds: lru.New(remembered),
-		followed: map[schema.GroupKind]*followedKind{}, changed: map[string]bool{},
-	}, nil
+	return &kinds{cache: m.GetCache(), discovery: asks, crds: lru.New(remembered), followed: map[schema.GroupKind]*followedKind{}}, nil
 }
 
-// Start implements manager.Runnable.
-func (k *kinds) Start(ctx context.Context) error {
-	ticker := time.NewTicker(discoveryPeriod)
-	defer ticker.Stop()
-	k.discover(ctx)
-	for {
-		select {
-		case <-k.news:
-			k.learn(ctx)
-		case <-ticker.C:
-			k.discover(ctx)
-		case <-ctx.Done():
-			return nil
-		}
-	}
+// begin is the source of the controller: what there is to do follows from the kinds that are served.
+func (k *kinds) begin(_ context.Context, queue workqueue.TypedRateLimitingInterface[identity]) error {
+	k.queue = queue
+	queue.Add(identity{task: discover})
+	return nil
 }
 
-// tell has what a CRD or an APIService changes learned.
-func (k *kinds) tell(crd string) {
-	k.mu.Lock()
-	k.changed[crd] = true
-	k.mu.Unlock()
-	select {
-	case k.news <- struct{}{}:
-	default:
-	}
-}
-
-// learn follows the kinds of CRDs that have changed, which discovery may not show yet, and ends those of CRDs that are gone.
-func (k *kinds) learn(ctx context.Context) {
-	k.mu.Lock()
-	changed := k.changed
-	k.changed = map[string]bool{}
-	k.mu.Unlock()
-	for crd := range changed {
-		if crd == "" {
-			k.discover(ctx)
-			continue
-		}
-		found, err := definedBy(ctx, k.live, crd)
-		switch {
-		case apierrors.IsNotFound(err):
-			err = k.endThose(ctx, func(kind *followedKind) bool { return kind.crd == crd })
-		case err == nil && found != nil:
-			err = k.follow(ctx, found.versions, *found.kind)
-		}
-		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The kind of a CustomResourceDefinition is not known: discovery is asked later", "crd", crd)
-		}
-	}
-}
-
-// discover follows the kinds that discovery shows. Of groups that cannot be asked for now, nothing changes. Kinds without a CRD
-// that a complete answer does not show are ended.
-func (k *kinds) discover(ctx context.Context) {
-	lists, incomplete := k.discovery.ServerPreferredResourcesWithContext(ctx)
-	if incomplete != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).V(1).Info("Discovery does not show all groups: it is asked again", "reason", incomplete.Error(), "after", discoveryPeriod)
-	}
+// discover follows the kinds that discovery shows, and ends those of groups that have answered without them. It is due again after as
+// much time as has passed since a CRD has changed, because discovery may be behind, and after discoveryPeriod at most.
+func (k *kinds) discover(ctx context.Context) reconcile.Result {
+	lists, err := k.discovery.ServerPreferredResourcesWithContext(ctx)
 	shown := map[schema.GroupKind]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -146,19 +92,25 @@ func (k *kinds) discover(ctx context.Context) {
 		for _, res := range list.APIResources {
 			if isCollected(gv, res) {
 				shown[gv.WithKind(res.Kind).GroupKind()] = true
-				found := followedKind{GroupVersionKind: gv.WithKind(res.Kind), namespaced: res.Namespaced}
-				if err := k.follow(ctx, nil, found); err != nil && ctx.Err() == nil {
-					klog.FromContext(ctx).Error(err, "A kind is not followed", "kind", found.String())
+				if err := k.follow(ctx, gv, res); err != nil && ctx.Err() == nil {
+					klog.FromContext(ctx).Error(err, "A kind is not followed", "kind", gv.WithKind(res.Kind).String())
 				}
 			}
 		}
 	}
-	if incomplete != nil {
-		return
+	failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
+	for _, kind := range k.all() {
+		if _, away := failed[kind.GroupVersion()]; !shown[kind.GroupKind()] && !away && (err == nil || partly) {
+			if err := k.end(ctx, kind); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "A kind that is not served any more is still followed", "kind", kind.String())
+			}
+		}
 	}
-	if err := k.endThose(ctx, func(kind *followedKind) bool { return kind.crd == "" && !shown[kind.GroupKind()] }); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "A kind that is not served any more is still followed")
+	next := min(max(time.Since(time.Unix(0, k.heard.Load())), firstRetry), discoveryPeriod)
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).V(1).Info("Discovery does not show all groups: it is asked again", "reason", err.Error(), "after", next)
 	}
+	return reconcile.Result{RequeueAfter: next}
 }
 
 func isCollected(gv schema.GroupVersion, res metav1.APIResource) bool {
@@ -168,16 +120,20 @@ func isCollected(gv schema.GroupVersion, res metav1.APIResource) bool {
 	return slices.Contains(res.Verbs, "delete") && slices.Contains(res.Verbs, "list") && slices.Contains(res.Verbs, "watch")
 }
 
-// follow follows a kind, if it is not followed yet in one of the versions that are served. Without versions, any will do. After an
-// error, the kind is not followed, and discovery shows it again.
-func (k *kinds) follow(ctx context.Context, versions []string, found followedKind) (err error) {
-	known := k.claim(versions, &found)
+// follow follows the kind of a resource in the version that discovery prefers. After an error, the kind is not followed, and discovery
+// shows it again.
+func (k *kinds) follow(ctx context.Context, gv schema.GroupVersion, res metav1.APIResource) (err error) {
+	found := &followedKind{GroupVersionKind: gv.WithKind(res.Kind), namespaced: res.Namespaced, told: new(atomic.Bool)}
+	if name := res.Name + "." + gv.Group; k.cached(ctx, crdKind.GroupKind(), types.NamespacedName{Name: name}) != nil {
+		found.crd = name
+	}
+	known := k.claim(found)
 	if known != nil && known.GroupVersionKind == found.GroupVersionKind {
 		return nil
 	}
 	defer func() {
 		if err != nil {
-			k.forget(&found)
+			k.forget(found)
 		}
 	}()
 	if known != nil {
@@ -186,53 +142,34 @@ func (k *kinds) follow(ctx context.Context, versions []string, found followedKin
 		}
 		defer k.lookAgain(found.GroupKind())
 	}
-	return k.begin(ctx, &found)
-}
-
-// begin caches the metadata of a kind, and has the collector told of it.
-func (k *kinds) begin(ctx context.Context, found *followedKind) error {
 	obj := metadataOf(found.GroupVersionKind)
 	if err := k.cache.IndexField(ctx, obj, byRelation, relations); err != nil {
 		return err
 	}
-	return k.watch(source.TypedFunc[identity](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[identity]) error {
-		k.queue.Store(&queue)
-		informer, err := k.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
-		if err == nil {
-			_, err = informer.AddEventHandler(k.handler(found.GroupVersionKind))
-		}
-		found.told.Store(err == nil)
-		return err
-	}))
-}
-
-// endThose ends to follow kinds. Nobody tells of what their informers had not told yet.
-func (k *kinds) endThose(ctx context.Context, which func(*followedKind) bool) error {
-	var failed []error
-	for _, kind := range k.all() {
-		if which(kind) {
-			k.forget(kind)
-			failed = append(failed, k.cache.RemoveInformer(ctx, metadataOf(kind.GroupVersionKind)))
-			k.lookAgain(kind.GroupKind())
-		}
+	informer, err := k.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	if err == nil {
+		_, err = informer.AddEventHandler(k.handler(found.GroupVersionKind))
 	}
-	return errors.Join(failed...)
+	found.told.Store(err == nil)
+	return err
 }
 
-// claim notes that a kind is followed, and returns how it was before, nil if it was not. It gives found the version in which the
-// kind is followed already, if that is served.
-func (k *kinds) claim(versions []string, found *followedKind) (known *followedKind) {
+// end ends to follow a kind. Nobody tells of what its informer had not told yet.
+func (k *kinds) end(ctx context.Context, kind *followedKind) error {
+	k.forget(kind)
+	defer k.lookAgain(kind.GroupKind())
+	return k.cache.RemoveInformer(ctx, metadataOf(kind.GroupVersionKind))
+}
+
+// claim notes that a kind is followed, and returns how it was before, nil if it was not.
+func (k *kinds) claim(found *followedKind) (known *followedKind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known = k.followed[found.GroupKind()]
-	if known != nil && (versions == nil || slices.Contains(versions, known.Version)) {
-		found.GroupVersionKind = known.GroupVersionKind
-		found.told = known.told
-		if found.crd == "" {
-			found.crd = known.crd
+	if known = k.followed[found.GroupKind()]; known != nil {
+		found.crd = cmp.Or(found.crd, known.crd)
+		if known.GroupVersionKind == found.GroupVersionKind {
+			found.told = known.told
 		}
-	} else {
-		found.told = new(atomic.Bool)
 	}
 	k.followed[found.GroupKind()] = found
 	return known
@@ -242,9 +179,7 @@ func (k *kinds) claim(versions []string, found *followedKind) (known *followedKi
 func (k *kinds) forget(found *followedKind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.followed[found.GroupKind()] == found {
-		delete(k.followed, found.GroupKind())
-	}
+	delete(k.followed, found.GroupKind())
 	if found.crd != "" {
 		k.crds.Add(found.GroupKind(), found.crd)
 	}

@@ -6,6 +6,7 @@ package controllers
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,11 +55,11 @@ func (k *kinds) seen(kind schema.GroupVersionKind, obj client.Object) {
 	for newest := k.newest.Load(); version > newest && !k.newest.CompareAndSwap(newest, version); {
 		newest = k.newest.Load()
 	}
-	switch kind {
-	case crdKind:
-		k.tell(obj.GetName())
-	case apiServiceKind:
-		k.tell("")
+	if kind == crdKind {
+		k.heard.Store(time.Now().UnixNano())
+	}
+	if kind == crdKind || kind == apiServiceKind {
+		k.look(identity{task: discover})
 	}
 }
 
@@ -94,28 +95,22 @@ func (k *kinds) lookAgain(kind schema.GroupKind) {
 
 // lookForOwner has an owner looked for that the API server knows, and the cache does not show yet. Nobody might tell that it has gone.
 func (k *kinds) lookForOwner(id identity) {
-	if queue := k.queue.Load(); queue != nil {
-		id.task = findOwner
-		(*queue).AddAfter(id, settle)
-	}
+	id.task = findOwner
+	k.queue.AddAfter(id, settle)
 }
 
 // look has an object looked at.
-func (k *kinds) look(id identity) {
-	if queue := k.queue.Load(); queue != nil {
-		(*queue).Add(id)
-	}
-}
+func (k *kinds) look(id identity) { k.queue.Add(id) }
 
 // lookAtOwner has the owner that an object refers to looked at, soon: much may happen to its dependents at the same time.
 func (k *kinds) lookAtOwner(obj *metav1.PartialObjectMetadata, ref metav1.OwnerReference) {
-	queue, found := k.queue.Load(), k.of(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind())
-	if queue == nil || found == nil {
+	found := k.of(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind())
+	if found == nil {
 		return
 	}
 	key := types.NamespacedName{Namespace: obj.Namespace, Name: ref.Name}
 	if !found.namespaced {
 		key.Namespace = ""
 	}
-	(*queue).AddAfter(identity{kind: found.GroupVersionKind, NamespacedName: key, uid: ref.UID}, settle)
+	k.queue.AddAfter(identity{kind: found.GroupVersionKind, NamespacedName: key, uid: ref.UID}, settle)
 }
