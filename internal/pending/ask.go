@@ -27,49 +27,98 @@ type Lost struct {
 	Err error
 }
 
-// ErrNoRevision is what Ask and Revision return if the server does not say of which revision its answer is:
-// then there is nothing to compare with the watch, which is believed.
+// ErrNoRevision is what Ask returns if the server does not say of which revision its answer is: then there is nothing to
+// compare with the watch, which is believed.
 var ErrNoRevision = errors.New("the resource version of the list is no positive number")
 
-// answer is what a set learns from a question.
+const (
+	// firstPause and longestPause are before a question after one that was not answered. The pause doubles with each
+	// of them.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
+// failure is that of the last question, if the server did not answer it.
+type failure struct {
+	err   error
+	pause time.Duration // before the next question
+}
+
+// answer is what is learned from a question.
 type answer[V any] struct {
 	of       Target
 	revision uint64 // 0 if the server does not say it
 	restored int
 	asked    uint64         // how many notes there were then
-	found    []statement[V] // about the key, or those of the target that the cache cannot hold
-	list     *statement[V]  // about the prefix
+	says     []statement[V] // about the key; or the list of the prefix, and the objects that the cache cannot hold
+}
+
+// view returns what a read of the target of a sees that sees the answer alone.
+func (a *answer[V]) view(state *watchcache.Snapshot[V], o *Options[V]) View[V] {
+	s := newSet(o)
+	s.restored = a.restored
+	for _, k := range a.says {
+		s.put(k)
+	}
+	return s.view(state, a.of)
 }
 
 // ask asks the server about a target. The answer is nil if the source was restored meanwhile, or Writes closed.
 func (w *Writes[V]) ask(ctx context.Context, of Target) (*answer[V], error) {
-	if err := w.pauses.wait(ctx); err != nil {
+	last := failure{}
+	if f := w.failed.Load(); f != nil {
+		last = *f
+		select {
+		case <-time.After(last.pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	s, before := w.loaded(), w.options.State()
+	said, err := w.options.Ask(ctx, of)
+	if errors.Is(err, ErrNoRevision) {
+		said, err = Answer[V]{}, nil
+	}
+	if err != nil {
+		w.failed.Store(&failure{err, min(max(2*last.pause, firstPause), longestPause)})
 		return nil, err
 	}
-	return w.learn(func() (*answer[V], error) {
-		began := time.Now()
-		said, err := w.options.Ask(ctx, of)
-		if errors.Is(err, ErrNoRevision) {
-			said, err = Answer[V]{}, nil
-		}
-		if w.pauses.ended(began, err); err != nil {
-			return nil, err
-		}
-		a := &answer[V]{of: of, revision: said.Revision}
-		if said.Revision > 0 {
-			a.read(said, w.options.State(), &w.options)
-		}
-		return a, nil
-	})
+	w.failed.Store(nil)
+	a := &answer[V]{of: of, revision: said.Revision, asked: s.number}
+	if a.revision > 0 {
+		a.read(said, w.options.State(), &w.options)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.life.Err() != nil {
+		return nil, nil
+	}
+	state := w.stateLocked()
+	defer w.publishLocked(state)
+	if w.now.restored != s.restored {
+		return nil, nil
+	}
+	// An answer of before the state of before the question says that the source was restored, and nobody has told yet.
+	if before.Restored() == s.restored && a.revision > 0 && a.revision < before.Revision() {
+		w.restartLocked(s.restored + 1)
+		a.asked = w.now.number
+	}
+	a.restored = w.now.restored
+	w.now.number++
+	for n := range a.says {
+		a.says[n].number = w.now.number
+	}
+	w.now.learn(a)
+	return a, nil
 }
 
-// read makes statements of what the server has said.
+// read makes statements of what the server has said. An item that the state has takes no memory.
 func (a *answer[V]) read(said Answer[V], state *watchcache.Snapshot[V], o *Options[V]) {
 	k := statement[V]{Target: a.of, outcome: Hidden, at: a.revision, answered: true, noted: time.Now()}
 	for _, lost := range said.Lost {
 		l := k
 		l.Target, l.object = Target{Key: lost.Key}, object[V]{revision: a.revision, uid: lost.UID, lost: lost.Err}
-		a.found = append(a.found, l)
+		a.says = append(a.says, l)
 	}
 	switch {
 	case a.of.All:
@@ -82,48 +131,13 @@ func (a *answer[V]) read(said Answer[V], state *watchcache.Snapshot[V], o *Optio
 				k.bytes += o.Size(item.Value)
 			}
 		}
-		a.list = &k
 	case len(said.Items) > 0:
 		item := said.Items[0]
 		k.outcome, k.object = Shown, object[V]{revision: item.Revision, uid: o.UID(item.Value), value: item.Value, bytes: o.Size(item.Value)}
-		a.found = append(a.found, k)
-	case len(said.Lost) == 0:
+	case len(said.Lost) > 0:
+		return
+	default:
 		k.revision = a.revision
-		a.found = append(a.found, k)
 	}
-}
-
-// learn notes the answer of a question.
-func (w *Writes[V]) learn(question func() (*answer[V], error)) (*answer[V], error) {
-	s, before := w.loaded(), w.options.State()
-	a, err := question()
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.life.Err() != nil {
-		return nil, nil
-	}
-	state := w.stateLocked()
-	defer w.publishLocked(state)
-	if w.now.restored != s.restored {
-		return nil, nil
-	}
-	a.asked = s.number
-	// An answer of before the state of before the question says that the source was restored, and nobody has told yet.
-	if before.Restored() == s.restored && a.revision > 0 && a.revision < before.Revision() {
-		w.restartLocked(s.restored + 1)
-		a.asked = w.now.number
-	}
-	a.restored = w.now.restored
-	w.now.number++
-	for n := range a.found {
-		a.found[n].number = w.now.number
-	}
-	if a.list != nil {
-		a.list.number = w.now.number
-	}
-	w.now.learn(a)
-	return a, nil
+	a.says = append(a.says, k)
 }

@@ -21,8 +21,7 @@ type bare struct{ uid string }
 func bareWrites(e *watchcache.Engine[bare, struct{}], b *Budget, ask func(context.Context, Target) (Answer[bare], error)) *Writes[bare] {
 	return New(Options[bare]{
 		State: e.Snapshot, Wait: e.WaitUntilFreshAfter, Ask: ask,
-		Revision: func(context.Context) (uint64, error) { return 0, ErrNoRevision },
-		UID:      func(v bare) types.UID { return types.UID(v.uid) }, Size: func(bare) int { return 10 },
+		UID: func(v bare) types.UID { return types.UID(v.uid) }, Size: func(bare) int { return 10 },
 		Budget: b, Ended: func(Ending) {},
 	})
 }

@@ -66,12 +66,12 @@ func (w *Writes[V]) fitLocked(state *watchcache.Snapshot[V]) {
 	if w.countLocked(); (w.now.size.count > 1 || len(w.now.prefixes) > 0) && w.options.Budget.objects.exceeds(w.now.size.objects) {
 		var newest *statement[V]
 		for k := range w.now.all(Target{All: true}, "") {
-			if k.size() > 0 && (newest == nil || newest.number < k.number) {
+			if k.bytes > 0 && (newest == nil || newest.number < k.number) {
 				newest = k
 			}
 		}
 		w.now.change(func(k *statement[V]) *statement[V] {
-			if k == newest || k.size() == 0 {
+			if k == newest || k.bytes == 0 {
 				return k
 			}
 			w.endLocked(k, state, true)

@@ -11,18 +11,21 @@
 // which it has happened: a state of before does not say what came of it. Reads of such a state ask the server, by one list
 // for all that read, because a list has a revision also if there is no object. The answer makes a statement, about the
 // key or as a list of the prefix, which is read in place of the state until the state is as new. Unless a response tells
-// the minimum revision, it is that of the first answer to a question that was asked after the write, or the server is
-// asked for its revision later.
+// the minimum revision, it is that of the first answer to a question that was asked after the write. What nobody reads is
+// asked about later.
 //
 // # Contract
 //
 // A read that begins after Note has returned shows what was noted, or something newer. It loads the set first and the
-// state afterwards: what it does not find was removed because the state has reached it. A read waits
-// for one question that was asked after the read began. If writes go on that it has to ask about, it asks on, ten times a
-// second, until its context ends.
+// state afterwards: what it does not find was removed because the state has reached it.
+//
+// A read that has to ask is over after two rounds of questions, however much is written meanwhile. The first round asks
+// about a few keys one by one. If that does not suffice, the next one asks about all that is read: an answer to a question
+// that was asked after the read began is by itself what the read may show.
 //
 // A state has reached a pending write when it is at its revision, and does not hold an older version of the object, as
-// when the cache cannot hold the newer one. It has reached a deletion when it does not hold the deleted object.
+// when the cache cannot hold the newer one. It has reached a deletion when it does not hold the deleted object. Until a
+// state has reached an object that the cache cannot hold, each read that covers its key fails.
 //
 // Functions of the user run in goroutines of reads, which make objects of responses, and of the timer, which tells what
 // has ended: never in that of a writer, nor with a lock held.
@@ -33,7 +36,7 @@
 // # Memory
 //
 // The bytes are bounded by a [Budget]. What has no room is ambiguous. A write ends by its deadline if the watch does not
-// reach it.
+// reach it. An answer that is not kept belongs to the reads that see it.
 //
 // # Concurrency
 //
@@ -46,6 +49,6 @@
 //   - write.go: what a client tells a cache
 //   - statement.go, set.go: what is known or ambiguous, and which of two statements stays
 //   - writes.go, budget.go, sweep.go: how writes are noted, bounded and removed
-//   - view.go, read.go, ask.go, pauses.go: what reads see, and what they ask the server
+//   - view.go, read.go, ask.go: what reads see, and what they ask the server
 //   - look.go: what people see
 package pending

@@ -23,7 +23,7 @@ type Ending struct {
 }
 
 func (k *statement[V]) look() Pending {
-	p := Pending{Key: k.Key, Outcome: k.outcome, Revision: k.at, Noted: k.noted, Bytes: entryBytes + len(k.Key) + k.size()}
+	p := Pending{Key: k.Key, Outcome: k.outcome, Revision: k.at, Noted: k.noted, Bytes: entryBytes + len(k.Key) + k.bytes}
 	if k.at == unknown {
 		p.Revision = 0
 	}

@@ -41,10 +41,9 @@ func inBubble(t *testing.T, budget int64, test func(f *fixture)) {
 				time.Sleep(time.Millisecond)
 				return f.answer(of)
 			},
-			Revision: func(context.Context) (uint64, error) { return 0, pending.ErrNoRevision },
-			UID:      func(t thing) types.UID { return t.uid },
-			Size:     func(t thing) int { return t.size },
-			Ended:    func(pending.Ending) { f.ended.Add(1) },
+			UID:   func(t thing) types.UID { return t.uid },
+			Size:  func(t thing) int { return t.size },
+			Ended: func(pending.Ending) { f.ended.Add(1) },
 		})
 		test(f)
 		f.writes.Close()

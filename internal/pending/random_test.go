@@ -106,7 +106,7 @@ func newWorld(t *testing.T, m mode, seed uint64) *world {
 	}
 	w.engine.Replace(nil, 1)
 	w.writes = pending.New(pending.Options[thing]{
-		State: w.engine.Snapshot, Wait: w.engine.WaitUntilFreshAfter, Ask: w.ask, Revision: w.revision, Budget: pending.NewBudget(m.budget),
+		State: w.engine.Snapshot, Wait: w.engine.WaitUntilFreshAfter, Ask: w.ask, Budget: pending.NewBudget(m.budget),
 		UID:  func(t thing) types.UID { return t.uid },
 		Size: func(t thing) int { return t.size },
 		Ended: func(e pending.Ending) {

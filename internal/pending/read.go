@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -18,8 +17,9 @@ const (
 	patience = 200 * time.Millisecond
 	// lookEvery is how often a read that waits for an answer looks whether the watch was faster.
 	lookEvery = 100 * time.Millisecond
-	// askEach is for how many keys, also of an ambiguous prefix, the server is asked one by one. More are listed.
-	askEach = 8
+	// askEach is for how many keys the server is asked one by one, and makeRounds how often a read makes objects of
+	// responses that come meanwhile. After that it asks for all that is read.
+	askEach, makeRounds = 8, 8
 )
 
 // UnansweredError is the error of a read after an ambiguous write, if the server does not say what came of it.
@@ -40,90 +40,76 @@ func (e *UnansweredError) Unwrap() error { return e.Cause }
 func (w *Writes[V]) Read(ctx context.Context, of Target) (View[V], error) {
 	s := w.loaded() // before the state, see the package comment
 	v := s.view(w.options.State(), of)
-	if len(v.open(of)) == 0 {
+	open := v.open(of)
+	if len(open) == 0 {
 		return v, nil
 	}
 	r := reading[V]{w: w, of: of, began: s.number}
-	return r.run(ctx)
+	for ; len(open) > 0; v, open = r.look() {
+		answered, err := r.settle(ctx, v.at, open)
+		if err != nil {
+			return v, err
+		}
+		if answered != nil {
+			return answered.view(w.options.State(), &w.options), nil
+		}
+	}
+	return v, nil
 }
 
 // reading is a read that waits.
 type reading[V any] struct {
-	w       *Writes[V]
-	of      Target
-	began   uint64       // how many notes there were
-	answers []*answer[V] // to its questions
-	late    time.Time    // until when it waits for the watch; zero until it does
+	w     *Writes[V]
+	of    Target
+	began uint64    // how many notes there were
+	made  int       // how often it has made objects
+	asked bool      // it has asked, and that did not suffice
+	late  time.Time // until when it waits for the watch; zero until it does
 }
 
 // look returns what r sees now, and for what it has to wait.
 func (r *reading[V]) look() (v View[V], open []*statement[V]) {
 	s := r.w.loaded() // before the state
-	if len(r.answers) > 0 {
-		s = s.only(r.of)
-		for _, a := range r.answers {
-			s.learn(a)
-		}
-	}
 	v = s.view(r.w.options.State(), r.of)
 	return v, v.open(r.of)
 }
 
-func (r *reading[V]) run(ctx context.Context) (View[V], error) {
-	for {
-		v, open := r.look()
-		if len(open) == 0 {
-			return v, nil
-		}
-		if err := r.settle(ctx, v.at, open); err != nil {
-			return v, err
-		}
-	}
-}
-
-// settle makes objects, waits for the watch, or asks the server.
-func (r *reading[V]) settle(ctx context.Context, at uint64, open []*statement[V]) error {
+// settle makes objects, waits for the watch, or asks the server. An answer about all that is read, to a question that was
+// asked after the read began, is what the read sees, however much is written meanwhile.
+func (r *reading[V]) settle(ctx context.Context, at uint64, open []*statement[V]) (*answer[V], error) {
 	ambiguous := slices.DeleteFunc(slices.Clone(open), func(k *statement[V]) bool { return k.make != nil })
-	switch {
-	case len(ambiguous) == 0:
-		for _, k := range open {
-			if err := r.make(ctx, k); err != nil {
-				return err
-			}
-		}
-	case ctx.Err() != nil:
-		return &UnansweredError{Cause: context.Cause(ctx)}
-	case r.waits(ctx, at, ambiguous):
-	default:
-		if len(r.answers) > 0 { // they did not suffice: much is written meanwhile
-			pause, end := context.WithTimeout(ctx, lookEvery)
-			<-pause.Done()
-			end()
-		}
-		for _, of := range r.questions(ambiguous) {
-			if err := r.ask(ctx, of); err != nil {
-				return err
-			}
+	if len(ambiguous) == 0 && r.made < makeRounds {
+		r.made++
+		return nil, r.make(ctx, open)
+	}
+	if ctx.Err() != nil {
+		return nil, &UnansweredError{Cause: context.Cause(ctx)}
+	}
+	if !r.asked && r.waits(ctx, at, ambiguous) {
+		return nil, nil
+	}
+	for _, of := range r.questions(ambiguous) {
+		a, err := r.ask(ctx, of)
+		if err != nil || a != nil && a.revision > 0 && a.asked >= r.began && of.covers(r.of) {
+			return a, err
 		}
 	}
-	return nil
+	r.asked = true
+	return nil, nil
 }
 
-// questions returns for what to ask the server: a few keys one by one, or else all that is read. After some keys of a prefix,
-// it is the prefix.
+// questions returns for what to ask the server: a few keys one by one, or else all that is read, or a prefix that has it.
 func (r *reading[V]) questions(ambiguous []*statement[V]) []Target {
 	var keys []Target
-	of, prefix := r.of, false
+	all, only := r.of, r.asked || len(ambiguous) == 0 || len(ambiguous) > askEach
 	for _, k := range ambiguous {
-		if keys = append(keys, k.Target); k.All {
-			prefix = true
-			if k.asked >= askEach && k.covers(of) {
-				of = k.Target
-			}
+		if k.covers(all) {
+			all = k.Target
 		}
+		keys, only = append(keys, k.Target), only || k.All
 	}
-	if prefix || len(keys) > askEach {
-		return []Target{of}
+	if only {
+		return []Target{all}
 	}
 	return keys
 }
@@ -149,30 +135,28 @@ func (r *reading[V]) waits(ctx context.Context, at uint64, ambiguous []*statemen
 	return true
 }
 
-// ask asks the server about a target, once for all that do.
-func (r *reading[V]) ask(ctx context.Context, of Target) error {
+// ask asks the server about a target, once for all that do. The answer is nil if r does not need it any more.
+func (r *reading[V]) ask(ctx context.Context, of Target) (*answer[V], error) {
 	name := "key " + of.Key
 	if of.All {
 		name = "list " + of.Key
 	}
 	value, err := r.once(ctx, name, func(ctx context.Context) (any, error) { return r.w.ask(ctx, of) })
 	if err != nil {
-		return &UnansweredError{Cause: err}
+		return nil, &UnansweredError{Cause: err}
 	}
-	if a, _ := value.(*answer[V]); a != nil {
-		mine := *a
-		if a.asked >= r.began { // r need not show what was noted since, so that it ends however much is
-			mine.asked = math.MaxUint64
-		}
-		r.answers = append(r.answers, &mine)
-	}
-	return nil
+	a, _ := value.(*answer[V])
+	return a, nil
 }
 
-// make makes the object of a response, once for all that need it.
-func (r *reading[V]) make(ctx context.Context, k *statement[V]) error {
-	_, err := r.once(ctx, fmt.Sprint("object ", k.number), func(context.Context) (any, error) { return nil, r.w.make(k) })
-	return err
+// make makes the objects of responses, once for all that need them.
+func (r *reading[V]) make(ctx context.Context, open []*statement[V]) error {
+	for _, k := range open {
+		if _, err := r.once(ctx, fmt.Sprint("object ", k.number), func(context.Context) (any, error) { return nil, r.w.make(k) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // once calls f, once for all that wait for it under a name, in a goroutine of its own. It goes on when ctx has ended,
@@ -196,7 +180,11 @@ func (r *reading[V]) once(ctx context.Context, name string, f func(context.Conte
 				return nil, nil
 			}
 		case <-ctx.Done():
-			return nil, r.w.pauses.gaveUp(context.Cause(ctx))
+			err := context.Cause(ctx)
+			if f := r.w.failed.Load(); f != nil {
+				err = fmt.Errorf("%w, and the question before has failed: %w", err, f.err)
+			}
+			return nil, err
 		}
 	}
 }
@@ -211,16 +199,14 @@ func (w *Writes[V]) make(k *statement[V]) error {
 		return err
 	}
 	next := *k
-	next.object = object[V]{revision: k.revision, uid: k.uid, before: k.before}
+	next.object = object[V]{revision: k.revision, uid: k.uid}
 	switch {
 	case err != nil:
 		next.outcome = Ambiguous
 	case made.Held:
-		next.value, next.bytes, next.before = made.Value, w.options.Size(made.Value), nil
+		next.value, next.bytes = made.Value, w.options.Size(made.Value)
 	default:
-		if next.outcome, next.lost = Hidden, made.Lost; made.Lost == nil {
-			next.before = nil
-		}
+		next.outcome, next.lost = Hidden, made.Lost
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -60,17 +60,6 @@ func (s *set[V]) all(of Target, from string) iter.Seq[*statement[V]] {
 	}
 }
 
-// only returns a set with what is noted of a target, which can be changed.
-func (s *set[V]) only(of Target) *set[V] {
-	own := newSet(s.options)
-	own.number, own.restored = s.number, s.restored
-	own.setPrefixes(s.prefixes)
-	for k := range s.all(of, "") {
-		own.store(*k)
-	}
-	return &own
-}
-
 // store replaces what is there under the key of k.
 func (s *set[V]) store(k statement[V]) {
 	s.remove(k.Key)
@@ -95,10 +84,10 @@ func (s *set[V]) setPrefixes(prefixes []*statement[V]) {
 }
 
 func (s *set[V]) count(k *statement[V], n int) {
-	if k.size() > 0 {
+	if k.bytes > 0 {
 		s.size.count += n
 	}
-	s.size.objects += n * k.size()
+	s.size.objects += n * k.bytes
 	s.size.keys += n * (entryBytes + len(k.Key))
 	if k.open() {
 		s.open += n
@@ -123,9 +112,18 @@ func (s *set[V]) change(f func(*statement[V]) *statement[V]) {
 	s.setPrefixes(prefixes)
 }
 
-// put notes a statement about a key. The statement of the later revision stays; of the same revision, the one that is known.
-// That an object is gone stays in any case. If the later one is ambiguous, it has to be asked about after both.
+// put notes a statement.
 func (s *set[V]) put(k statement[V]) {
+	if k.All {
+		s.putPrefix(k)
+	} else {
+		s.putKey(k)
+	}
+}
+
+// putKey notes a statement about a key. The statement of the later revision stays; of the same revision, the one that is
+// known. That an object is gone stays in any case. If the later one is ambiguous, it has to be asked about after both.
+func (s *set[V]) putKey(k statement[V]) {
 	if old := s.get(k.Key); old != nil {
 		later := &k
 		if k.at < old.at || k.at == old.at && (k.outcome == Ambiguous || !old.open()) {
@@ -143,26 +141,7 @@ func (s *set[V]) put(k statement[V]) {
 			return
 		}
 	}
-	if k.may() {
-		k.before = s.last(k.Key)
-	}
 	s.store(k)
-}
-
-// last returns what reads have shown last under a key, in place of the state.
-func (s *set[V]) last(key string) (last *shown[V]) {
-	if k := s.get(key); k != nil {
-		last = k.last()
-	}
-	for _, p := range s.prefixes {
-		if p.list == nil {
-			continue
-		}
-		if item, there := p.list.Get(key); there && (last == nil || last.item.Revision < item.Revision) {
-			last = &shown[V]{item: item, bytes: s.options.Size(item.Value)}
-		}
-	}
-	return last
 }
 
 // putPrefix notes a statement about all keys with a prefix, in place of those of before about prefixes that it covers.
@@ -187,15 +166,7 @@ func (s *set[V]) needed(k *statement[V], state *watchcache.Snapshot[V]) bool {
 
 // learn notes the answer to a question: what was ambiguous before the question has its revision as the minimum.
 func (s *set[V]) learn(a *answer[V]) {
-	if a.restored != s.restored {
-		return
-	}
 	s.change(func(k *statement[V]) *statement[V] {
-		if k.All && !a.of.All && k.covers(a.of) {
-			counted := *k
-			counted.asked++
-			k = &counted
-		}
 		switch {
 		case k.outcome != Ambiguous:
 		case a.revision == 0 && k.meets(a.of):
@@ -207,10 +178,7 @@ func (s *set[V]) learn(a *answer[V]) {
 		}
 		return k
 	})
-	for _, k := range a.found {
+	for _, k := range a.says {
 		s.put(k)
-	}
-	if a.list != nil {
-		s.putPrefix(*a.list)
 	}
 }

@@ -21,9 +21,8 @@ type statement[V any] struct {
 	Target
 	outcome  Outcome // Ambiguous for a prefix
 	at       uint64  // from which revision on it is true: the minimum revision of an ambiguous write
-	answered bool    // at is the revision of an answer
+	answered bool    // at is the revision of an answer: there may be no event of the kind at it
 	number   uint64  // in the order of notes
-	asked    int     // of a prefix: for how many of its keys the server was asked
 	noted    time.Time
 	object[V]
 }
@@ -34,17 +33,9 @@ type object[V any] struct {
 	uid      types.UID
 	make     func() (Made[V], error) // the value, if that is not made yet
 	value    V                       // of Shown
-	lost     error                   // of Hidden: there is an object, and this is why the cache cannot hold it
-	before   *shown[V]               // what reads have shown before an object that the cache may be unable to hold
+	lost     error                   // there is an object, and this is why the cache cannot hold it; of Ambiguous: there was
 	list     *watchcache.Snapshot[V] // of a prefix: the answer of the server, which reads see in place of an older state
 	bytes    int                     // of make, value or list
-}
-
-// shown is an object that reads have shown.
-type shown[V any] struct {
-	item    watchcache.Item[V]
-	bytes   int
-	dropped bool // there was no room: item has the key and the revision alone
 }
 
 // over reports whether k says more than a state at a revision, with item or nothing under the key. A state has reached k
@@ -65,38 +56,13 @@ func (k *statement[V]) over(at uint64, item watchcache.Item[V], there bool, uid 
 // open reports whether a read may have to wait for what k says.
 func (k *statement[V]) open() bool { return k.outcome == Ambiguous || k.make != nil }
 
-// may reports whether the cache may be unable to hold the object.
-func (k *statement[V]) may() bool { return k.open() || k.lost != nil }
-
-// size returns the bytes of the objects.
-func (k *statement[V]) size() int {
-	if k.before != nil {
-		return k.bytes + k.before.bytes
-	}
-	return k.bytes
-}
-
 func (k *statement[V]) item() watchcache.Item[V] {
 	return watchcache.Item[V]{Key: k.Key, Revision: k.revision, Value: k.value}
 }
 
-// last returns what reads have shown last, nil for nothing.
-func (k *statement[V]) last() *shown[V] {
-	if k.outcome == Shown && k.make == nil {
-		return &shown[V]{item: k.item(), bytes: k.bytes}
-	}
-	return k.before
-}
-
-// dropped returns k without objects. It is ambiguous, unless the cache cannot hold the object anyway.
+// dropped returns k, which has an object or a list, without it.
 func (k *statement[V]) dropped() *statement[V] {
 	d := *k
-	d.object = object[V]{revision: k.revision, uid: k.uid, lost: k.lost, before: k.before}
-	if k.outcome == Shown { // reads may have shown it
-		d.outcome, d.before = Ambiguous, &shown[V]{item: k.item()}
-	}
-	if d.before != nil {
-		d.before = &shown[V]{item: watchcache.Item[V]{Key: k.Key, Revision: d.before.item.Revision}, dropped: true}
-	}
+	d.outcome, d.object = Ambiguous, object[V]{revision: k.revision}
 	return &d
 }

@@ -16,16 +16,16 @@ const (
 	// sweepAfter is how long after a change what the watch has reached is removed, and how often. Reads do not need it,
 	// so it only has to be soon enough that they do not look at many statements in vain.
 	sweepAfter = 250 * time.Millisecond
-	// proveAfter is how long something is ambiguous from an unknown revision on, before the server is asked for its
-	// revision, and how often that is at most.
-	proveAfter = 10 * time.Second
+	// askAfter is how long the minimum revision of an ambiguous write is unknown before the server is asked though nobody
+	// reads, and how often that is at most.
+	askAfter = 10 * time.Second
 )
 
 // sweeper has sweep called as long as there is anything.
 type sweeper struct {
-	timer  *time.Timer // nil if there is nothing to sweep
-	proved time.Time   // when the server was last asked for its revision
-	ended  []Ending    // to be told: that calls functions of the user, so it needs a goroutine that holds no lock
+	timer *time.Timer // nil if there is nothing to sweep
+	asked time.Time   // when the server was last asked though nobody reads
+	ended []Ending    // to be told: that calls functions of the user, so it needs a goroutine that holds no lock
 }
 
 func (w *Writes[V]) sweepLaterLocked() {
@@ -42,36 +42,38 @@ func (w *Writes[V]) endLocked(k *statement[V], state *watchcache.Snapshot[V], no
 	w.told = w.told || noRoom
 }
 
-// sweep removes what the state has reached and what is past its deadline, tells what has ended, and asks for the minimum
-// revision of what nobody has read for long.
+// sweep removes what the state has reached and what is past its deadline, tells what has ended, and asks about what nobody
+// has read for long.
 func (w *Writes[V]) sweep() {
-	ended, prove := w.sweepOnce()
+	ended, unread := w.sweepOnce()
 	for _, e := range ended {
 		w.options.Ended(e)
 	}
-	if prove {
-		w.prove()
+	if unread != nil { // the answer bounds all that was ambiguous before
+		_, _ = w.ask(w.life, Target{Key: unread.Key})
 	}
 }
 
-func (w *Writes[V]) sweepOnce() (ended []Ending, prove bool) {
+func (w *Writes[V]) sweepOnce() (ended []Ending, unread *statement[V]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.life.Err() != nil {
-		return nil, false
+		return nil, nil
 	}
 	state, now := w.options.State(), time.Now()
 	w.now.change(func(k *statement[V]) *statement[V] {
-		prove = prove || k.at == unknown && now.Sub(k.noted) >= proveAfter && now.Sub(w.sweeper.proved) >= proveAfter
+		if k.at == unknown && now.Sub(k.noted) >= askAfter && now.Sub(w.sweeper.asked) >= askAfter {
+			unread = k
+		}
 		return w.leftLocked(k, state, now)
 	})
-	if prove {
-		w.sweeper.proved = now
+	if unread != nil {
+		w.sweeper.asked = now
 	}
 	ended, w.sweeper.ended = w.sweeper.ended, nil
 	w.sweeper.timer = nil
 	w.publishLocked(state)
-	return ended, prove
+	return ended, unread
 }
 
 // leftLocked returns k, or nil if it is not needed any more.
@@ -87,12 +89,4 @@ func (w *Writes[V]) leftLocked(k *statement[V], state *watchcache.Snapshot[V], n
 		w.endLocked(k, state, false)
 	}
 	return nil
-}
-
-// prove asks the server for its revision: what was ambiguous before had happened by then.
-func (w *Writes[V]) prove() {
-	_, _ = w.learn(func() (*answer[V], error) {
-		revision, err := w.options.Revision(w.life)
-		return &answer[V]{revision: revision}, err
-	})
 }

@@ -80,8 +80,8 @@ func (v *View[V]) open(of Target) (open []*statement[V]) {
 
 // Find returns the object under a key. If there is one that the cache cannot hold, lost says why.
 func (v *View[V]) Find(key string) (item watchcache.Item[V], there bool, lost error) {
-	if k := v.set.get(key); k != nil && v.lies(k) {
-		return k.item(), k.outcome == Shown, k.lost
+	if over, applies := v.OverKey(key); applies {
+		return over.Item, over.Shown, over.Lost
 	}
 	item, there = v.base.Get(key)
 	return item, there, nil
@@ -92,10 +92,10 @@ type Over[V any] struct {
 	// Item is an object to show if Shown is true. Otherwise it has the key of one to hide.
 	Item  watchcache.Item[V]
 	Shown bool
-	// Lost says that there is an object which the cache cannot hold, and why. Item is what reads have shown before it.
+	// Lost says that there is an object which the cache cannot hold, and why. A read fails if it would show Item, the
+	// version of before, or if Any is true, because the state has not reached the write.
 	Lost error
-	// Dropped says that there was no room for Item, which has its key and its revision alone.
-	Dropped bool
+	Any  bool
 }
 
 // Over walks what changes what the base shows, in the order of the keys, with prefix and not before from.
@@ -128,10 +128,9 @@ func (v *View[V]) effect(k *statement[V]) (over Over[V], applies bool) {
 	if k.lost != nil && !there {
 		item, there = v.state.Get(k.Key)
 	}
-	if b := k.before; k.lost != nil && b != nil && (!there || b.item.Revision > item.Revision) {
-		return Over[V]{Item: b.item, Lost: k.lost, Dropped: b.dropped}, true
-	}
-	return Over[V]{Item: item, Lost: k.lost}, there
+	unreached := k.lost != nil && v.set.reached(v.state) < k.at
+	item.Key = k.Key
+	return Over[V]{Item: item, Lost: k.lost, Any: unreached}, there || unreached
 }
 
 // Count returns the number of objects with prefix, and not before from.

@@ -21,10 +21,9 @@ type Options[V any] struct {
 	State func() *watchcache.Snapshot[V]
 	// Wait waits until the state has reached a revision, and its source has been restored so often, or ctx ends.
 	Wait func(ctx context.Context, revision uint64, restored int) error
-	// Ask asks the server for the objects of a target. Revision asks it for its revision alone. Both see to it that
-	// each of their requests ends, and that a panic of a function of the user is an error.
-	Ask      func(ctx context.Context, of Target) (Answer[V], error)
-	Revision func(ctx context.Context) (uint64, error)
+	// Ask asks the server for the objects of a target. It sees to it that each of its requests ends, and that a panic of
+	// a function of the user is an error.
+	Ask func(ctx context.Context, of Target) (Answer[V], error)
 	// UID and Size describe a value.
 	UID  func(V) types.UID
 	Size func(V) int
@@ -39,8 +38,8 @@ type Options[V any] struct {
 type Writes[V any] struct {
 	options Options[V]
 	flights singleflight.Group
-	pauses  pauses
-	life    context.Context // of the questions to the server; ended by Close, with mu held
+	failed  atomic.Pointer[failure] // nil if the server has answered the last question
+	life    context.Context         // of the questions to the server; ended by Close, with mu held
 	end     context.CancelFunc
 	set     atomic.Pointer[set[V]] // what reads see; nil for nothing; written with mu held
 
@@ -146,7 +145,7 @@ func (w *Writes[V]) existedLocked(k *statement[V], state *watchcache.Snapshot[V]
 	}
 	switch old := w.now.get(k.Key); {
 	case old == nil:
-	case old.outcome == Ambiguous, old.may() && !held:
+	case old.outcome == Ambiguous, (old.make != nil || old.lost != nil) && !held:
 		return 0
 	case old.uid == k.uid:
 		at = max(at, old.at)

@@ -27,23 +27,25 @@ func (a *Answer[V]) matchKey(state *watchcache.Snapshot[V], q *Query[V]) (err er
 	return err
 }
 
-// compareOver is compare for a pending write over a state, which no index knows. If the cache cannot hold the
-// written object, the answer says so when the query wanted the object before, or when its state before is not
-// known.
+// compareOver is compare for a pending write over a state, which no index knows.
 func (a *Answer[V]) compareOver(own *pending.Over[V], q *Query[V]) (more bool, err error) {
-	if !own.Shown && own.Lost == nil {
+	switch found := len(a.Items); {
+	case own.Shown:
+		return a.compare(own.Item, q, q.Selects)
+	case own.Lost == nil:
 		return true, nil
-	}
-	selects, found := q.Selects, len(a.Items)
-	if own.Dropped {
-		selects = nil
-	}
-	more, err = a.compare(own.Item, q, selects)
-	if own.Lost != nil && err == nil && len(a.Items) > found {
-		a.Items = a.Items[:found]
+	case own.Any && q.Limit > 0 && found == q.Limit:
+		a.More = true
+		return false, nil
+	case own.Any:
 		return false, own.Lost
+	default:
+		if more, err = a.compare(own.Item, q, q.Selects); err == nil && len(a.Items) > found {
+			a.Items = a.Items[:found]
+			return false, own.Lost
+		}
+		return more, err
 	}
-	return more, err
 }
 
 // matchOver answers with a page of what is selected of a state and of what lies over it.

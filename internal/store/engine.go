@@ -58,9 +58,8 @@ func (s *Engine) Share(sharing object.Sharing) { s.form.Share(sharing) }
 
 // OwnWrites says how a store shows what the program has written.
 type OwnWrites struct {
-	// Ask asks the server for the objects of a target, and Revision for its revision alone.
-	Ask      func(ctx context.Context, of pending.Target) (pending.Answer[object.Object], error)
-	Revision func(ctx context.Context) (uint64, error)
+	// Ask asks the server for the objects of a target.
+	Ask func(ctx context.Context, of pending.Target) (pending.Answer[object.Object], error)
 	// Budget bounds the memory.
 	Budget *pending.Budget
 	// Ended is called for a write that the watch has not shown in time, or for which there is no room.
@@ -71,7 +70,7 @@ type OwnWrites struct {
 // It is called before the first read.
 func (s *Engine) ShowOwnWrites(o OwnWrites) *pending.Writes[object.Object] {
 	s.own = pending.New(pending.Options[object.Object]{
-		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask, Revision: o.Revision,
+		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask,
 		UID: object.Object.UID, Size: object.Object.Bytes, Budget: o.Budget, Ended: o.Ended,
 	})
 	return s.own

@@ -68,13 +68,21 @@ var _ = Describe("own writes whose transform fails", func() {
 				}
 				Expect(p.watches.reads.Load()).To(BeEquivalentTo(1), "the server was asked once")
 				list := &corev1.ConfigMapList{}
-				Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+				says(p.List(ctx, list, crclient.InNamespace(namespace)), "bad")
+				Expect(p.List(ctx, list, crclient.InNamespace(namespace), crclient.MatchingFields{"metadata.name": "good"})).To(Succeed())
 				Expect(names(list)).To(Equal([]string{"good"}))
 
-				By("the watch, which brings it")
+				By("the watch, which brings it, and what comes later")
 				p.watches.pass()
 				Eventually(func() []*cache.NotSyncedError { return cache.NotSynced(p.cache) }).WithContext(ctx).ShouldNot(BeEmpty())
 				says(get(ctx, "bad"), "bad")
+				later := configMap(namespace, "later", nil)
+				Expect(p.Create(ctx, later)).To(Succeed())
+				Eventually(func() error {
+					return p.Get(ctx, crclient.ObjectKeyFromObject(later), &corev1.ConfigMap{}, client.AsCached)
+				}).WithContext(ctx).Should(Succeed())
+				Expect(p.List(ctx, list, crclient.InNamespace(namespace))).To(Succeed())
+				Expect(names(list)).To(Equal([]string{"good", "later"}))
 				p.watches.hold()
 
 				By("its deletion")
@@ -95,7 +103,7 @@ var _ = Describe("own writes whose transform fails", func() {
 					err := p.Update(ctx, changed)
 					p.writes.lose.Store(false)
 					Expect(err == nil).To(Equal(!lose))
-					missing := func() {
+					missing := func(reached bool) {
 						GinkgoHelper()
 						says(get(ctx, "changed"), "changed")
 						for _, selects := range []crclient.ListOption{
@@ -106,14 +114,18 @@ var _ = Describe("own writes whose transform fails", func() {
 								says(walked, "changed")
 							}
 						}
-						for _, others := range []crclient.ListOption{
-							crclient.MatchingLabels{"app": "z"}, crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other"),
-						} {
+						others := []crclient.ListOption{crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other")}
+						if reached {
+							others = append(others, crclient.MatchingLabels{"app": "z"})
+						} else {
+							says(p.List(ctx, list, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "z"}), "changed")
+						}
+						for _, others := range others {
 							Expect(p.List(ctx, list, crclient.InNamespace(namespace), others)).To(Succeed(), "it was not in this list: %v", others)
 							Expect(list.Items).To(BeEmpty())
 						}
 					}
-					missing()
+					missing(false)
 					By("the watch, which brings what was created, and what comes later")
 					p.watches.pass()
 					later := configMap(namespace, "later", nil)
@@ -121,7 +133,7 @@ var _ = Describe("own writes whose transform fails", func() {
 					Eventually(func() error {
 						return p.Get(ctx, crclient.ObjectKeyFromObject(later), &corev1.ConfigMap{}, client.AsCached)
 					}).WithContext(ctx).Should(Succeed())
-					missing()
+					missing(true)
 					p.watches.hold()
 				}, SpecTimeout(patience))
 
@@ -136,16 +148,20 @@ var _ = Describe("own writes whose transform fails", func() {
 					selections := [][]crclient.ListOption{
 						nil, {crclient.MatchingLabels{"app": "x"}}, {crclient.MatchingFields{"metadata.name": "changed"}}, {crclient.Limit(1)},
 					}
-					missing := func() {
+					missing := func(reached bool) {
 						GinkgoHelper()
 						says(get(ctx, "changed"), "changed")
 						for _, selects := range selections {
 							says(p.List(ctx, &corev1.ConfigMapList{}, append(selects, crclient.InNamespace(namespace))...), "changed")
 						}
 						list := &corev1.ConfigMapList{}
-						for _, others := range []crclient.ListOption{
-							crclient.MatchingLabels{"app": "other"}, crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other"),
-						} {
+						others := []crclient.ListOption{crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other")}
+						if reached {
+							others = append(others, crclient.MatchingLabels{"app": "other"})
+						} else {
+							says(p.List(ctx, list, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "other"}), "changed")
+						}
+						for _, others := range others {
 							Expect(p.List(ctx, list, crclient.InNamespace(namespace), others)).To(Succeed(), "it is not in this list: %v", others)
 							Expect(names(list)).NotTo(ContainElement("changed"))
 						}
@@ -157,7 +173,7 @@ var _ = Describe("own writes whose transform fails", func() {
 					err := p.Update(ctx, changed)
 					p.writes.lose.Store(false)
 					Expect(err == nil).To(Equal(!lose))
-					missing()
+					missing(false)
 
 					By("the watch, which brings it, and what comes later")
 					p.watches.pass()
@@ -166,7 +182,7 @@ var _ = Describe("own writes whose transform fails", func() {
 					Eventually(func() error {
 						return p.Get(ctx, crclient.ObjectKeyFromObject(later), &corev1.ConfigMap{}, client.AsCached)
 					}).WithContext(ctx).Should(Succeed())
-					missing()
+					missing(true)
 					p.watches.hold()
 
 					By("a write that heals it")

@@ -67,7 +67,7 @@ func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, kept *stor
 		}
 		return e.lacks(1, TransformFailed, lost.Object, lost)
 	}
-	w.writes = kept.ShowOwnWrites(store.OwnWrites{Ask: w.ask, Revision: w.revision, Budget: budget, Ended: w.ended})
+	w.writes = kept.ShowOwnWrites(store.OwnWrites{Ask: w.ask, Budget: budget, Ended: w.ended})
 	w.begin()
 	return w
 }

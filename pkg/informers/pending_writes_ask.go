@@ -55,13 +55,6 @@ func (w *pendingWrites) ask(ctx context.Context, of pending.Target) (a pendingAn
 	}
 }
 
-// revision asks the server for its resource version alone.
-func (w *pendingWrites) revision(ctx context.Context) (uint64, error) {
-	a := pendingAnswer{}
-	_, err := w.request(ctx, pending.Target{}, metav1.ListOptions{Limit: 1}, &a)
-	return a.Revision, err
-}
-
 // request adds a page of the objects of a target to an answer, and returns the token of the next page.
 func (w *pendingWrites) request(ctx context.Context, of pending.Target, opts metav1.ListOptions, a *pendingAnswer) (next string, err error) {
 	namespace, _ := object.SplitKey(of.Key)
