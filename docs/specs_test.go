@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/tarn-dev/tarn/pkg/informers"
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // spec names a spec or a test, and its file.
@@ -59,7 +59,7 @@ var causeSpecs = map[string][]spec{
 }
 
 // phaseSpecs has what brings about each phase.
-var phaseSpecs = map[informers.Phase][]spec{
+var phaseSpecs = map[inspected.Phase][]spec{
 	"not started": {{phasesSpecs, "is not started, and then synced"}},
 	"listing":     {{phasesSpecs, "is listing while the first list is not complete"}},
 	"synced":      {{lookSpecs, "says where each informer is, and why"}},
@@ -84,10 +84,10 @@ func TestEachCauseAndPhaseHasASpec(t *testing.T) {
 			t.Errorf("there is no spec for the cause %s", cause[1])
 		}
 	}
-	if len(causeSpecs) != len(causes) || len(phaseSpecs) != len(informers.Phases) {
-		t.Errorf("there are specs for %d causes and %d phases, of %d and %d", len(causeSpecs), len(phaseSpecs), len(causes), len(informers.Phases))
+	if len(causeSpecs) != len(causes) || len(phaseSpecs) != len(inspected.Phases) {
+		t.Errorf("there are specs for %d causes and %d phases, of %d and %d", len(causeSpecs), len(phaseSpecs), len(causes), len(inspected.Phases))
 	}
-	for _, phase := range informers.Phases {
+	for _, phase := range inspected.Phases {
 		if len(phaseSpecs[phase]) == 0 {
 			t.Errorf("there is no spec for the phase %s", phase)
 		}

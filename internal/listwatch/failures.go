@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -252,4 +254,11 @@ func (s *observedSource) Finish(event watch.Event) watch.Event {
 		s.failures.note(*s.watching.Load(), apierrors.FromObject(event.Object))
 	}
 	return event
+}
+
+// IsTimeout reports whether an error of a request says that nobody has answered it in time.
+func IsTimeout(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.As(err, &network) && network.Timeout()
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarn-dev/tarn/internal/contain"
+	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
 // Resolver asks a RESTMapper, which knows no context, for callers that have one. The zero value is ready to use. It is
@@ -59,4 +60,11 @@ func (r *Resolver) Mapping(ctx context.Context, mapper meta.RESTMapper, gvk sche
 			return nil, fmt.Errorf("%w: %w", ErrGaveUp, context.Cause(ctx))
 		}
 	}
+}
+
+// MayCome reports whether an error of a RESTMapper says that a kind is not served, or that it cannot be served now: it is
+// unavailable, or discovery is not answered in time, by a server behind the API server (504) or at all. A caller that does not
+// wait any longer knows neither.
+func MayCome(err error) bool {
+	return !errors.Is(err, ErrGaveUp) && (meta.IsNoMatchError(err) || MayBeAway(err) || listwatch.IsTimeout(err))
 }

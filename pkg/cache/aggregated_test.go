@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/pkg/cache"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
@@ -172,15 +173,18 @@ func quietFor(asked *atomic.Int64) func() int64 {
 }
 
 // phaseOf returns where the informer of guests is.
-func phaseOf(c cache.Cache, kind string) (informers.Phase, error) {
-	for _, entry := range c.(interface {
-		Informers() []*informers.MapEntry
-	}).Informers() {
+func phaseOf(c cache.Cache, kind string) (inspected.Phase, error) {
+	is := stateOf(c, kind)
+	return is.Phase, is.Err
+}
+
+func stateOf(c cache.Cache, kind string) inspected.State {
+	for _, entry := range c.(inspected.Cache[*informers.MapEntry]).Informers() {
 		if entry.Key().Group == kind {
-			return entry.Phase()
+			return entry.Inspected().State()
 		}
 	}
-	return "", nil
+	return inspected.State{}
 }
 
 var _ = Describe("An optional kind of an APIService", func() {
@@ -213,7 +217,7 @@ var _ = Describe("An optional kind of an APIService", func() {
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
 		Expect(err.Error()).To(ContainSubstring("APIService v1." + b.group))
 		phase, why := phaseOf(c, b.group)
-		Expect(phase).To(Equal(informers.Dormant))
+		Expect(phase).To(Equal(inspected.Dormant))
 		Expect(why).To(MatchError(err.Error()))
 		Expect(cache.Ready(c)(nil)).To(Succeed())
 		late, _ := asking(ctx, b.group) // a program that starts now, and whose RESTMapper gets a 503
@@ -236,9 +240,9 @@ var _ = Describe("An optional kind of an APIService", func() {
 		b.CloseClientConnections()
 		b.becomes(ctx, apiregistrationv1.ConditionFalse)
 		Eventually(func(g Gomega) {
-			phase, why := phaseOf(c, b.group)
-			g.Expect(phase).To(Equal(informers.Interrupted))
-			g.Expect(informers.CauseOf(why)).To(Equal(cache.Unavailable), "%v", why)
+			is := stateOf(c, b.group)
+			g.Expect(is.Phase).To(Equal(inspected.Interrupted))
+			g.Expect(is.Cause).To(BeEquivalentTo(cache.Unavailable), "%v", is.Err)
 		}).Should(Succeed())
 		Expect(read()).To(Succeed(), "nobody has deleted it")
 		Consistently(events).ShouldNot(Receive())
@@ -291,7 +295,7 @@ var _ = Describe("An optional kind of an APIService", func() {
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: "bob"}, g.object("", ""))).To(Succeed())
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: "one"}, &corev1.ConfigMap{})).To(Succeed())
 		for _, group := range []string{g.group, other.group, ""} {
-			Expect(phaseOf(c, group)).To(Equal(informers.Synced), group)
+			Expect(phaseOf(c, group)).To(Equal(inspected.Synced), group)
 		}
 	})
 })

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // defaultSyncPeriod is the default of controller-runtime, so rare that its cost does not matter.
@@ -146,7 +145,7 @@ func identify(o *Options, kinds *kindScopes, obj client.Object) (gvk schema.Grou
 		return gvk, false, err
 	}
 	if namespaced, err = kinds.namespaced(context.Background(), gvk); err != nil {
-		return gvk, false, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
+		return gvk, false, err
 	}
 	return gvk, namespaced, nil
 }

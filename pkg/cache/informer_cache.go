@@ -116,7 +116,7 @@ func (c *informerCache) scopesOf(ctx context.Context, gvk schema.GroupVersionKin
 	}
 	namespaced, err := c.kinds.namespaced(ctx, gvk)
 	if err != nil {
-		return scopes{}, informers.MappingError(informers.Key{GroupVersionKind: gvk}, err)
+		return scopes{}, err
 	}
 	if !namespaced {
 		return of.cluster, nil

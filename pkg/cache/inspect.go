@@ -8,18 +8,19 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// The methods of this file are what package inspect shows a cache by.
+var _ inspected.Cache[*informers.MapEntry] = (*informerCache)(nil)
 
-// Name returns the value of the label "cache" in the metrics of the cache.
+// Name implements inspected.Cache.
 func (c *informerCache) Name() string { return c.maps()[0].Name() }
 
-// Started reports whether Start was called.
+// Started implements inspected.Cache.
 func (c *informerCache) Started() bool { return c.life.started.Load() }
 
-// Informers returns the informers that there are, those of a kind after each other. It starts none.
+// Informers implements inspected.Cache.
 func (c *informerCache) Informers() []*informers.MapEntry {
 	var all []*informers.MapEntry
 	for _, m := range c.maps() {
@@ -33,6 +34,5 @@ func (c *informerCache) Informers() []*informers.MapEntry {
 	return all
 }
 
-// Go runs f in a goroutine of a cache that is started: Start waits for it, so f must return when its
-// context ends. If the cache has ended, f is not run.
+// Go implements inspected.Cache.
 func (c *informerCache) Go(f func(context.Context)) { c.maps()[0].Go(f) }

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // The errors of this file are returned without wrapping. Callers recognize a kind that is missing
@@ -59,7 +58,7 @@ func declaredKind(obj runtime.Object, scheme *runtime.Scheme, like string) (sche
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	switch {
 	case runtime.IsNotRegisteredError(err):
-		err = informers.NotRegistered(scheme, reflect.TypeOf(obj).Elem().String(), "")
+		err = object.NotRegistered(scheme, reflect.TypeOf(obj).Elem().String(), "")
 	case runtime.IsMissingKind(err): // whose text ends with a quotation mark
 		err = runtime.NewMissingKindErr(fmt.Sprintf("%T'; call its SetGroupVersionKind first, with a kind such as '%s", obj, like))
 	case runtime.IsMissingVersion(err):
@@ -74,7 +73,7 @@ func checkRegistered(gvk schema.GroupVersionKind, scheme *runtime.Scheme) error 
 	case gvk.Kind == "" || gvk.Version == "":
 		return runtime.NewNotRegisteredErrForKind(scheme.Name(), gvk)
 	case !scheme.Recognizes(gvk):
-		return informers.NotRegistered(scheme, "of "+object.Describe(gvk), ", or use unstructured.Unstructured")
+		return object.NotRegistered(scheme, "of "+object.Describe(gvk), ", or use unstructured.Unstructured")
 	}
 	return checkItem(gvk, scheme)
 }

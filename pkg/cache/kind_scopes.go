@@ -28,19 +28,22 @@ type kindScopes struct {
 }
 
 // namespaced reports whether a kind is namespaced. An optional kind that is not served is taken for a namespaced one,
-// without a request for each read. The error is the mapper's, or a *NotSyncedError if ctx ends before it answers.
+// without a request for each read. The error is that of informers.Key.MappingError.
 func (k *kindScopes) namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
-	if !k.vary(gvk) {
-		return k.ask(ctx, gvk)
-	}
-	if scope, known := k.served.ScopeOf(gvk); known {
-		return scope == meta.RESTScopeNameNamespace, nil
+	varies := k.vary(gvk)
+	if varies {
+		if scope, known := k.served.ScopeOf(gvk); known {
+			return scope == meta.RESTScopeNameNamespace, nil
+		}
 	}
 	namespaced, err := k.ask(ctx, gvk)
-	if informers.MayCome(err) {
+	switch {
+	case err == nil:
+		return namespaced, nil
+	case varies && served.MayCome(err):
 		return true, nil
 	}
-	return namespaced, err
+	return false, informers.Key{GroupVersionKind: gvk}.MappingError(err)
 }
 
 // vary reports whether a kind is optional: it may come with another scope.
@@ -51,12 +54,12 @@ func (k *kindScopes) vary(gvk schema.GroupVersionKind) bool {
 // forget has the mapper asked again for a kind.
 func (k *kindScopes) forget(gvk schema.GroupVersionKind) { k.known.Delete(gvk) }
 
-// ask asks the mapper, which knows no context.
+// ask asks the mapper, which knows no context: the error wraps served.ErrGaveUp if ctx ends first.
 func (k *kindScopes) ask(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	if namespaced, ok := k.known.Load(gvk); ok {
 		return namespaced.(bool), nil
 	}
-	mapping, err := informers.Mapping(ctx, &k.resolver, k.mapper, informers.Key{GroupVersionKind: gvk}, "")
+	mapping, err := k.resolver.Mapping(ctx, k.mapper, gvk)
 	if err != nil {
 		return false, err
 	}

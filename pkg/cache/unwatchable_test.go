@@ -16,8 +16,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/pkg/cache"
-	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 var _ = Describe("A kind that cannot be watched", func() {
@@ -54,7 +54,7 @@ var _ = Describe("A kind that cannot be watched", func() {
 		}
 		Eventually(func(g Gomega) { // the watch may be refused, or the group unknown, before discovery has the verbs
 			phase, why := phaseOf(c, b.group)
-			g.Expect(phase).To(Equal(informers.Dormant))
+			g.Expect(phase).To(Equal(inspected.Dormant))
 			g.Expect(apierrors.IsMethodNotSupported(why)).To(BeTrue())
 		}).Should(Succeed())
 		err = read()

@@ -46,11 +46,11 @@ func (e *StaleError) Unwrap() error { return e.Err }
 // a list. An API server sends a bookmark about every minute, so an informer that follows is at most
 // about a minute old. It is not known of an informer that the user made, and before the first list.
 func (e *MapEntry) Age() (age time.Duration, known bool) {
-	own := e.ours()
-	if own == nil {
+	base := e.base()
+	if base == nil {
 		return 0, false
 	}
-	told := own.Told()
+	told := base.Told()
 	return time.Since(told), !told.IsZero()
 }
 

@@ -5,13 +5,10 @@ package informers
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
 	"net/http"
-	"os"
 	"strings"
 	"syscall"
 
@@ -78,15 +75,15 @@ func (c Cause) Mends() bool {
 	return true
 }
 
-// CauseOf returns the cause that an error of listing or watching tells of.
-func CauseOf(err error) Cause {
-	cause, _ := causeOf(err)
+// causeOf returns the cause that an error of listing or watching tells of.
+func causeOf(err error) Cause {
+	cause, _ := causeAndObjectOf(err)
 	return cause
 }
 
-// causeOf returns the cause that an error of listing or watching tells of, and the object that it
+// causeAndObjectOf returns the cause that an error of listing or watching tells of, and the object that it
 // names, if it does.
-func causeOf(err error) (Cause, types.NamespacedName) {
+func causeAndObjectOf(err error) (Cause, types.NamespacedName) {
 	if decodeError := (*listwatch.DecodeError)(nil); errors.As(err, &decodeError) {
 		return Undecodable, decodeError.Object
 	}
@@ -120,7 +117,7 @@ func causeOfRequest(err error) Cause {
 		return ConnectionRefused
 	case isTLS(err):
 		return TLS
-	case isTimeout(err):
+	case listwatch.IsTimeout(err):
 		return Timeout
 	case listwatch.IsUndecodable(err), strings.HasPrefix(err.Error(), "unable to decode"): // of a watch, and of a list
 		return Undecodable
@@ -159,10 +156,4 @@ func isTLS(err error) bool {
 	)
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) ||
 		errors.As(err, &authority) || errors.As(err, &invalid) || errors.As(err, &host)
-}
-
-func isTimeout(err error) bool {
-	var network net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
-		errors.As(err, &network) && network.Timeout()
 }

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // TestAnEventThatCannotBeDecodedIsACause: client-go makes a Status of it whose message does not say so.
@@ -28,9 +30,9 @@ func TestAnEventThatCannotBeDecodedIsACause(t *testing.T) {
 				g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 				synctest.Wait()
 				server.send(`{"type":"MODIFIED","object":"no Pod"}`)
-				phase, err := entry.Phase()
-				g.Expect(phase).To(Equal(Interrupted))
-				g.Expect(CauseOf(err)).To(Equal(Undecodable), "%v", err)
+				phase, err := entry.phase()
+				g.Expect(phase).To(Equal(inspected.Interrupted))
+				g.Expect(causeOf(err)).To(Equal(Undecodable), "%v", err)
 				stop()
 			})
 		})

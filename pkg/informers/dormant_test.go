@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
@@ -67,8 +68,8 @@ func TestWaitForCacheSyncEndsWhenAKindIsDormant(t *testing.T) {
 				begun := time.Now()
 				g.Expect(m.WaitForCacheSync(ctx)).To(BeTrue())
 				g.Expect(time.Since(begun)).To(BeNumerically("<", 10*time.Second))
-				phase, why := entry.Phase()
-				g.Expect(phase).To(Equal(Dormant))
+				phase, why := entry.phase()
+				g.Expect(phase).To(Equal(inspected.Dormant))
 				g.Expect(entry.WaitForSync(t.Context())).To(MatchError(why.Error()))
 			})
 		})
@@ -134,7 +135,7 @@ func TestFailFastIsNotTheEndWhileAKindComesBack(t *testing.T) {
 		entry.failures.Wake() // as whatever has failed does
 		synctest.Wait()
 		g.Expect(m.Failed()).To(BeFalse())
-		_, _ = entry.Phase() // somebody looks: now it comes, at the latest
+		_, _ = entry.phase() // somebody looks: now it comes, at the latest
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 	})
 }

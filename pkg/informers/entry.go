@@ -5,6 +5,7 @@ package informers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,7 @@ type MapEntry struct {
 	life   life
 
 	failures *listwatch.Failures
-	own      *pendingWrites   // nil of an informer that the user made
+	pending  *pendingWrites   // nil of an informer that the user made
 	metrics  *metrics.Metrics // nil of a view, and if there are none
 	store    store.Store
 	waiting  waiting
@@ -151,13 +152,13 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 		Observer: informer.Observer{
 			Listed: func() {
 				e.failures.Listed()
-				e.own.listed()
+				e.pending.listed()
 				e.optional().listed() // reads begin
 			},
 			Lost: e.failures.Wake,
 			WentBack: func(from, to uint64) {
 				o.written.wentBack(e.key.GroupKind())
-				e.own.reset()
+				e.pending.reset()
 				o.Logger.Info("The resourceVersion of a kind went back, as after a restore of etcd: it is listed again, and handlers are told of every object",
 					"kind", e.String(), "from", from, "to", to)
 			},
@@ -174,7 +175,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	e.Informer = made
 	kept := store.NewEngine(made.Engine(), made.Form(), clock.RealClock{})
 	kept.Share(e.sharing(o))
-	e.own, e.store = newPendingWrites(o, e, made, kept), kept
+	e.pending, e.store = newPendingWrites(o, e, made, kept), kept
 	return nil
 }
 
@@ -235,7 +236,7 @@ func (e *MapEntry) saidOnce(next toolscache.WatchErrorHandlerWithContext) toolsc
 	}
 	said := Listing
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
-		cause, failed := CauseOf(err), e.failures.Last()
+		cause, failed := causeOf(err), e.failures.Last()
 		if cause == said && failed != nil && failed.Attempts > 1 {
 			return
 		}
@@ -261,9 +262,9 @@ func (e *MapEntry) configure(o *Options) error {
 // run runs the informer until the entry is removed or ctx ends. An informer that the user made may
 // return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
-	defer e.metrics.Ended(measured{e})
+	defer e.metrics.Ended(shown{e})
 	defer e.life.release()
-	defer e.own.close()
+	defer e.pending.close()
 	stop := context.AfterFunc(ctx, e.life.remove)
 	defer stop()
 	e.Informer.RunWithContext(logr.NewContext(e.life.ctx, logger))
@@ -275,10 +276,10 @@ func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 func (e *MapEntry) end() {
 	e.life.remove()
 	e.life.release()
-	e.metrics.Removed(measured{e})
+	e.metrics.Removed(shown{e})
 	if _, view := e.Informer.(*informer.View); !view { // those of a view are those of other views too
 		e.store.DropPages()
-		e.own.close()
+		e.pending.close()
 	}
 }
 
@@ -295,3 +296,14 @@ func (e *MapEntry) Up() bool { return e.synced() && !e.failures.Undecoded() }
 
 // String names the kind and the scope.
 func (e *MapEntry) String() string { return describe(e.key, e.scope.namespace) }
+
+// stopped returns the reason for which a watch ended whose context has ended with a cause.
+func stopped(cause error) listwatch.Reason {
+	switch {
+	case errors.Is(cause, informer.ErrWentBack):
+		return listwatch.Restored
+	case errors.Is(cause, informer.ErrDormant):
+		return listwatch.Absent
+	}
+	return listwatch.Stopped
+}

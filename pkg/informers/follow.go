@@ -15,39 +15,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// Change is an event that an informer has received, without its objects.
-type Change struct {
-	// Type is watch.Added, watch.Modified or watch.Deleted.
-	Type watch.EventType
-	Key  client.ObjectKey
-	// Revision is the resourceVersion of the write, or zero if it is not known.
-	Revision uint64
-	// Merged says that the change stands for all that happened to the object between two states,
-	// because the informer has listed again, or because the events came faster than they were taken.
-	Merged bool
-}
-
-// Follow calls see for each event from now on, until ctx ends or the informer is removed: in the goroutine
-// of the caller, or of an informer that the user made, one call at a time, and none once Follow has
-// returned. It makes no object, so it costs next to nothing beside what the informer does anyway. It returns
-// the cause of the end, and at once an error if the informer is one that the user made and takes no event
-// handler.
-func (e *MapEntry) Follow(ctx context.Context, see func(Change)) error {
+// Follow implements inspected.Informer: in the goroutine of the caller, or of an informer that the user made.
+func (e shown) Follow(ctx context.Context, see func(inspected.Change)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(e.life.ctx, func() { cancel(errRemoved) })
 	defer stop()
-	own := e.ours()
-	if own == nil {
+	base := e.base()
+	if base == nil {
 		return e.followHandler(ctx, see)
 	}
-	return own.Follow(ctx, func(n informer.Note) {
+	return base.Follow(ctx, func(n informer.Note) {
 		namespace, name := object.SplitKey(n.Key)
-		see(Change{
+		see(inspected.Change{
 			Type: changeTypes[n.Type], Key: client.ObjectKey{Namespace: namespace, Name: name},
 			Revision: n.Revision, Merged: n.Merged,
 		})
@@ -55,7 +40,7 @@ func (e *MapEntry) Follow(ctx context.Context, see func(Change)) error {
 }
 
 // followHandler is Follow for an informer that the user made: it adds an event handler for the time.
-func (e *MapEntry) followHandler(ctx context.Context, see func(Change)) error {
+func (e *MapEntry) followHandler(ctx context.Context, see func(inspected.Change)) error {
 	f := &followHandler{see: see}
 	added, err := e.Informer.AddEventHandler(f)
 	if err != nil {
@@ -71,7 +56,7 @@ func (e *MapEntry) followHandler(ctx context.Context, see func(Change)) error {
 type followHandler struct {
 	mu    sync.Mutex // guards ended, and is held by see
 	ended bool
-	see   func(Change)
+	see   func(inspected.Change)
 }
 
 func (f *followHandler) end() {
@@ -101,7 +86,7 @@ func (f *followHandler) OnUpdate(before, obj any) {
 func (f *followHandler) OnDelete(obj any) { f.tell(watch.Deleted, obj) }
 
 func (f *followHandler) tell(of watch.EventType, obj any) {
-	change := Change{Type: of}
+	change := inspected.Change{Type: of}
 	if missed, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		change.Merged = true
 		change.Key.Namespace, change.Key.Name, _ = toolscache.SplitMetaNamespaceKey(missed.Key)
@@ -118,14 +103,13 @@ func (f *followHandler) tell(of watch.EventType, obj any) {
 	}
 }
 
-// Received returns how many events have told of objects since the informer was made; of one that the user made
-// it is not known, and zero.
-func (e *MapEntry) Received() uint64 {
-	own := e.ours()
-	if own == nil {
+// Received implements inspected.Informer.
+func (e shown) Received() uint64 {
+	base := e.base()
+	if base == nil {
 		return 0
 	}
-	events := own.Events()
+	events := base.Events()
 	return events.Added + events.Updated + events.Deleted
 }
 

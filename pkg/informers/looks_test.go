@@ -15,6 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // two is an API server with two kinds in one version of a group, of which each is served or not.
@@ -122,8 +124,8 @@ func TestAKindWithAnotherScopeIsDormant(t *testing.T) {
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Second)
-		phase, _ := entry.Phase()
-		g.Expect(phase).To(Equal(Dormant))
+		phase, _ := entry.phase()
+		g.Expect(phase).To(Equal(inspected.Dormant))
 	})
 }
 

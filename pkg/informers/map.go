@@ -33,8 +33,8 @@ type Map struct {
 	watches map[schema.GroupVersionKind]*sharedWatch // of the kinds whose entries share one
 	ctx     context.Context                          // set by Start: the life of everything that the map runs
 	end     context.CancelCauseFunc
-	stopped bool // Start has returned or is returning: nothing is started any more
-	pending []func(context.Context)
+	stopped bool                    // Start has returned or is returning: nothing is started any more
+	toRun   []func(context.Context) // by Start
 
 	started chan struct{} // closed by Start
 	running sync.WaitGroup
@@ -93,10 +93,10 @@ func (m *Map) start(ctx context.Context, end context.CancelCauseFunc) error {
 	for _, w := range m.watches {
 		m.runLocked(w.entry)
 	}
-	for _, f := range m.pending {
+	for _, f := range m.toRun {
 		m.running.Go(func() { f(ctx) })
 	}
-	m.pending = nil
+	m.toRun = nil
 	close(m.started)
 	return nil
 }
@@ -118,7 +118,7 @@ func (m *Map) Abandon() {
 
 func (m *Map) runLocked(e *MapEntry) {
 	ctx, end := m.ctx, m.end
-	e.metrics.Runs(measured{e})
+	e.metrics.Runs(shown{e})
 	m.running.Go(func() { e.run(ctx, m.options.Logger) })
 	if e.waiting.policy == FailFast || e.waiting.policy == Isolate {
 		m.running.Go(func() { e.follow(ctx, func(err error) { end(failFastError{err}) }) })
@@ -133,7 +133,7 @@ func (m *Map) Go(f func(context.Context)) {
 	switch {
 	case m.stopped:
 	case m.ctx == nil:
-		m.pending = append(m.pending, f)
+		m.toRun = append(m.toRun, f)
 	default:
 		ctx := m.ctx
 		m.running.Go(func() { f(ctx) })
@@ -207,7 +207,7 @@ func GetAll(ctx context.Context, key Key, from []*Map, found []*MapEntry) error 
 			// The mapping may need a request to the server. It is done without the lock, so that other
 			// kinds do not wait for it.
 			answer = &mapped{}
-			answer.mapping, answer.err = Mapping(ctx, &m.resolver, m.options.Mapper, key, m.options.Namespace)
+			answer.mapping, answer.err = m.resolver.Mapping(ctx, m.options.Mapper, key.GroupVersionKind)
 		}
 		var err error
 		if found[i], err = m.mappedEntry(key, answer); err != nil {
@@ -225,7 +225,7 @@ type mapped struct {
 
 // mappedEntry returns the entry for key, and makes it by what the mapper has answered.
 func (m *Map) mappedEntry(key Key, answer *mapped) (*MapEntry, error) {
-	if err := answer.err; err != nil && !(m.options.isOptional(key) && MayCome(err)) {
+	if err := answer.err; err != nil && !(m.options.isOptional(key) && served.MayCome(err)) {
 		return nil, m.notMapped(key, err)
 	}
 	failed := &listwatch.Failures{}
@@ -256,10 +256,16 @@ func (m *Map) getOptional(key Key, answer *mapped, failed *listwatch.Failures) (
 
 // notMapped returns the error for a kind whose resource is unknown.
 func (m *Map) notMapped(key Key, err error) error {
-	if !meta.IsNoMatchError(err) {
-		return MappingError(key, err)
+	unknown := key.MappingError(err)
+	reason, late := unknown.(*NotSyncedError)
+	switch {
+	case meta.IsNoMatchError(err):
+		reason = &NotSyncedError{Key: key, Cause: NotServed, Since: time.Now(), Attempts: 1, Err: unknown}
+	case !late:
+		return unknown
 	}
-	return &NotSyncedError{Key: key, Namespace: m.options.Namespace, Cause: NotServed, Since: time.Now(), Attempts: 1, Err: MappingError(key, err)}
+	reason.Namespace = m.options.Namespace
+	return reason
 }
 
 // add returns the entry for key. It makes the entry unless another goroutine has done so.
@@ -301,7 +307,7 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		release := entry.life.release
 		entry.life.release = sync.OnceFunc(func() { forget(); release() })
 	}
-	entry.metrics.Made(measured{entry})
+	entry.metrics.Made(shown{entry})
 	return entry, nil
 }
 

@@ -70,15 +70,15 @@ func (o *optional) follow() (forget func()) {
 // rest makes the entry dormant.
 func (o *optional) rest() {
 	o.state.Store(int32(dormant))
-	if own := o.entry.ours(); own != nil {
-		own.Sleep() // before Forget: what ends thereby is no failure
+	if base := o.entry.base(); base != nil {
+		base.Sleep() // before Forget: what ends thereby is no failure
 	}
 	o.entry.failures.Forget()
 }
 
 // tell takes what is known of the kind. The entry may have been removed meanwhile. It logs one line for each change.
 func (o *optional) tell(now served.State) {
-	if o.entry.ours() == nil || o.entry.life.ctx.Err() != nil {
+	if o.entry.base() == nil || o.entry.life.ctx.Err() != nil {
 		return
 	}
 	logger := o.options.Logger.WithValues("kind", o.entry.String())
@@ -139,13 +139,13 @@ func (o *optional) arrive(mapping *meta.RESTMapping) {
 	}
 	o.mapping = mapping
 	o.entry.store.SetScope(mapping.Scope.Name())
-	own := o.entry.ours()
+	base := o.entry.base()
 	o.state.Store(int32(arriving))
-	own.Sleep()                    // if it was not: the kind is another one now
+	base.Sleep()                   // if it was not: the kind is another one now
 	o.state.Store(int32(arriving)) // a list of before may have ended it until then
-	o.entry.own.begin()
+	o.entry.pending.begin()
 	o.entry.failures.Forget()
-	own.Wake()
+	base.Wake()
 	logger.Info("A kind is served: it is cached from now on", "resource", mapping.Resource.String())
 }
 
@@ -163,11 +163,11 @@ func (o *optional) why() *NotSyncedError {
 	switch err := o.away.Load(); {
 	case err == nil:
 		absent := &meta.NoKindMatchError{GroupKind: key.GroupKind(), SearchedVersions: []string{key.Version}}
-		reason.Err = MappingError(key, absent)
-	case CauseOf(*err) == NotWatchable:
+		reason.Err = key.MappingError(absent)
+	case causeOf(*err) == NotWatchable:
 		reason.Cause, reason.Err = NotWatchable, *err
 	default:
-		reason.Cause, reason.Err = CauseOf(*err), &awayError{key, *err}
+		reason.Cause, reason.Err = causeOf(*err), &awayError{key, *err}
 	}
 	return reason
 }
@@ -178,7 +178,7 @@ func (o *optional) handler(next toolscache.WatchErrorHandlerWithContext) toolsca
 		return next
 	}
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
-		gone := CauseOf(err) == NotServed
+		gone := causeOf(err) == NotServed
 		if gone || served.MayBeAway(err) && !o.entry.synced() {
 			o.options.Served.Refused(o.entry.key.GroupVersionKind)
 		}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/served"
 )
@@ -124,13 +125,13 @@ func TestAListOfBeforeAKindCameBackIsNotTheFirstOne(t *testing.T) {
 		pass <- struct{}{}
 		synctest.Wait()
 		g.Expect(entry.synced()).To(BeFalse(), "the list is of before")
-		g.Expect(entry.own.before.Load()).To(BeEquivalentTo(50), "the first list is checked against what was written")
+		g.Expect(entry.pending.before.Load()).To(BeEquivalentTo(50), "the first list is checked against what was written")
 
 		server.next <- podList(70, pod("a", 50, "n"))
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 		_, err = readPod(t, entry, "old")
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
-		g.Expect(entry.own.before.Load()).To(BeZero())
+		g.Expect(entry.pending.before.Load()).To(BeZero())
 		stop()
 	})
 }
@@ -239,9 +240,9 @@ func TestAKindThatIsBackIsNotSaidToBeAbsent(t *testing.T) {
 				g.Expect(apierrors.IsTimeout(err)).To(BeTrue(), "%v", err)
 				g.Expect(err).To(MatchError(ContainSubstring("no error so far")))
 				g.Expect(short.Err()).To(HaveOccurred(), "the read waits for the list")
-				phase, err := entry.Phase()
+				phase, err := entry.phase()
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(phase).To(Equal(Lists))
+				g.Expect(phase).To(Equal(inspected.Lists))
 
 				server.next <- podList(70)
 				g.Expect(entry.WaitForSync(t.Context())).To(Succeed())

@@ -36,7 +36,9 @@ type pendingWrites struct {
 	before atomic.Uint64     // that revision when the informer began to list; 0 when it has
 	lacks  func(error) error // why an object is missing in reads, for the error of its transform
 
-	unconfirmed, noRoom atomic.Uint64 // see Stats
+	// unconfirmed is how many writes the watch has not shown in five minutes: reads have shown them until then. NoRoom is how
+	// often there was no room for more, told once until there is room again.
+	unconfirmed, noRoom atomic.Uint64
 }
 
 // newPendingWrites returns what shows writes in the reads of a store.
@@ -115,10 +117,10 @@ func (w *pendingWrites) ended(e pending.Ending) {
 		"outcome", e.Outcome.String(), "resourceVersion", e.Revision, "reached", e.Reached)
 }
 
-// NoteWrite notes a write to an object that the informer may hold. Reads of the entry that begin
+// noteWrite notes a write to an object that the informer may hold. Reads of the entry that begin
 // when it has returned show it, or something newer. It calls no function of the user: reads do.
-func (e *MapEntry) NoteWrite(write pending.Write) {
-	w := e.own
+func (e *MapEntry) noteWrite(write pending.Write) {
+	w := e.pending
 	if w == nil {
 		return
 	}

@@ -150,7 +150,7 @@ func TestAnOwnWriteIsShownBeforeTheSignOfARestore(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			time.Sleep(time.Second)
 		}
-		entries, _ := entry.own.writes.Size()
+		entries, _ := entry.pending.writes.Size()
 		g.Expect(entries).To(BeZero())
 		stop()
 	})
@@ -177,12 +177,12 @@ func TestAWriteWithoutAVersionEndsWithABookmark(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"103"}}}`)
 				time.Sleep(time.Second)
-				entries, _ := entry.own.writes.Size()
+				entries, _ := entry.pending.writes.Size()
 				g.Expect(entries).To(BeZero())
 				_, err := readPod(t, entry, "a")
 				g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 				g.Expect(server.lists-before).To(Equal(1), "the server was asked once for all")
-				g.Expect(entry.Stats().Unconfirmed).To(BeZero())
+				g.Expect(entry.pending.unconfirmed.Load()).To(BeZero())
 				stop()
 			})
 		})
@@ -262,7 +262,7 @@ func TestALogMayTakeALockOfAWriterOrAReader(t *testing.T) {
 		<-lock
 		time.Sleep(time.Second)
 		g.Expect(logged.Load()).To(BeNumerically(">=", 2), "that there is no room, and what has ended")
-		g.Expect(entry.own.writes.Empty()).To(BeTrue())
+		g.Expect(entry.pending.writes.Empty()).To(BeTrue())
 		stop()
 	})
 }
@@ -280,18 +280,18 @@ func TestWhatTheCacheNeverHoldsIsNotNoted(t *testing.T) {
 	for _, revision := range []uint64{0, 10} {
 		write := wrote("outside", revision)
 		m.NoteWrite(write)
-		g.Expect(entry.own.writes.Empty()).To(BeTrue())
+		g.Expect(entry.pending.writes.Empty()).To(BeTrue())
 	}
 	leaving := wrote("held", 10)
 	leaving.Outcome, leaving.UID = pending.Ambiguous, "1"
 	leaving.Metadata = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "held"}}
 	m.NoteWrite(leaving)
-	g.Expect(entry.own.writes.All(2)).To(ConsistOf(HaveField("Outcome", pending.Hidden)))
+	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", pending.Hidden)))
 	leaving.Metadata.Labels, leaving.Revision = map[string]string{"app": "x"}, 11
 	m.NoteWrite(leaving)
-	g.Expect(entry.own.writes.All(2)).To(ConsistOf(HaveField("Outcome", pending.Ambiguous)))
+	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", pending.Ambiguous)))
 
 	m.Abandon()
 	m.NoteWrite(leaving)
-	g.Expect(entry.own.writes.Empty()).To(BeTrue(), "an abandoned map keeps nothing")
+	g.Expect(entry.pending.writes.Empty()).To(BeTrue(), "an abandoned map keeps nothing")
 }

@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // TestGetEndsWithItsContextWhileDiscoveryHangs: callers that come meanwhile, and give up, ask nothing.
@@ -106,8 +108,8 @@ func TestATimeoutOfDiscoveryIsNotTheAbsenceOfAKind(t *testing.T) {
 				entry, err := optional.Get(t.Context(), podKey)
 				g.Expect(err).NotTo(HaveOccurred())
 				isTimeoutOfDiscovery(g, entry.WaitForSync(t.Context()))
-				phase, why := entry.Phase()
-				g.Expect(phase).To(Equal(Dormant))
+				phase, why := entry.phase()
+				g.Expect(phase).To(Equal(inspected.Dormant))
 				isTimeoutOfDiscovery(g, why)
 				running(t, optional)
 				time.Sleep(time.Second)

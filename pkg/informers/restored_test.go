@@ -19,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // restorable is an API server whose list and whose watch are what a test says.
@@ -225,32 +227,32 @@ func TestPhases(t *testing.T) {
 		m := NewMap(o)
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
-		is := func(want Phase) {
+		is := func(want inspected.Phase) {
 			t.Helper()
 			synctest.Wait()
-			phase, _ := entry.Phase()
+			phase, _ := entry.phase()
 			g.Expect(phase).To(Equal(want))
 		}
 		stop := running(t, m)
-		is(Lists)
+		is(inspected.Lists)
 		close(server.hold)
 		g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
-		is(Synced)
+		is(inspected.Synced)
 
 		entry.waiting.idleTimeout = 3 * time.Minute
 		time.Sleep(4 * time.Minute)
-		is(Silent)
+		is(inspected.Silent)
 		time.Sleep(8 * time.Minute)
-		is(Stalled)
+		is(inspected.Stalled)
 		server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"101"}}}`)
-		is(Synced)
+		is(inspected.Synced)
 
 		server.setDown(true)
 		time.Sleep(2 * time.Minute)
-		is(Interrupted)
+		is(inspected.Interrupted)
 		server.setDown(false)
 		time.Sleep(2 * time.Minute)
-		is(Synced)
+		is(inspected.Synced)
 		stop()
 	})
 }

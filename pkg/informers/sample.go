@@ -3,35 +3,76 @@
 
 package informers
 
-import "github.com/tarn-dev/tarn/internal/metrics"
+import (
+	"iter"
 
-// measured is an entry as its metrics see it.
-type measured struct{ *MapEntry }
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-var _ metrics.Source = measured{}
+	"github.com/tarn-dev/tarn/internal/informer"
+	"github.com/tarn-dev/tarn/internal/inspected"
+	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/store"
+)
+
+// shown is an entry as its metrics and package inspect see it.
+type shown struct{ *MapEntry }
+
+var _ inspected.Informer = shown{}
+
+// Inspected returns what package inspect shows of the entry. It is for the packages of Tarn: others have the other methods.
+func (e *MapEntry) Inspected() inspected.Informer { return shown{e} }
 
 // Series implements metrics.Source.
-func (m measured) Series() metrics.Series {
-	return metrics.Series{GroupVersionKind: m.key.GroupVersionKind, Representation: m.key.Representation.String(), Namespace: m.scope.namespace}
+func (e shown) Series() metrics.Series {
+	return metrics.Series{GroupVersionKind: e.key.GroupVersionKind, Representation: e.key.Representation.String(), Namespace: e.scope.namespace}
 }
 
-// Sample implements metrics.Source.
-func (m measured) Sample() metrics.Sample {
-	s := m.Stats()
-	phase, _ := m.Phase()
-	made := metrics.Sample{
-		Phase: phase.Label(), Age: -1,
-		Informer: s.Informer, Reads: s.Reads, Requests: s.Requests, Memory: s.Memory(),
-		Unconfirmed: map[string]uint64{"deadline": s.Unconfirmed, "budget": s.NoRoom},
+// Sample implements metrics.Source. The figures of a view are those of the informer below it.
+func (e shown) Sample() metrics.Sample {
+	phase, _ := e.phase()
+	s := metrics.Sample{Phase: phase.Label(), Age: -1, Reads: e.store.Stats(), Requests: e.failures.Counters().Stats()}
+	if why := e.NotSynced(); why != nil {
+		s.Cause = why.Cause.Label()
 	}
-	if why := m.NotSynced(); why != nil {
-		made.Cause = why.Cause.Label()
+	if age, known := e.Age(); known && phase != inspected.Dormant {
+		s.Age = age
 	}
-	if age, known := m.Age(); known && phase != Dormant {
-		made.Age = age
+	if base := e.base(); base != nil {
+		made := base.Stats()
+		s.Informer = &made
+		s.Incomplete = map[string]uint64{TransformFailed.Label(): uint64(made.Lost), IndexFailed.Label(): uint64(made.Unindexed)}
 	}
-	if s.Informer != nil {
-		made.Incomplete = map[string]uint64{TransformFailed.Label(): uint64(s.Informer.Lost), IndexFailed.Label(): uint64(s.Informer.Unindexed)}
+	if e.pending != nil {
+		s.Unconfirmed = map[string]uint64{"deadline": e.pending.unconfirmed.Load(), "budget": e.pending.noRoom.Load()}
 	}
-	return made
+	s.Memory = memory(s.Reads.Store, s.Informer)
+	return s
 }
+
+// memory walks the parts of an informer with about how many bytes each takes.
+func memory(of *store.StoreStats, in *informer.Stats) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		kept, window := store.Memory{}, informer.Memory{}
+		if of != nil {
+			kept = of.Memory
+		}
+		if in != nil {
+			window = in.Memory
+		}
+		_ = yield("flat", kept.Flat) && yield("decoded", kept.Decoded) && yield("tree", kept.Tree) &&
+			yield("dictionary", kept.Dictionary) && yield("field_indexes", kept.FieldIndexes) &&
+			yield("label_indexes", kept.LabelIndexes) && yield("shared", kept.Shared) && yield("window", window.Window) &&
+			yield("walks", window.Replay) && yield("pinned", kept.Pinned) && yield("own_writes", kept.OwnWrites)
+	}
+}
+
+// PendingWrites implements inspected.Informer.
+func (e shown) PendingWrites(limit int) []store.PendingWrite { return e.store.PendingWrites(limit) }
+
+// PendingWrite implements inspected.Informer.
+func (e shown) PendingWrite(key client.ObjectKey) (store.PendingWrite, bool) {
+	return e.store.PendingWrite(key)
+}
+
+// Watch implements inspected.Informer.
+func (e shown) Watch() any { return e.failures }

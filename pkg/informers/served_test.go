@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/served"
 )
@@ -294,7 +295,7 @@ func TestAGroupThatDoesNotAnswerKeepsNoOtherWaiting(t *testing.T) {
 				before := server.asked.Load()
 				time.Sleep(time.Hour)
 				g.Expect(server.asked.Load()-before).To(BeNumerically("<=", 120), "once a minute, and after each list of CRDs")
-				g.Expect(entry.Phase()).To(Equal(Synced))
+				g.Expect(entry.phase()).To(Equal(inspected.Synced))
 				g.Expect(meta.IsNoMatchError(away.WaitForSync(t.Context()))).To(BeTrue())
 			})
 		})

@@ -95,7 +95,7 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 	if w.made[key.Representation]++; w.made[key.Representation] > 1 { // the indexes of the one before may be going
 		space = fmt.Sprintf("%s-%d/", key.Representation, w.made[key.Representation])
 	}
-	view, err := informer.NewView(w.entry.ours(), example, space)
+	view, err := informer.NewView(w.entry.base(), example, space)
 	if err != nil {
 		return nil, fmt.Errorf("cannot show %s in one watch with other representations: %w", key, err)
 	}
@@ -116,10 +116,6 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 	e.Reader = o.newReader(e)
 	return e, nil
 }
-
-// Watch returns a value that is equal for entries that show what one informer lists and watches, and for no
-// others: the figures of such entries are those of the same objects. It can be the key of a map.
-func (e *MapEntry) Watch() any { return e.failures }
 
 // leave says that an entry has ended. The last one ends the informer.
 func (w *sharedWatch) leave() {
@@ -168,7 +164,7 @@ func exampleOf(o *Options, key Key) (client.Object, error) {
 func (m *Map) NoteWrite(w pending.Write) {
 	m.options.written.note(w.Kind.GroupKind(), w.Revision) // before the look at the informers
 	for _, entry := range m.informersOf(w.Kind) {
-		entry.NoteWrite(w)
+		entry.noteWrite(w)
 	}
 }
 

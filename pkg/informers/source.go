@@ -39,7 +39,7 @@ func checkTypes(o *Options, key Key) error {
 	list := key.GroupVersion().WithKind(key.Kind + "List")
 	for _, needed := range []schema.GroupVersionKind{key.GroupVersionKind, list} {
 		if !o.Scheme.Recognizes(needed) {
-			return NotRegistered(o.Scheme, "of "+object.Describe(needed), "; an object and its list are registered together")
+			return object.NotRegistered(o.Scheme, "of "+object.Describe(needed), "; an object and its list are registered together")
 		}
 	}
 	return nil

@@ -47,8 +47,8 @@ func (e *MapEntry) synced() bool {
 	return e.Informer.HasSynced() && (e.optional() == nil || e.optional().is(present))
 }
 
-// ours returns the informer, or that below a view, if it is one of package internal/informer.
-func (e *MapEntry) ours() *informer.Informer {
+// base returns the informer, or that below a view, if it is one of package internal/informer.
+func (e *MapEntry) base() *informer.Informer {
 	switch i := e.Informer.(type) {
 	case *informer.Informer:
 		return i
@@ -91,7 +91,7 @@ func (e *MapEntry) why() *NotSyncedError {
 	now := e.current()
 	reason := &NotSyncedError{Key: e.key, Namespace: now.requested, Resource: now.mapping.Resource, Cause: Listing}
 	if failed := e.failures.Last(); failed != nil {
-		reason.Cause, reason.Object = causeOf(failed.Err)
+		reason.Cause, reason.Object = causeAndObjectOf(failed.Err)
 		reason.Since, reason.Attempts, reason.Err = failed.Since, failed.Attempts, failed.Err
 	}
 	return reason
@@ -100,14 +100,14 @@ func (e *MapEntry) why() *NotSyncedError {
 // incomplete returns which objects the informer or an index lacks because a function of the user failed
 // for them, or nil.
 func (e *MapEntry) incomplete() *NotSyncedError {
-	own := e.ours()
-	if own == nil {
+	base := e.base()
+	if base == nil {
 		return nil
 	}
-	if lost, err := own.Lost(); lost > 0 {
+	if lost, err := base.Lost(); lost > 0 {
 		return e.lacks(lost, TransformFailed, err.Object, err)
 	}
-	if unindexed, err := own.Unindexed(); unindexed > 0 {
+	if unindexed, err := base.Unindexed(); unindexed > 0 {
 		return e.lacks(unindexed, IndexFailed, err.Object, err)
 	}
 	return nil
@@ -125,8 +125,8 @@ func (e *MapEntry) lacks(number int, because Cause, object client.ObjectKey, err
 // sent the object, to the watch or as the answer to a write, and its transform failed. Otherwise it
 // returns err. A caller that gets NotFound may act on it, so this error must be another one.
 func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
-	own := e.ours()
-	if own == nil {
+	base := e.base()
+	if base == nil {
 		return err
 	}
 	if e.Reader.ClusterScoped() {
@@ -135,7 +135,7 @@ func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
 	lost := (*informer.TransformError)(nil)
 	if !errors.As(err, &lost) {
 		if _, tells := e.store.PendingWrite(key); !tells { // otherwise the watch may be late
-			lost = own.LostObject(key)
+			lost = base.LostObject(key)
 		}
 	}
 	if lost != nil {
@@ -284,8 +284,8 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 				return
 			}
 		case Isolate:
-			if own := e.ours(); own != nil && e.isolated() {
-				own.ReleaseHandlers()
+			if base := e.base(); base != nil && e.isolated() {
+				base.ReleaseHandlers()
 			}
 		}
 		select {

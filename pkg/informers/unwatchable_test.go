@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // unwatchable is an API server that serves Pods without the verb watch, as metrics.k8s.io serves PodMetrics.
@@ -107,8 +109,8 @@ func TestAnOptionalKindThatCannotBeWatchedIsDormantWithItsVerbs(t *testing.T) {
 				g.Expect(reason.Cause).To(Equal(NotWatchable))
 				g.Expect(apierrors.IsMethodNotSupported(err)).To(BeTrue())
 				g.Expect(err).To(MatchError(And(ContainSubstring("Pod (v1)"), ContainSubstring("get, list"), ContainSubstring("DisableFor"))))
-				phase, why := entry.Phase()
-				g.Expect(phase).To(Equal(Dormant))
+				phase, why := entry.phase()
+				g.Expect(phase).To(Equal(inspected.Dormant))
 				g.Expect(why).To(MatchError(err.Error()))
 				g.Expect(told.Load()).To(BeZero())
 
@@ -237,8 +239,8 @@ func TestAKindThatCannotBeWatchedHasACause(t *testing.T) {
 					g.Expect(reason).NotTo(BeNil())
 					g.Expect(reason.Cause).To(Equal(NotWatchable))
 					g.Expect(reason).To(MatchError(ContainSubstring("DisableFor")))
-					phase, _ := entry.Phase()
-					g.Expect(phase).To(Equal(NotSynced))
+					phase, _ := entry.phase()
+					g.Expect(phase).To(Equal(inspected.NotSynced))
 					err = entry.WaitForSync(t.Context())
 					if policy == WaitOnFailure && lists {
 						g.Expect(err).NotTo(HaveOccurred())

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // events answers with the recent events of a kind. The first poll begins to follow them.
@@ -26,9 +28,9 @@ func (h *handler) events(r *http.Request) (recent, error) {
 			return recent{}, apierrors.NewBadRequest(fmt.Sprintf("after: %q is no number of an event", text))
 		}
 	}
-	followed := make([]follower, len(f.entries))
+	followed := make([]inspected.Followed, len(f.entries))
 	for i, entry := range f.entries {
-		followed[i] = entry
+		followed[i] = entry.Inspected()
 	}
 	return h.taps.poll(f.key, followed, after), nil
 }

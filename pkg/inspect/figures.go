@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -79,13 +80,19 @@ type indexInfo struct {
 	Hits      uint64 `json:"hits"`
 }
 
-func figuresOf(entry *informers.MapEntry, s *informers.Stats) figures {
+// sample are the figures of an informer and the namespace to which it is restricted; empty for all.
+type sample struct {
+	metrics.Sample
+	namespace string
+}
+
+func figuresOf(entry *informers.MapEntry, s *sample) figures {
 	f := figures{Objects: entry.Len(), ResourceVersion: entry.ResourceVersion(), Parts: map[string]int{}}
 	if age, known := entry.Age(); known {
 		seconds := age.Seconds()
 		f.AgeSeconds = &seconds
 	}
-	for part, bytes := range s.Memory() {
+	for part, bytes := range s.Memory {
 		f.Parts[part] = bytes
 		f.Bytes += bytes
 	}
@@ -107,7 +114,7 @@ func figuresOf(entry *informers.MapEntry, s *informers.Stats) figures {
 	return f
 }
 
-func countersOf(s *informers.Stats) counters {
+func countersOf(s *sample) counters {
 	t := counters{Lists: map[string]uint64{}, WatchEnds: map[string]uint64{}, Reads: map[string]uint64{}}
 	for reason, n := range s.Requests.Lists {
 		t.Lists[reason.String()] = n
@@ -158,7 +165,7 @@ func addAll[N int | uint64](to *map[string]N, from map[string]N) {
 }
 
 // handlersOf returns the event handlers of informers, the slowest first.
-func handlersOf(stats []informers.Stats) []handlerInfo {
+func handlersOf(stats []sample) []handlerInfo {
 	all := []handlerInfo{}
 	for n := range stats {
 		s := &stats[n]
@@ -168,7 +175,7 @@ func handlersOf(stats []informers.Stats) []handlerInfo {
 		for i := range s.Informer.Handlers {
 			h := &s.Informer.Handlers[i]
 			all = append(all, handlerInfo{
-				Namespace: s.Namespace, Type: h.Handler, Synced: h.Synced, Lag: h.Behind, LagSeconds: h.Since.Seconds(),
+				Namespace: s.namespace, Type: h.Handler, Synced: h.Synced, Lag: h.Behind, LagSeconds: h.Since.Seconds(),
 				Lagged: h.Lagged, Calls: h.Called, MeanSeconds: h.Calls.Mean().Seconds(),
 			})
 		}
@@ -187,7 +194,7 @@ func slowOf(handlers []handlerInfo) []handlerInfo {
 }
 
 // indexesOf returns the indexes of informers, the largest first.
-func indexesOf(stats []informers.Stats) []indexInfo {
+func indexesOf(stats []sample) []indexInfo {
 	all := []indexInfo{}
 	for n := range stats {
 		s := &stats[n]
@@ -200,7 +207,7 @@ func indexesOf(stats []informers.Stats) []indexInfo {
 			if x.Label {
 				name = "label:" + x.Name
 			}
-			all = append(all, indexInfo{Namespace: s.Namespace, Name: name, Pairs: x.Pairs, Bytes: x.Bytes, Hits: x.Hits})
+			all = append(all, indexInfo{Namespace: s.namespace, Name: name, Pairs: x.Pairs, Bytes: x.Bytes, Hits: x.Hits})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b indexInfo) int { return cmp.Compare(b.Bytes, a.Bytes) })

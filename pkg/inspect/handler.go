@@ -5,7 +5,6 @@ package inspect
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
@@ -31,14 +31,6 @@ type Options struct {
 	ShowSecrets bool
 }
 
-// inspected is a cache that package cache has made.
-type inspected interface {
-	Name() string
-	Started() bool
-	Informers() []*informers.MapEntry
-	Go(func(context.Context))
-}
-
 // New returns a handler that shows c, which must be a cache of package github.com/tarn-dev/tarn/pkg/cache,
 // such as a manager's GetCache returns. Otherwise New returns an error.
 //
@@ -46,7 +38,7 @@ type inspected interface {
 //
 //	mgr.AddMetricsServerExtraHandler("/inspect/", http.StripPrefix("/inspect", handler))
 func New(c cache.Cache, o Options) (http.Handler, error) {
-	subject, ok := c.(inspected)
+	subject, ok := c.(inspected.Cache[*informers.MapEntry])
 	if !ok {
 		return nil, fmt.Errorf("cannot inspect a %T: pass a cache as New or With of package github.com/tarn-dev/tarn/pkg/cache made it", c)
 	}
@@ -56,7 +48,7 @@ func New(c cache.Cache, o Options) (http.Handler, error) {
 }
 
 type handler struct {
-	cache   inspected
+	cache   inspected.Cache[*informers.MapEntry]
 	options Options
 	program program
 	taps    *taps

@@ -7,17 +7,20 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // shown is an entry of a namespace, which counts how often it is asked for what it shows.
 type shown struct {
-	of    informers.Representation
-	watch int
-	asked *int
+	inspected.Informer // nil
+	of                 informers.Representation
+	watch              int
+	asked              *int
 }
 
-func (s shown) Key() informers.Key { return informers.Key{Representation: s.of} }
+func (s shown) Series() metrics.Series { return metrics.Series{Representation: s.of.String()} }
 
 func (s shown) Watch() any {
 	*s.asked++
@@ -29,9 +32,9 @@ func (s shown) Watch() any {
 func TestWhoSharesAWatchIsFoundWithoutComparingAllWithAll(t *testing.T) {
 	const namespaces = 5000
 	asked := 0
-	all := func(of informers.Representation, first int) (entries []shown) {
+	all := func(of informers.Representation, first int) (entries []inspected.Informer) {
 		for n := range namespaces {
-			entries = append(entries, shown{of, first + n, &asked})
+			entries = append(entries, shown{nil, of, first + n, &asked})
 		}
 		return entries
 	}

@@ -157,7 +157,7 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 // brought, because what is there with it may have to be asked for at the API server.
 func (s *selection) ownWrite(key client.ObjectKey) (store.PendingWrite, bool) {
 	for _, entry := range s.read {
-		if w, ok := entry.PendingWrite(key); ok {
+		if w, ok := entry.Inspected().PendingWrite(key); ok {
 			return w, true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -37,7 +38,7 @@ type overview struct {
 	Time    time.Time `json:"time"`
 	// Phases says how many informers are in each phase, and Informers how many there are. An informer that
 	// representations share counts once, here and in Total.
-	Phases    map[informers.Phase]int `json:"phases"`
+	Phases    map[inspected.Phase]int `json:"phases"`
 	Informers int                     `json:"informers"`
 	Total     figures                 `json:"total"`
 	Kinds     []kindInfo              `json:"kinds"`
@@ -76,7 +77,7 @@ type kindInfo struct {
 
 // stateInfo is where an informer is.
 type stateInfo struct {
-	Phase     informers.Phase         `json:"phase"`
+	Phase     inspected.Phase         `json:"phase"`
 	Policy    informers.FailurePolicy `json:"policy"`
 	Namespace string                  `json:"namespace,omitempty"`
 	Cause     informers.Cause         `json:"cause,omitempty"`
@@ -124,7 +125,7 @@ type pendingInfo struct {
 
 // overview answers api/v1/overview.
 func (h *handler) overview(*http.Request) (overview, error) {
-	o := overview{Cache: h.cache.Name(), Program: h.program, Started: h.cache.Started(), Time: time.Now(), Phases: map[informers.Phase]int{}, Kinds: []kindInfo{}}
+	o := overview{Cache: h.cache.Name(), Program: h.program, Started: h.cache.Started(), Time: time.Now(), Phases: map[inspected.Phase]int{}, Kinds: []kindInfo{}}
 	for _, f := range h.byKind() {
 		stats := f.stats()
 		info, scopes := h.describe(f, stats)
@@ -176,7 +177,7 @@ func (h *handler) kind(r *http.Request) (kindDetail, error) {
 		if store := stats[i].Reads.Store; store != nil {
 			writes += store.OwnWrites
 		}
-		for _, p := range entry.PendingWrites(maxPending - len(d.Pending)) {
+		for _, p := range entry.Inspected().PendingWrites(maxPending - len(d.Pending)) {
 			d.Pending = append(d.Pending, pendingInfo{p.Key.Namespace, p.Key.Name, p.Outcome, p.Revision, time.Since(p.Noted).Seconds()})
 		}
 	}
@@ -212,31 +213,35 @@ func (h *handler) byKind() (all []found) {
 	return all
 }
 
-// shower shows what an informer lists and watches.
-type shower interface {
-	Key() informers.Key
-	Watch() any // equal for representations that show the same
-}
-
 // shared returns which of the entries of a representation show what an entry of a representation before it does,
 // and the names of all representations that show what one of them does.
-func shared[E shower](entries, others []E) (again []bool, names []string) {
+func shared(entries, others []inspected.Informer) (again []bool, names []string) {
 	by := make(map[any][]informers.Representation, len(others))
 	for _, other := range others {
-		by[other.Watch()] = append(by[other.Watch()], other.Key().Representation)
+		watch := other.Watch()
+		by[watch] = append(by[watch], representations[other.Series().Representation])
 	}
 	with := map[informers.Representation]bool{}
 	again = make([]bool, len(entries))
 	for i, entry := range entries {
 		for _, other := range by[entry.Watch()] {
 			with[other] = true
-			again[i] = again[i] || other < entry.Key().Representation
+			again[i] = again[i] || other < representations[entry.Series().Representation]
 		}
 	}
 	for _, other := range slices.Sorted(maps.Keys(with)) {
 		names = append(names, other.String())
 	}
 	return again, names
+}
+
+// inspectedOf returns what is shown of informers.
+func inspectedOf(entries []*informers.MapEntry) []inspected.Informer {
+	all := make([]inspected.Informer, len(entries))
+	for i, entry := range entries {
+		all[i] = entry.Inspected()
+	}
+	return all
 }
 
 func (f found) ref() kindRef {
@@ -253,19 +258,19 @@ func (f found) ref() kindRef {
 }
 
 // stats returns the figures of the informers, which take some time to tell.
-func (f found) stats() []informers.Stats {
-	all := make([]informers.Stats, len(f.entries))
+func (f found) stats() []sample {
+	all := make([]sample, len(f.entries))
 	for i, entry := range f.entries {
-		all[i] = entry.Stats()
+		all[i] = sample{entry.Inspected().Sample(), entry.Namespace()}
 	}
 	return all
 }
 
 // describe returns a kind, and its informers from the worst to the best.
-func (h *handler) describe(f found, stats []informers.Stats) (kindInfo, []scopeInfo) {
+func (h *handler) describe(f found, stats []sample) (kindInfo, []scopeInfo) {
 	info := kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
 	scopes := make([]scopeInfo, len(f.entries))
-	again, names := shared(f.entries, f.others)
+	again, names := shared(inspectedOf(f.entries), inspectedOf(f.others))
 	info.SharedWith = names
 	for i, entry := range f.entries {
 		s := scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i]), again: again[i]}
@@ -282,37 +287,29 @@ func (h *handler) describe(f found, stats []informers.Stats) (kindInfo, []scopeI
 }
 
 // rank orders phases from the worst to the best.
-func rank(p informers.Phase) int { return slices.Index(informers.Phases, p) }
+func rank(p inspected.Phase) int { return slices.Index(inspected.Phases, p) }
 
 // stateOf returns where an informer is.
 func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
-	phase, err := entry.Phase()
-	if phase != informers.Dormant && !h.cache.Started() {
-		return stateInfo{Phase: informers.Waiting, Policy: entry.Policy(), Namespace: entry.Namespace()}
+	is := entry.Inspected().State()
+	if is.Phase != inspected.Dormant && !h.cache.Started() {
+		return stateInfo{Phase: inspected.Waiting, Policy: entry.Policy(), Namespace: entry.Namespace()}
 	}
-	s := stateInfo{Phase: phase, Policy: entry.Policy(), Namespace: entry.Namespace()}
-	if err == nil {
+	s := stateInfo{Phase: is.Phase, Policy: entry.Policy(), Namespace: entry.Namespace(), Cause: informers.Cause(is.Cause)}
+	if is.Err == nil {
 		return s
 	}
-	s.Message = err.Error()
-	reason, stale, quotes := (*informers.NotSyncedError)(nil), (*informers.StaleError)(nil), true
-	switch {
-	case errors.As(err, &reason):
-		s.Cause, s.Attempts, s.Manifest = reason.Cause, reason.Attempts, reason.Manifest()
+	s.Message = is.Err.Error()
+	if reason := (*informers.NotSyncedError)(nil); errors.As(is.Err, &reason) {
+		s.Attempts, s.Manifest = reason.Attempts, reason.Manifest()
 		if reason.Object.Name != "" {
 			s.Object = reason.Object.String()
 		}
 		if !reason.Since.IsZero() {
 			s.Since = &reason.Since
 		}
-	case errors.As(err, &stale):
-		if quotes = stale.Err != nil; quotes { // otherwise nothing fails
-			s.Cause = informers.CauseOf(stale.Err)
-		}
-	default:
-		s.Cause = informers.CauseOf(err)
 	}
-	if quotes && h.hides(entry.Key()) && mayQuote(s.Cause) {
+	if s.Cause != "" && h.hides(entry.Key()) && mayQuote(s.Cause) {
 		s.Message = "the text is not shown, because it may hold values of Secrets: the log has it"
 	}
 	if len(s.Message) > maxText {

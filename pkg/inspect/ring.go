@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/tarn-dev/tarn/pkg/informers"
+	"github.com/tarn-dev/tarn/internal/inspected"
 )
 
 // ring holds the newest events within a bound in bytes, and how many there were of each type.
@@ -44,7 +44,7 @@ func newRing(limit int, newest uint64, number func() uint64) ring {
 }
 
 // add adds an event, and drops the oldest ones if there is no room.
-func (r *ring) add(now time.Time, c informers.Change) {
+func (r *ring) add(now time.Time, c inspected.Change) {
 	r.newest = r.number()
 	r.counts[c.Type]++
 	e := eventInfo{

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -25,13 +26,6 @@ const (
 	maxTaps     = 16
 	maxFollowed = 32
 )
-
-// follower is an informer whose events can be followed.
-type follower interface {
-	Follow(ctx context.Context, see func(informers.Change)) error
-	// Received returns how many events the informer has received since it was made.
-	Received() uint64
-}
 
 // taps follow the events of kinds at which somebody looks. There is nothing here if nobody does.
 type taps struct {
@@ -54,10 +48,10 @@ type tap struct {
 	polled time.Time   // last; guarded by the lock of the taps
 	since  time.Time
 
-	mu       sync.Mutex          // guards what follows
-	before   map[follower]uint64 // what each informer had received at the first poll, or when it was made; nil before that
-	followed map[follower]struct{}
-	failed   map[follower]error // why these informers cannot be followed
+	mu       sync.Mutex                    // guards what follows
+	before   map[inspected.Followed]uint64 // what each informer had received at the first poll, or when it was made; nil before that
+	followed map[inspected.Followed]struct{}
+	failed   map[inspected.Followed]error // why these informers cannot be followed
 	missed   uint64
 	ring     ring
 }
@@ -82,7 +76,7 @@ type recent struct {
 }
 
 // poll returns the events of a kind behind the one with a number, and follows them for a minute.
-func (t *taps) poll(key informers.Key, informers []follower, after uint64) recent {
+func (t *taps) poll(key informers.Key, informers []inspected.Followed, after uint64) recent {
 	one := t.tap(key)
 	one.follow(informers, t.start)
 	one.mu.Lock()
@@ -114,7 +108,7 @@ func (t *taps) tap(key informers.Key) *tap {
 		t.closeLocked(t.leastWantedLocked())
 	}
 	one := &tap{
-		since: now, polled: now, followed: map[follower]struct{}{}, failed: map[follower]error{},
+		since: now, polled: now, followed: map[inspected.Followed]struct{}{}, failed: map[inspected.Followed]error{},
 		ring: newRing(ringBytes, t.numbers.Load(), func() uint64 { return t.numbers.Add(1) }),
 	}
 	one.ctx, one.end = context.WithCancel(context.Background())
@@ -150,7 +144,7 @@ func (t *taps) closeLocked(key informers.Key) {
 
 // follow follows those informers that are not followed yet. It does not try an informer again that
 // could not be followed.
-func (t *tap) follow(informers []follower, start func(func(context.Context))) {
+func (t *tap) follow(informers []inspected.Followed, start func(func(context.Context))) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.knowLocked(informers)
@@ -166,8 +160,8 @@ func (t *tap) follow(informers []follower, start func(func(context.Context))) {
 }
 
 // knowLocked notes what new informers have received, and forgets the removed ones.
-func (t *tap) knowLocked(informers []follower) {
-	before := make(map[follower]uint64, len(informers))
+func (t *tap) knowLocked(informers []inspected.Followed) {
+	before := make(map[inspected.Followed]uint64, len(informers))
 	for _, one := range informers {
 		if received, known := t.before[one]; known || t.before != nil {
 			before[one] = received // zero of one that was made since the first poll
@@ -176,16 +170,16 @@ func (t *tap) knowLocked(informers []follower) {
 		}
 	}
 	t.before = before
-	maps.DeleteFunc(t.failed, func(one follower, _ error) bool { _, there := before[one]; return !there })
+	maps.DeleteFunc(t.failed, func(one inspected.Followed, _ error) bool { _, there := before[one]; return !there })
 }
 
 // run follows one informer until the tap, the informer or the cache ends.
-func (t *tap) run(ctx context.Context, one follower) {
+func (t *tap) run(ctx context.Context, one inspected.Followed) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(t.ctx, cancel)
 	defer stop()
-	err := one.Follow(ctx, func(c informers.Change) {
+	err := one.Follow(ctx, func(c inspected.Change) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.ring.add(time.Now(), c)

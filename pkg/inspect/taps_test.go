@@ -18,13 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // source is an informer whose events a test makes.
 type source struct {
 	mu       sync.Mutex
-	see      map[*func(informers.Change)]struct{} // of those that follow
+	see      map[*func(inspected.Change)]struct{} // of those that follow
 	received uint64
 	refuses  error
 	removed  chan struct{}
@@ -39,13 +40,13 @@ func (s *source) remove() {
 
 func (s *source) Received() uint64 { return s.received }
 
-func (s *source) Follow(ctx context.Context, see func(informers.Change)) error {
+func (s *source) Follow(ctx context.Context, see func(inspected.Change)) error {
 	if s.refuses != nil {
 		return s.refuses
 	}
 	s.mu.Lock()
 	if s.see == nil {
-		s.see = map[*func(informers.Change)]struct{}{}
+		s.see = map[*func(inspected.Change)]struct{}{}
 	}
 	s.see[&see] = struct{}{}
 	if s.removed == nil {
@@ -68,7 +69,7 @@ func (s *source) send(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for see := range s.see {
-		(*see)(informers.Change{Type: watch.Added, Key: client.ObjectKey{Namespace: "n", Name: name}, Revision: 7})
+		(*see)(inspected.Change{Type: watch.Added, Key: client.ObjectKey{Namespace: "n", Name: name}, Revision: 7})
 	}
 	return len(s.see)
 }
@@ -95,16 +96,16 @@ func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
 		if n := s.send("before"); n != 0 {
 			t.Fatal("somebody follows, and nobody has looked")
 		}
-		first := taps.poll(keyOf(1), []follower{s}, 0)
+		first := taps.poll(keyOf(1), []inspected.Followed{s}, 0)
 		for range 5 {
 			time.Sleep(lookFor - time.Second)
 			synctest.Wait()
 			if n := s.send("event"); n != 1 {
 				t.Fatalf("%d follow while somebody looks", n)
 			}
-			taps.poll(keyOf(1), []follower{s}, 0)
+			taps.poll(keyOf(1), []inspected.Followed{s}, 0)
 		}
-		seen := taps.poll(keyOf(1), []follower{s}, 3)
+		seen := taps.poll(keyOf(1), []inspected.Followed{s}, 3)
 		if len(seen.Events) != 2 || seen.Newest != 5 || seen.Counts[watch.Added] != 5 || seen.Since != first.Since {
 			t.Errorf("seen: %+v", seen)
 		}
@@ -113,14 +114,14 @@ func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
 		if n := s.send("late"); n != 0 || len(taps.open) != 0 {
 			t.Errorf("%d follow, and %d taps are open, a minute after the last look", n, len(taps.open))
 		}
-		again := taps.poll(keyOf(1), []follower{s}, 0)
+		again := taps.poll(keyOf(1), []inspected.Followed{s}, 0)
 		if again.Newest != 5 || len(again.Events) != 0 || !again.Since.After(first.Since) {
 			t.Errorf("a new look begins with %+v", again)
 		}
 		synctest.Wait()
 		s.send("again")
 		for _, after := range []uint64{5, 99} { // 99 was told by another process
-			if seen := taps.poll(keyOf(1), []follower{s}, after); len(seen.Events) != 1 || seen.Events[0].Number != 6 {
+			if seen := taps.poll(keyOf(1), []inspected.Followed{s}, after); len(seen.Events) != 1 || seen.Events[0].Number != 6 {
 				t.Errorf("after %d, who has looked before sees %+v", after, seen.Events)
 			}
 		}
@@ -134,22 +135,22 @@ func TestAnInformerThatIsMadeAgainIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
 		taps, first, second := newTaps(start), &source{received: 40}, &source{received: 3}
-		if seen := taps.poll(keyOf(1), []follower{first}, 0); seen.Missed != 0 {
+		if seen := taps.poll(keyOf(1), []inspected.Followed{first}, 0); seen.Missed != 0 {
 			t.Errorf("%d are missed that came before the first look", seen.Missed)
 		}
 		for range 2 {
-			if seen := taps.poll(keyOf(1), []follower{second}, 0); seen.Missed != 3 {
+			if seen := taps.poll(keyOf(1), []inspected.Followed{second}, 0); seen.Missed != 3 {
 				t.Errorf("%d are missed, want 3", seen.Missed)
 			}
 			synctest.Wait()
 		}
 		deaf := &source{refuses: errors.New("deaf")}
-		taps.poll(keyOf(1), []follower{second, deaf}, 0)
+		taps.poll(keyOf(1), []inspected.Followed{second, deaf}, 0)
 		synctest.Wait()
-		if seen := taps.poll(keyOf(1), []follower{second, deaf}, 0); seen.Problem != "deaf" {
+		if seen := taps.poll(keyOf(1), []inspected.Followed{second, deaf}, 0); seen.Problem != "deaf" {
 			t.Errorf("the problem is %q", seen.Problem)
 		}
-		if seen := taps.poll(keyOf(1), []follower{second}, 0); seen.Problem != "" {
+		if seen := taps.poll(keyOf(1), []inspected.Followed{second}, 0); seen.Problem != "" {
 			t.Errorf("the problem of an informer that is gone is %q", seen.Problem)
 		}
 		end()
@@ -163,7 +164,7 @@ func TestAnInformerThatIsFollowedLateHasMissedWhatCameSinceTheFirstLook(t *testi
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
 		taps, sources := newTaps(start), make([]source, maxFollowed+2)
-		all := make([]follower, len(sources))
+		all := make([]inspected.Followed, len(sources))
 		for n := range sources {
 			sources[n].received = 1000
 			all[n] = &sources[n]
@@ -197,7 +198,7 @@ func TestTheCacheEndsWhatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
 		taps, s := newTaps(start), &source{}
-		taps.poll(keyOf(1), []follower{s}, 0)
+		taps.poll(keyOf(1), []inspected.Followed{s}, 0)
 		synctest.Wait()
 		end()
 		if n := s.send("late"); n != 0 {
@@ -213,9 +214,9 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 		taps := newTaps(start)
 		kinds := make([]source, maxTaps+1)
 		for n := range kinds {
-			taps.poll(keyOf(n), []follower{&kinds[n]}, 0)
+			taps.poll(keyOf(n), []inspected.Followed{&kinds[n]}, 0)
 			time.Sleep(time.Second)
-			taps.poll(keyOf(0), []follower{&kinds[0]}, 0) // so the second is the one that goes
+			taps.poll(keyOf(0), []inspected.Followed{&kinds[0]}, 0) // so the second is the one that goes
 			synctest.Wait()
 		}
 		for n := range kinds {
@@ -228,7 +229,7 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 			}
 		}
 		scopes := make([]source, maxFollowed+5)
-		var followed []follower
+		var followed []inspected.Followed
 		for n := range scopes {
 			followed = append(followed, &scopes[n])
 		}
@@ -254,7 +255,7 @@ func TestARingHasTheNewestEventsWithinItsBytes(t *testing.T) {
 	r := newRing(4<<10, 0, func() uint64 { numbers++; return numbers })
 	for n := range uint64(2000) {
 		name := strings.Repeat("x", random.IntN(254))
-		r.add(time.Time{}, informers.Change{Type: watch.Modified, Key: client.ObjectKey{Name: name}})
+		r.add(time.Time{}, inspected.Change{Type: watch.Modified, Key: client.ObjectKey{Name: name}})
 		bytes := 0
 		for i, e := range r.events {
 			bytes += e.size()

@@ -1,0 +1,70 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inspected says what a cache and its informers tell people who look at them. Packages cache and informers
+// implement its interfaces, and package inspect shows what they return.
+package inspected
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/store"
+)
+
+// Cache is a cache whose entries are shown. Entry is *informers.MapEntry, which no package of internal may import.
+type Cache[Entry any] interface {
+	// Name returns the value of the label "cache" in the metrics of the cache.
+	Name() string
+	// Started reports whether Start was called.
+	Started() bool
+	// Informers returns the informers that there are, those of a kind after each other. It starts none.
+	Informers() []Entry
+	// Go runs a function in a goroutine of a cache that is started: Start waits for it, so it must return when its
+	// context ends. If the cache has ended, the function is not run.
+	Go(func(context.Context))
+}
+
+// Informer is an informer that is shown. It can be the key of a map. No method asks the API server anything.
+type Informer interface {
+	Followed
+	metrics.Source
+	// State returns where the informer is in its life.
+	State() State
+	// PendingWrites returns the first writes of the program that the watch has not shown, up to limit, in the order
+	// of their keys.
+	PendingWrites(limit int) []store.PendingWrite
+	// PendingWrite returns the write that lies over an object, if there is one. The namespace of the key is ignored
+	// for a cluster-scoped kind.
+	PendingWrite(key client.ObjectKey) (store.PendingWrite, bool)
+	// Watch returns a value that is equal for informers that show what one watch brings, and for no others: the
+	// figures of such informers are those of the same objects. It can be the key of a map.
+	Watch() any
+}
+
+// Followed is an informer whose events can be followed.
+type Followed interface {
+	// Follow calls see for each event from now on, until ctx ends or the informer is removed: one call at a time, and
+	// none once Follow has returned. It makes no object, so it costs next to nothing beside what the informer does
+	// anyway. It returns the cause of the end, and at once an error if the informer is one that the user made and
+	// takes no event handler.
+	Follow(ctx context.Context, see func(Change)) error
+	// Received returns how many events have told of objects since the informer was made; zero of one that the user
+	// made, of which it is not known.
+	Received() uint64
+}
+
+// Change is an event that an informer has received, without its objects.
+type Change struct {
+	// Type is watch.Added, watch.Modified or watch.Deleted.
+	Type watch.EventType
+	Key  client.ObjectKey
+	// Revision is the resourceVersion of the write, or zero if it is not known.
+	Revision uint64
+	// Merged says that the change stands for all that happened to the object between two states,
+	// because the informer has listed again, or because the events came faster than they were taken.
+	Merged bool
+}
