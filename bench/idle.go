@@ -39,7 +39,7 @@ func tryIdle(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// fewestGoroutines waits until those that began or ended something are gone.
+// fewestGoroutines waits until the goroutines that began or ended something are gone.
 func fewestGoroutines() int {
 	fewest := runtime.NumGoroutine()
 	for begin := time.Now(); time.Since(begin) < 20*look; time.Sleep(look) {

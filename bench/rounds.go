@@ -110,7 +110,7 @@ func keepWanted(found *findings, trial string, wanted []string) {
 	maps.DeleteFunc(found.Values, func(id string, _ float64) bool { return !belongs[id] })
 }
 
-// trials returns those that the wanted measures need, in the order of the table.
+// trials returns the trials of the wanted measures, in the order of the table.
 func (o *options) trials() []string {
 	var all []string
 	for _, m := range measures() {

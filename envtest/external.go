@@ -27,7 +27,7 @@ type ExternalEtcd struct {
 	// CAFile is a file with the authorities that sign the members' certificates, in PEM. Without it, the system's count.
 	CAFile string
 
-	// CertFile and KeyFile are the certificate with which the server says who it is, and its key. There are both or none.
+	// CertFile and KeyFile are the certificate of the server as a client, and its key. There are both or none.
 	CertFile, KeyFile string
 }
 

@@ -44,9 +44,9 @@ type Options struct {
 	// their Service.
 	ServiceResolver ServiceResolver
 
-	// Faults applies its rules to the requests of clients, once it is known who asks, and that they may. Requests of the server
-	// itself are left alone, unless a rule names its user, system:apiserver. Rules may also be for fault points inside the server. Without
-	// it, requests and calls take no other way. Stop ends all rules.
+	// Faults applies its rules to the requests of clients after authentication and authorization. Requests of the server itself are
+	// left alone, unless a rule names its user, system:apiserver. Rules may also be for fault points inside the server. Without it,
+	// requests and calls take no other way. Stop ends all rules.
 	Faults *faults.Injector
 
 	// Controllers run beside the server: Start begins them when the server is ready, and does not wait for what they do. Stop ends
@@ -62,9 +62,9 @@ type Options struct {
 	// may be names of plugins that are not here.
 	DisableAdmissionPlugins []string
 
-	// Etcd is where the server stores, in the place of an etcd in this process: one that others run, and in which there may be
-	// objects already. Several servers may share it. Stop leaves what is in it, and there is no Snapshot and no Reset.
-	// Credentials and tokens are valid at the server that made them. Controllers are for one of the servers.
+	// Etcd is a cluster in which the server stores, in place of an etcd in this process. It may have objects already. Several
+	// servers may share it. Stop leaves what is in it, and there is no Snapshot and no Reset. Credentials and tokens are valid
+	// at the server that made them. Controllers are for one of the servers.
 	Etcd *ExternalEtcd
 
 	// DataDirectory is the folder in which Start makes the folder of etcd, which Stop removes. The default is the

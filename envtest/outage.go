@@ -13,7 +13,7 @@ import (
 
 // StopEtcd stops the etcd of a running environment, as far as the server can tell: until StartEtcd, requests that need it fail, and
 // reads that the watch cache answers alone do not; /readyz, /livez and /healthz fail; watches get nothing, and go on afterwards
-// without a gap. What is stored is kept, and no lease expires. It returns when writes that were under way have ended. Stop and a
+// without a gap. The objects are kept, and no lease expires. It returns when writes that were under way have ended. Stop and a
 // second StopEtcd may follow. It is an error if the etcd is that of Options.Etcd, whose members the caller stops.
 func (e *Environment) StopEtcd(ctx context.Context) error {
 	own, err := e.ownEtcd(ctx)

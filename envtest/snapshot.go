@@ -43,8 +43,8 @@ func KeepNamespaces(names ...string) Keep {
 }
 
 // Reset deletes everything but what there was when Start returned, which includes the CRDs of the options, and what one of
-// keep wants to stay. What Start made and somebody changed or deleted since is as before. So suites can share one environment,
-// and begin each spec with a clean slate.
+// keep wants to stay. Objects that Start made, and somebody changed or deleted since, are as before. So suites can share one
+// environment, and begin each spec with a clean slate.
 //
 // Reset works as Restore does.
 func (e *Environment) Reset(ctx context.Context, keep ...Keep) error {
@@ -97,14 +97,14 @@ func (e *Environment) Snapshot(ctx context.Context) (*Snapshot, error) {
 // sees what changes. Resource versions go on, so that informers stay right. An object that was deleted and made again since
 // is deleted and added, and never modified, because it has another UID. Events expire after the time that they had left.
 //
-// When Restore returns, the server answers by the new state alone: roles, namespaces, webhooks, policies and CRDs that are
-// gone have no effect any more, and their discovery documents are gone. What informers of clients know comes with their watches.
+// When Restore returns, the server answers by the new state alone: roles, namespaces, webhooks, policies and CRDs that are gone
+// have no effect any more, and their discovery documents are gone. Informers of clients learn it from their watches.
 //
-// Requests that write and arrive meanwhile wait until Restore is done. Those that were under way are either done before, and
-// undone, or refused with 429 and Retry-After, which client-go repeats. So nothing is stored in a namespace that is gone.
-// Managers may run on. What a controller writes for an owner that it has not yet seen removed is refused with a conflict; for what
-// it writes without an owner reference, see AwaitCache. Users of AddUser keep their credentials. APIServices of the server itself
-// follow its CRDs, and are not restored.
+// Requests that write and arrive meanwhile wait until Restore is done. Writes under way are either done before, and undone, or
+// refused with 429 and Retry-After, which client-go repeats. So nothing is stored in a namespace that is gone. Managers may run
+// on. If a controller has not yet seen that an owner is removed, its writes for that owner are refused with a conflict; for writes
+// without an owner reference, see AwaitCache. Users of AddUser keep their credentials. APIServices of the server itself follow its
+// CRDs, and are not restored.
 //
 // If ctx ends early, either nothing has happened or the state is restored and parts of the server may not know yet; the error
 // says which.
@@ -123,8 +123,8 @@ func (e *Environment) Restore(ctx context.Context, s *Snapshot) error {
 }
 
 // AwaitCache has Reset and Restore of a running environment wait until the cache that c reads does not show any older state of
-// kinds, and refuse with a conflict what is written before: a controller answers by looking again, and sees the new state. So a
-// manager that runs on does not make objects for what is gone, also where no owner reference tells.
+// kinds, and refuse earlier writes with a conflict: a controller reconciles again, and sees the new state. So a manager that
+// runs on makes no objects for removed ones, even where no owner reference tells.
 //
 // It is meant for the client of a manager, and for the kinds that its controllers watch, in the representation in which they do.
 // A kind that the client does not read from the cache has no effect. The function that is returned ends it; call it before the

@@ -33,7 +33,7 @@ const (
 	collectorWorkers = 8
 	// collectorLastRetry is the longest time between two attempts that fail.
 	collectorLastRetry = 30 * time.Second
-	// unknownRetry is how long an object is left alone whose owner is of a kind that is not known, and an owner that is not cached.
+	// unknownRetry is how long an object with an owner of an unknown kind is left alone, and an owner that is not cached.
 	unknownRetry = 2 * time.Second
 	// collectorTimeout bounds the wait for kinds that have not been listed yet. The error names them, and is logged.
 	collectorTimeout = 30 * time.Second
@@ -64,7 +64,7 @@ const (
 )
 
 // collector deletes objects whose owners are gone. It decides on what its cache shows, and each write of it applies only to the
-// object that it has seen there, with the owners that this has. That an owner is gone is asked of the API server.
+// object that it has seen there, with the owners that this has. It asks the API server whether an owner is gone.
 type collector struct {
 	client client.Client
 	kinds  *kinds
@@ -154,7 +154,7 @@ func (r *collector) findOwner(ctx context.Context, id identity) (reconcile.Resul
 	return reconcile.Result{}, r.lookAtDependents(ctx, id)
 }
 
-// judgeAgain has all looked at of which the events of a kind may not have told.
+// judgeAgain has all objects judged again that the events of a kind may have left out.
 func (r *collector) judgeAgain(ctx context.Context, kind schema.GroupKind) error {
 	for _, relation := range []string{ofKind(kind), waits} {
 		if err := r.kinds.each(ctx, relation, r.lookLater); err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // delete deletes an object in the version that was seen. If it is newer by now, and has the same owners, it is deleted all the
-// same: who writes its status often must not keep it.
+// same: frequent writes of its status must not keep it.
 func (r *collector) delete(ctx context.Context, obj *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation) error {
 	err := r.client.Delete(ctx, obj, client.Preconditions{UID: &obj.UID, ResourceVersion: &obj.ResourceVersion}, client.PropagationPolicy(policy))
 	if !apierrors.IsConflict(err) {

@@ -120,8 +120,8 @@ func (c *content) deleteKind(ctx context.Context, res resource, ns *corev1.Names
 	return left
 }
 
-// deleteObjects deletes all objects of a kind in a namespace, or those that are given if it must be one by one. They go in the
-// background: all that they own and that is in the namespace is deleted anyway.
+// deleteObjects deletes all objects of a kind in a namespace, or the given ones one by one. They go in the background: all
+// that they own and that is in the namespace is deleted anyway.
 func (c *content) deleteObjects(ctx context.Context, res resource, namespace string, objects []metav1.PartialObjectMetadata) error {
 	kind := c.metadata.Resource(res.GroupVersionResource).Namespace(namespace)
 	background := metav1.DeletionPropagation(metav1.DeletePropagationBackground)
@@ -140,7 +140,7 @@ func (c *content) deleteObjects(ctx context.Context, res resource, namespace str
 	return nil
 }
 
-// list returns the objects of a kind in a namespace; none of one that cannot be listed.
+// list returns the objects of a kind in a namespace; none if the kind cannot be listed.
 func (c *content) list(ctx context.Context, res resource, namespace string) ([]metav1.PartialObjectMetadata, error) {
 	if !res.list {
 		return nil, nil

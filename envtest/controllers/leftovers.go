@@ -27,8 +27,8 @@ import (
 // patience is how long a kind may take until it is cached. Without it, the namespace is looked at again after its estimate.
 const patience = 5 * time.Second
 
-// leftovers watches the kinds of which something has remained in a namespace, from then on, so that the namespace is looked at
-// again when it changes. A test that takes away the last finalizer need not wait.
+// leftovers watches each kind whose objects have remained in a namespace, so that the namespace is reconciled when they
+// change. A test that takes away the last finalizer need not wait.
 type leftovers struct {
 	cache      cache.Cache
 	controller controller.Controller

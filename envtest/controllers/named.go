@@ -27,8 +27,8 @@ var all = map[string]func(ctx context.Context, config *rest.Config) error{
 func Names() []string { return slices.Sorted(maps.Keys(all)) }
 
 // Named returns controllers for envtest.Options.Controllers. The selection is that of kube-controller-manager's flag
-// --controllers: a name stands for a controller, "*" for all, and a name after a minus for one that is left out. If a name is
-// not known, Start of the environment fails with an error that lists those that are.
+// --controllers: a name stands for a controller, "*" for all, and a name after a minus for one left out. If a name is not
+// known, Start of the environment fails with an error that lists the known names.
 func Named(selection ...string) []envtest.Controller {
 	if err := check(selection); err != nil {
 		return []envtest.Controller{{Err: err}}

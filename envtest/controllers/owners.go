@@ -68,7 +68,8 @@ type classes struct {
 	orphaned []types.UID // they did not exist any more when the object was first seen, and wanted it to stay
 }
 
-// orphaned notes that the dependents of an owner stay, also those that its deletion did not see.
+// orphaned notes that the dependents of an owner stay, even dependents that its deletion did not
+// see.
 func (o *owners) orphaned(owner types.UID) { o.left.Add(owner, nil) }
 
 // classify returns what the owners of an object are. An owner that the cache does not have is asked for.

@@ -20,7 +20,7 @@ type report struct {
 
 	mu       sync.Mutex    // guards what follows, while kinds are looked at
 	found    bool          // there was something
-	left     []remaining   // of kinds of which something remains, or that fail
+	left     []remaining   // of kinds that fail, or whose objects remain
 	estimate time.Duration // until what remains is gone
 }
 
@@ -65,7 +65,7 @@ func (r *report) remains() bool {
 	return false
 }
 
-// kinds are those of which something remains.
+// kinds are the kinds whose objects remain.
 func (r *report) kinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for _, kind := range r.left {

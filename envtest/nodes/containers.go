@@ -20,7 +20,7 @@ const (
 	initFailed
 )
 
-// restarts says whether an init container is a sidecar: one that goes on beside the others.
+// restarts says whether an init container is a sidecar, which goes on beside the others.
 func restarts(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
@@ -54,7 +54,7 @@ func (l *life) initialize() initState {
 		}
 		policy := policyOf(spec, l.pod.Spec.RestartPolicy)
 		if policy == corev1.RestartPolicyAlways {
-			policy = corev1.RestartPolicyOnFailure // one that has succeeded is done
+			policy = corev1.RestartPolicyOnFailure // a container that has succeeded is done
 		}
 		l.advance(spec, c, policy, true)
 		switch {

@@ -94,8 +94,8 @@ func (l *life) last() *step {
 // interrupted is the exit code of a program that SIGTERM ends: 128 and its number.
 const interrupted = 143
 
-// interrupt ends a container whose Pod is deleted. One that would have ended by itself has not done its work: its Pod must not
-// count for its Job.
+// interrupt ends a container whose Pod is deleted. A container that would have ended by itself has not done its work: its Pod
+// must not count for its Job.
 func (l *life) interrupt(c *corev1.ContainerStatus) {
 	spec := l.spec(c.Name)
 	if spec != nil && policyOf(spec, l.pod.Spec.RestartPolicy) == corev1.RestartPolicyAlways && !l.initializes(spec) {
@@ -267,7 +267,7 @@ func (l *life) has(t corev1.PodConditionType) bool {
 	return false
 }
 
-// condition sets one condition. The reason is for one that is not true.
+// condition sets one condition. The reason is for a condition that is not true.
 func (l *life) condition(t corev1.PodConditionType, is bool, reason string) {
 	now := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue}
 	if !is {

@@ -134,8 +134,9 @@ func (n *Nodes) Controller() envtest.Controller {
 	return envtest.Controller{Name: controllerName, Run: n.run, Err: n.options.errors()}
 }
 
-// Stop lets a node fail, as one whose kubelet is gone: its condition Ready becomes Unknown, its Lease is not renewed, and its
-// Pods stay as they are. A Node that is not there, or that somebody deletes, comes with Start. The error is about a name that no node has. Stop returns at once.
+// Stop lets a node fail, as without a kubelet: its condition Ready becomes Unknown, its Lease is not renewed, and its Pods stay as
+// they are. A Node that is not there, or that somebody deletes, comes with Start. The error is about a name that no node has. Stop
+// returns at once.
 func (n *Nodes) Stop(name string) error { return n.turn(name, true) }
 
 // Start lets a node go on that Stop has stopped.
@@ -196,8 +197,8 @@ func (n *Nodes) run(ctx context.Context, cfg *rest.Config) error {
 	return m.Start(ctx)
 }
 
-// pace is that of all controllers. What failed is tried again after a second at most, since a kubelet is not slower after an outage
-// of minutes; and a look may take ten seconds, since the other objects wait for it.
+// pace is that of all controllers. A failure is tried again after a second at most, since a kubelet is not slower after an outage
+// of minutes. A reconciliation may take ten seconds, since the other objects wait for it.
 func pace() controller.Options {
 	return controller.Options{
 		RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Second),

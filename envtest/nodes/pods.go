@@ -25,7 +25,7 @@ import (
 // hostIP is the address of each node, of a network for documentation.
 const hostIP = "192.0.2.1"
 
-// pods reconciles the Pods of the nodes. One worker does, so that its fields need no lock.
+// pods reconciles the Pods of the nodes. A single worker does, so that its fields need no lock.
 type pods struct {
 	nodes   *Nodes
 	client  client.Client

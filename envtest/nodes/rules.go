@@ -119,7 +119,7 @@ func (n *Nodes) Inject(r Rule, f Failure) (*Fault, error) {
 	return fault, nil
 }
 
-// Hits returns how often it happened. It counts when the API server has what happened. What is being written when the fault ends
+// Hits returns how often it happened. It counts when the API server has what happened. A write under way when the fault ends
 // still counts.
 func (f *Fault) Hits() int {
 	f.mu.Lock()
@@ -148,8 +148,8 @@ func (f *Fault) Wait(ctx context.Context, n int) error {
 	return nil
 }
 
-// End ends the fault: containers that crashed or whose image was not pulled go on after their pause, those that were delayed start,
-// and those that stayed unready become ready.
+// End ends the fault: containers that crashed or whose image was not pulled go on after their pause, delayed ones start, and
+// unready ones become ready.
 func (f *Fault) End() {
 	f.nodes.rules.remove(f)
 	f.mu.Lock()
@@ -259,5 +259,5 @@ func (l *life) unready(container string) (fault *Fault, fresh bool) {
 	return l.find(staysUnready, l.pod, container), true
 }
 
-// heldName is the name of a container among those that stay unready.
+// heldName is the name of a container that stays unready.
 func heldName(pod *corev1.Pod, container string) string { return string(pod.UID) + "/" + container }

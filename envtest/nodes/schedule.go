@@ -22,7 +22,7 @@ import (
 // unfit is how long a Pod waits that no node takes.
 const unfit = time.Second
 
-// scheduler binds Pods to nodes in turn. One worker does, so that turn needs no lock.
+// scheduler binds Pods to nodes in turn. A single worker does, so that turn needs no lock.
 type scheduler struct {
 	nodes  *Nodes
 	client client.Client

@@ -1,9 +1,9 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Campaign runs a small operator once for each thing that can go wrong at each of its requests and at each event
-// of its watches, and prints which runs ended differently: none for the operator as it should be, and some for each of three
-// variants with a bug that no run without a fault shows.
+// Campaign runs a small operator once for each fault that can happen at its requests and at the events of its watches, and
+// prints which runs ended differently. The right operator has none. Each of three variants has a bug that no run without a
+// fault shows.
 //
 //	go run ./examples/campaign
 //	go run ./examples/campaign -bug 'a stale read' -only 'stale cache: event ADDED core/pods default/web-* #1'

@@ -99,7 +99,7 @@ func lake() *unstructured.Unstructured {
 	return u
 }
 
-// populate has the manager watch kinds, each of which comes to another end.
+// populate has the manager watch kinds that come to different ends.
 func (s *scene) populate(ctx context.Context, mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
 		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}). // a test may run this twice

@@ -225,7 +225,7 @@ func (t *tour) end(context.Context) error {
 	return nil
 }
 
-// get reads a Pod by key; one that is not there is a result too.
+// get reads a Pod by key; NotFound is a result too.
 func (t *tour) get(ctx context.Context, name string) error {
 	pod := &corev1.Pod{}
 	key := client.ObjectKey{Namespace: t.namespace, Name: name}

@@ -3,7 +3,7 @@
 
 // Read-your-writes runs one controller with three clients: the plain one of controller-runtime, its
 // consistent one, and Tarn's. The watch of what the controller writes is late, by nothing, by 50 ms
-// and by 500 ms. It prints a table of what that leads to.
+// and by 500 ms. It prints a table of the results.
 //
 //	go run ./examples/read-your-writes
 package main

@@ -77,7 +77,7 @@ func readMetadata(ctx context.Context, c cache.Cache, out io.Writer) error {
 	return nil
 }
 
-// walk makes one object at a time, and stops at the one that it looks for.
+// walk makes one object at a time, and stops at the wanted one.
 func walk(ctx context.Context, c cache.Cache, out io.Writer) error {
 	for configMap, err := range cache.Iterate(ctx, c, &corev1.ConfigMap{}, client.MatchingLabels{"app": "settings"}) {
 		if err != nil {

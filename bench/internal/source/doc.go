@@ -1,9 +1,9 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source is the server of the benchmark: it answers lists and watches of
-// synthetic Pods, or of custom resources like them, from bytes that were encoded beforehand, so that a process that is
-// measured beside it loses as little CPU as possible to it.
+// Package source is the server of the benchmark: it answers lists and watches of synthetic Pods, or of custom
+// resources like them, from bytes encoded beforehand, so that it takes little CPU from a process that is measured
+// beside it.
 //
 // A [Catalog] holds those bytes and never changes. A [Server] serves one measured
 // process from it: it has the state of that one watch, and is thrown away after.

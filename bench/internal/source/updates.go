@@ -26,9 +26,9 @@ func (u Updates) check() error {
 	return nil
 }
 
-// turn returns which of the updated Pods event number n changes, and how often this
-// Pod was changed before. The Pods take turns; in a skewed sequence those that are
-// changed often and those that are changed seldom do, each among themselves.
+// turn returns which of the updated Pods event number n changes, and how often this Pod was changed
+// before. The Pods take turns; in a skewed sequence the often changed Pods take turns among
+// themselves, and so do the seldom changed ones.
 func (u Updates) turn(n, updated int) (pod, before int) {
 	often := updated / 20
 	switch {

@@ -27,23 +27,23 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
 )
 
-// Users makes the credentials of one server's users, and tells from a request who sent it. It is safe for concurrent use.
+// Users makes the credentials of one server's users, and authenticates requests. It is safe for concurrent use.
 type Users struct {
 	address   string                                // host and port of the server
 	servingCA []byte                                // PEM
 	clients   *serving.Authority                    // makes certificates of users; nil if others make them
 	self      *rest.Config                          // of the server's own user; nil if issue makes it
 	first     []authenticator.Request               // are asked before all others
-	clientCA  dynamiccertificates.CAContentProvider // who signs certificates of users; nil if nobody does
+	clientCA  dynamiccertificates.CAContentProvider // signs certificates of users; nil if none are
 	tokens    *userTokens
 	static    authenticator.Token // knows further tokens; may be nil
 	accounts  authenticator.Token // knows tokens of service accounts; set before authenticator is called
 	audiences []string            // of tokens that are for this server; likewise
-	anonymous bool                // who has no credential may ask
+	anonymous bool                // requests without a credential are served
 	front     front
 }
 
-// front is about proxies in front of API servers, which say who asks.
+// front is about proxies in front of API servers, which name the user.
 type front struct {
 	header *authenticatorfactory.RequestHeaderConfig // how they say it; nil if none is believed
 	// Credentials returns the certificate and the key with which this server is such a proxy, none if it has none.
@@ -53,11 +53,11 @@ type front struct {
 // Config is whom a command line lets in.
 type Config struct {
 	Address   string                                // host and port of the server
-	Anonymous bool                                  // who has no credential may ask
-	ClientCA  dynamiccertificates.CAContentProvider // who signs certificates of users; nil if nobody does
+	Anonymous bool                                  // requests without a credential are served
+	ClientCA  dynamiccertificates.CAContentProvider // signs certificates of users; nil if none are
 	Static    authenticator.Token                   // knows tokens; may be nil
 
-	Header      *authenticatorfactory.RequestHeaderConfig // how proxies in front say who asks; nil if none is believed
+	Header      *authenticatorfactory.RequestHeaderConfig // how proxies in front name the user; nil if none is trusted
 	Credentials func() (cert, key []byte)                 // with which this server is such a proxy
 }
 
@@ -82,7 +82,8 @@ func (a *Users) SetSelf(config *rest.Config, token string) {
 func (a *Users) FrontCredentials() (cert, key []byte) { return a.front.credentials() }
 
 // Secure makes the keys: those of the server at the address, which it returns, and what makes and checks the credentials of
-// users. Clients may show a certificate, and are told who signs those that count; what one is worth is for the authenticator.
+// users. Clients may show a certificate, and are told the authority whose certificates count. The authenticator judges a
+// certificate.
 func Secure(address string) (*Users, *tls.Config, error) {
 	ca, err := serving.NewAuthority("tarn-serving-ca")
 	if err != nil {
@@ -123,7 +124,8 @@ func newAccess(address string, servingCA []byte) (*Users, error) {
 // frontProxyName is the common name of the server's certificate in requests that it passes on to other servers.
 const frontProxyName = "front-proxy-client"
 
-// setFrontProxy makes the authority by which other servers believe who asks, and the certificate that only this server has.
+// setFrontProxy makes the authority by which other servers trust a user's name from this server, and the certificate that
+// only this server has.
 func (a *Users) setFrontProxy() error {
 	front, err := serving.NewAuthority("tarn-front-proxy-ca")
 	if err != nil {
@@ -175,8 +177,8 @@ func (a *Users) Issue(name string, groups ...string) (*rest.Config, error) {
 	return config, nil
 }
 
-// authenticator is put together as in kube-apiserver: a certificate counts before a token, who has either is in the group
-// of the authenticated, and who has none is anonymous. A credential that is not known is refused.
+// authenticator is put together as in kube-apiserver: a certificate counts before a token, a user with either is in the
+// group of the authenticated, and a request without any is anonymous. An unknown credential is refused.
 func (a *Users) authenticator() authenticator.Request {
 	known := slices.Clone(a.first)
 	if a.clientCA != nil {
@@ -197,7 +199,7 @@ func (a *Users) authenticator() authenticator.Request {
 	return union.NewFailOnError(all, anonymous.NewAuthenticator(nil))
 }
 
-// clockedCA judges certificates by a clock, of which it asks for the time of each.
+// clockedCA judges each certificate by the time of a clock.
 type clockedCA struct {
 	dynamiccertificates.CAContentProvider
 	now func() time.Time

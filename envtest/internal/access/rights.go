@@ -33,7 +33,7 @@ func (a *Users) Rights(
 	return rights, nil
 }
 
-// Authenticate has rights know who asks. accounts knows tokens of service accounts.
+// Authenticate has rights know the user of a request. accounts knows tokens of service accounts.
 func (a *Users) Authenticate(rights *kind.Access, accounts authenticator.Token) {
 	a.accounts = accounts
 	rights.Authenticator = a.authenticator()

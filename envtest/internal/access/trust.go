@@ -26,8 +26,8 @@ func (a *Users) Port() (int32, error) {
 	return int32(port), nil
 }
 
-// Trust is the ConfigMap by which other API servers believe the users of this one: who signs their certificates, and how a
-// proxy in front says who they are.
+// Trust is the ConfigMap by which other API servers trust the users of this one: the authority of their certificates, and
+// the headers by which a proxy in front names them.
 func (a *Users) Trust() (*corev1.ConfigMap, error) {
 	data := map[string]string{}
 	if a.clientCA != nil {

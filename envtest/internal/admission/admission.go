@@ -36,8 +36,8 @@ import (
 // mapperReset is how often policies learn of new kinds, as in kube-apiserver.
 const mapperReset = 30 * time.Second
 
-// The plugins that do not belong to one built-in kind, in kube-apiserver's order. Those that do stand between the two: a
-// policy or a webhook sees an object as they leave it. ResourceQuota comes last.
+// The plugins that do not belong to one built-in kind, in kube-apiserver's order. The plugins of built-in kinds stand
+// between the two: a policy or a webhook sees an object as they leave it. ResourceQuota comes last.
 var (
 	lastPlugins = []string{
 		mutatingpolicy.PluginName, mutatingwebhook.PluginName, validatingpolicy.PluginName, validatingwebhook.PluginName,

@@ -51,7 +51,7 @@ func (r *renewable) replace() error {
 	return nil
 }
 
-// Renew returns when the policies are those that the informers have.
+// Renew returns when the informers' policies are in force.
 func (r *renewable) Renew(ctx context.Context) error {
 	if err := r.replace(); err != nil {
 		return fmt.Errorf("begin anew with admission policies: %w", err)

@@ -41,7 +41,8 @@ const aggregationWorkers = 5
 // itself serves, and the other servers to which APIServices lead. Its controllers are those of k8s.io/kube-aggregator.
 //
 // Most tests have nothing to do with it, and it costs them nothing: it begins with the first request of somebody else for
-// APIServices, which waits until those of the server are there. What other servers need begins with the first of them.
+// APIServices, which waits until those of the server are there. The controllers for other servers begin with the first
+// other server.
 type Aggregation struct {
 	config Config
 	front  Front                      // set before the server serves
@@ -250,8 +251,8 @@ func groupVersionsOf(crds []*apiextensionsv1.CustomResourceDefinition) map[schem
 	return served
 }
 
-// waitLocal closes ready when the informer has the APIServices of what is served now, and the routes of those that were there
-// before are made. The controllers tell nobody how far they are.
+// waitLocal closes ready when the informer has the APIServices of what is served now, and the routes of earlier APIServices
+// are made. The controllers tell nobody how far they are.
 func (a *Aggregation) waitLocal(crds cache.ResourceEventHandlerRegistration, registered <-chan struct{}) {
 	known := a.parts.informers.Apiregistration().V1().APIServices().Lister()
 	lister := a.front.CRDs.Lister()

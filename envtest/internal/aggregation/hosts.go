@@ -115,7 +115,7 @@ func (a *Aggregation) beginRemote() (*remoteParts, error) {
 	return r, nil
 }
 
-// ListedPaths implements routes.ListedPathProvider. What other servers serve is listed also while they are away.
+// ListedPaths implements routes.ListedPathProvider. Paths of other servers are listed even while these are away.
 func (a *Aggregation) ListedPaths() []string {
 	var paths []string
 	if to := a.routes.Load(); to != nil {

@@ -23,7 +23,8 @@ import (
 	remoteavailability "k8s.io/kube-aggregator/pkg/controllers/status/remote"
 )
 
-// host is another server, to which an APIService leads. It passes requests on in the name of who asked.
+// host is another server, to which an APIService leads. It passes requests on in the name of their
+// user.
 type host struct {
 	resolver aggregatorapiserver.ServiceResolver
 	address  atomic.Pointer[hostAddress] // replaced when the APIService changes
@@ -56,7 +57,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.pass(w, req)
 }
 
-// alwaysAvailable is a host for who looks whether it is.
+// alwaysAvailable is a host for checks of its availability.
 type alwaysAvailable struct{ *host }
 
 // ServeHTTP implements http.Handler.

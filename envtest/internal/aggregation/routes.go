@@ -50,7 +50,7 @@ func (r routable) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 	return r.byEndpoint.ResolveEndpoint(namespace, name, port)
 }
 
-// own is the server as the first of those whose documents are merged.
+// own is this server: its documents are the first to be merged.
 type own struct {
 	genericapiserver.DelegationTarget
 }
@@ -85,7 +85,7 @@ type hostRoutes struct {
 	openAPI  http.Handler
 }
 
-// handler is who answers requests for a path, nil if it is this server.
+// handler returns what answers requests for a path, nil if that is this server.
 func (r *hostRoutes) handler(path string) http.Handler {
 	if path == catalog.PathV2 || path == catalog.PathV3 || strings.HasPrefix(path, catalog.PathV3+"/") {
 		return r.openAPI

@@ -24,7 +24,7 @@ type creator[T metav1.Object] interface {
 	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
 }
 
-// putter is one that updates them too.
+// putter is a creator that updates objects too.
 type putter[T metav1.Object] interface {
 	creator[T]
 	Update(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)

@@ -26,7 +26,7 @@ type roleSet struct {
 	RoleBindings        []rbacv1.RoleBinding
 }
 
-// defaultRoles are those that every server has. They are shared: callers change nothing.
+// defaultRoles are the roles of every server. They are shared: callers change nothing.
 var defaultRoles = sync.OnceValue(func() *roleSet {
 	set := &roleSet{}
 	if err := json.Unmarshal(rolesFile, set); err != nil {

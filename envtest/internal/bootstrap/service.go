@@ -22,8 +22,8 @@ const (
 	portName    = "https"
 )
 
-// advertised is the address by which Pods would reach the server: as with kube-apiserver, that of the machine, though a server
-// of tests may listen on the loopback address alone, which Endpoints must not have.
+// advertised is the address by which Pods would reach the server: the machine's, as with kube-apiserver. A server of tests may
+// listen on the loopback address alone, but Endpoints must not have that.
 func advertised() string {
 	ip, err := utilnet.ChooseHostInterface()
 	if err != nil || ip.To4() == nil {

@@ -49,7 +49,7 @@ type Catalog struct {
 	callback   func()                                            // guarded by mu; called on each change
 }
 
-// catalogKey names a version, and who registered it: the one with the lowest source wins.
+// catalogKey names a version and its source: the lowest source wins.
 type catalogKey struct {
 	source aggregated.Source
 	metav1.GroupVersion

@@ -79,7 +79,8 @@ func documentsOf(build builder) *documents {
 	return d
 }
 
-// v2 returns the second version's document. Who asks while it is made waits for it. The builder is not kept.
+// v2 returns the second version's document. A request that comes meanwhile waits for it. The builder is not
+// kept.
 func (d *documents) v2(build builder) *spec.Swagger {
 	d.second.Do(func() {
 		_, d.second.spec = build.InstallV2(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))
@@ -87,8 +88,8 @@ func (d *documents) v2(build builder) *spec.Swagger {
 	return d.second.spec
 }
 
-// v3 returns what serves the documents of the third version, and what lists them. Who asks while they are made waits for
-// them. The builder is not kept.
+// v3 returns what serves the documents of the third version, and what lists them. A request that comes meanwhile waits
+// for them. The builder is not kept.
 func (d *documents) v3(build builder) (*handler3.OpenAPIService, func() (map[string]located, error)) {
 	d.third.Do(func() {
 		service := build.InstallV3(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))

@@ -83,9 +83,8 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	return all
 }
 
-// Publish serves the documents of the kinds that the server has, which are equal in all servers of the process that have
-// them, and those of custom resources, which the CRD server's controllers add and remove. Each is made by the first request
-// for it.
+// Publish serves the documents of the server's built-in kinds, which the servers of a process share, and the documents of
+// custom resources. The CRD server's controllers add and remove the latter. Each is made by the first request for it.
 func (o *OpenAPI) Publish(generic *genericapiserver.GenericAPIServer) error {
 	build := o.builder(generic)
 	built, second := documentsOf(build), &spec.Swagger{}

@@ -21,7 +21,7 @@ var groupPriorities = map[string]int{
 	"discovery.k8s.io": 16200, "resource.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100,
 }
 
-// versionPriorities are those that are not the usual one of a stable version.
+// versionPriorities are priorities other than the usual one of a stable version.
 var versionPriorities = map[schema.GroupVersion]int{
 	{Version: "v1"}: 1, {Group: "autoscaling", Version: "v2"}: 30, {Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: 21,
 	{Group: "resource.k8s.io", Version: "v1"}: 21,

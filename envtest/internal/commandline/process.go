@@ -36,8 +36,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
 )
 
-// Process is what a command line of kube-apiserver makes otherwise in an environment: where it listens, with which
-// certificates, whom it believes, and which etcd it stores in.
+// Process is the part of an environment that a command line of kube-apiserver changes: the address, the
+// certificates, the trusted authorities, and the etcd.
 type Process struct {
 	Flags *flags.Flags
 	info  *genericapiserver.SecureServingInfo
@@ -46,7 +46,7 @@ type Process struct {
 	errOut io.Writer // for people
 }
 
-// New is for flags that have been checked. What people should know goes to errOut.
+// New is for flags that have been checked. Messages for people go to errOut.
 func New(f *flags.Flags, errOut io.Writer) *Process { return &Process{Flags: f, errOut: errOut} }
 
 // Certificate tells of changes of the certificate for aggregated servers, nil if there is none.
@@ -57,8 +57,8 @@ func (p *Process) Certificate() dynamiccertificates.Notifier {
 	return p.proxy
 }
 
-// Open listens, loads the files that the flags name and makes the means by which the server asks itself. What watches the
-// files ends with the server, which runs them.
+// Open listens, loads the files that the flags name and makes the means by which the server asks itself. The watchers of
+// the files run in the server, and end with it.
 func (p *Process) Open() (*serving.Listener, *access.Users, error) {
 	f := p.Flags
 	if err := f.Serving.MaybeDefaultWithSelfSignedCerts("localhost", []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}, nil); err != nil {
@@ -121,8 +121,8 @@ func bothCAs(clientCA, header dynamiccertificates.CAContentProvider) dynamiccert
 	return dynamiccertificates.NewUnionCAContentProvider(clientCA, header)
 }
 
-// addLoopback gives the server a certificate of its own for its own requests, chosen by server name: the one that the flags
-// name may be for any host, and trusted by others.
+// addLoopback gives the server a certificate of its own for its own requests, chosen by server name. The certificate of the
+// flags may be for any host.
 func (p *Process) addLoopback(users *access.Users) error {
 	ca, err := serving.NewAuthority("apiserver-loopback-client-ca")
 	if err != nil {
@@ -195,7 +195,7 @@ func (p *Process) Secure(ctx context.Context) (*tls.Config, error) {
 	return config, nil
 }
 
-// TokenKeys are those that the flags name for tokens of service accounts.
+// TokenKeys are the keys that the flags name for tokens of service accounts.
 func (p *Process) TokenKeys() (*tokens.TokenKeys, error) {
 	f := p.Flags.Access
 	key, err := keyutil.PrivateKeyFromFile(f.SigningKeyFile)

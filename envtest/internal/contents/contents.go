@@ -49,7 +49,7 @@ type Contents struct {
 	initial   *Snapshot       // as Start left it; set before Start returns
 	snapshots *origin
 	gate      gate
-	turn      chan struct{}    // has room for the one who works on the whole state
+	turn      chan struct{}    // has room for the one call that works on the whole state
 	users     serving.Requests // of turn
 	parts     Parts            // set before the server serves
 	Removed   *removedOwners
@@ -93,7 +93,7 @@ type Parts struct {
 // Attach tells what acts on the contents. It is called before the server serves.
 func (s *Contents) Attach(to Parts) { s.parts = to }
 
-// Close lets nobody work on the whole state any more, and waits for who does.
+// Close refuses further work on the whole state, and waits for work under way.
 func (s *Contents) Close() {
 	if s != nil {
 		s.users.Close()
@@ -145,8 +145,8 @@ func (s *Contents) locate(key string) place {
 	return at
 }
 
-// Admit returns the context of what writes to the state that is there now, when nobody replaces it, and the number of times that
-// it was replaced before. What must not wait gets the error refused, if that is not nil.
+// Admit waits until nobody replaces the state. It returns the context of a write to this state, and how often the state was
+// replaced before. With refused, Admit does not wait but returns that error.
 func (s *Contents) Admit(ctx context.Context, refused error) (context.Context, uint64, error) {
 	overtaken := refused
 	if overtaken == nil {

@@ -58,7 +58,7 @@ func (s *Contents) follow(ctx context.Context, p *plan, writes []etcd.Write) err
 	return s.gate.followCaches(ctx, all)
 }
 
-// followStores waits for the watch caches, but for those that are replaced because of their CRDs.
+// followStores waits for the watch caches, except the ones that are replaced because of their CRDs.
 func (s *Contents) followStores(ctx context.Context, p *plan, all changes) error {
 	replaced := map[schema.GroupResource]bool{}
 	for _, c := range p.crds {
@@ -83,7 +83,7 @@ func (s *Contents) followStores(ctx context.Context, p *plan, all changes) error
 	return nil
 }
 
-// followInformers waits for what the server itself watches, and for those who are told of it.
+// followInformers waits for the informers of the server itself, and for their handlers.
 func (s *Contents) followInformers(ctx context.Context, all changes) error {
 	for resource, informer := range s.parts.Informers() {
 		if err := informer.Await(ctx, all[resource]); err != nil {
@@ -137,7 +137,7 @@ func (s *Contents) followSpecs(ctx context.Context, crds []crdChange) error {
 	return nil
 }
 
-// policyResources are those that make policies.
+// policyResources are the resources that make policies.
 var policyResources = []string{
 	"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
 }

@@ -41,7 +41,7 @@ type plan struct {
 	crds  []crdChange
 }
 
-// crdChange is a CustomResourceDefinition that is written. One that is not there is empty.
+// crdChange is a CustomResourceDefinition that is written. A missing one is empty.
 type crdChange struct {
 	before, after *apiextensionsv1.CustomResourceDefinition
 	stores        int // of its resource that had been made before
@@ -141,7 +141,7 @@ func (p *plan) keeps(key string) bool {
 // noteCRDs notes what happens to CRDs.
 func (p *plan) noteCRDs(before map[string][]byte) error {
 	after := map[string][]byte{}
-	for _, w := range slices.Concat(p.goes, p.come) { // in this order: one that is replaced is in both
+	for _, w := range slices.Concat(p.goes, p.come) { // in this order: a replaced object is in both
 		if strings.HasPrefix(w.Key, crdPrefix) {
 			after[w.Key] = w.Value
 		}

@@ -27,8 +27,8 @@ const (
 	establishedShift = 3 * time.Second
 )
 
-// EstablishedEarlier decorates the store of CustomResourceDefinitions: a definition whose condition Established changes
-// is stored as if that had happened a few seconds ago, so that its first custom resource does not wait.
+// EstablishedEarlier decorates the store of CustomResourceDefinitions: a change of the condition Established is stored
+// with a time a few seconds past, so that the first custom resource does not wait.
 func EstablishedEarlier(next generic.StorageDecorator) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),

@@ -82,7 +82,7 @@ func whereCRDsAre(path string, files, folders []string) string {
 	}
 	looked += ", and folders below are not entered: "
 	for _, folder := range folders {
-		files, _, _ := manifests(folder) // one that cannot be read is not the one to name
+		files, _, _ := manifests(folder) // another error is not the one to report
 		if crds, err := readManifests(files); err == nil && len(crds) > 0 {
 			return looked + "name " + folder
 		}

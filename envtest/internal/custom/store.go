@@ -55,7 +55,7 @@ type cleanup struct {
 	// Admit returns the context of what writes to the state that is there now, when nobody replaces it, and the number of times
 	// that it was replaced before.
 	admit func(ctx context.Context) (context.Context, uint64, error)
-	// terminating reports whether the CRD server knows a resource's definition as one that is being deleted. Reset and Restore
+	// terminating reports whether a resource's definition is being deleted, as far as the CRD server knows. Reset and Restore
 	// end when it knows the new state.
 	terminating func(schema.GroupResource) bool
 }
@@ -87,7 +87,8 @@ func (s *customStore) own(ctx context.Context, begins bool) (context.Context, er
 }
 
 // beginsCleanup reports whether a list is the first call of the finalizer's work, for what is in all namespaces. The lists
-// with which it deletes have a namespace, which is empty for what has none, and those with which it waits have a deadline.
+// by which it deletes have a namespace, which is empty for cluster-scoped objects. The lists by which it waits have a
+// deadline.
 func beginsCleanup(ctx context.Context) bool {
 	_, scoped := request.NamespaceFrom(ctx)
 	_, waits := ctx.Deadline()

@@ -22,24 +22,24 @@ import (
 )
 
 // ReleasePatience bounds the wait for the CRD server to let go of its stores. It does so a second after their CRD changed,
-// and never of those that it made before it failed to make another one.
+// and never if it failed to make another store of the CRD.
 const ReleasePatience = 5 * time.Second
 
 // Stores knows the stores of custom resources. The CRD server makes them when they are first needed, also from
-// controllers that nobody can wait for, and destroys those of a changed or deleted CRD in goroutines of which nobody is
-// told; Stop has to know of them nevertheless. The zero value is ready. It is safe for concurrent use.
+// controllers that nobody can wait for, and destroys the stores of a changed or deleted CRD in goroutines of its own;
+// Stop has to know of them nevertheless. The zero value is ready. It is safe for concurrent use.
 type Stores struct {
 	making  serving.Requests // stores that are being made
 	cleanup *cleanup         // nil if the state is never replaced
 
 	mu   sync.Mutex
 	made map[schema.GroupResource]int // guarded by mu; counts the stores that ever were
-	live map[*customStore]struct{}    // guarded by mu; those that their owner has not destroyed
+	live map[*customStore]struct{}    // guarded by mu; stores that their owner has not destroyed
 }
 
-// Guard bounds what the CRD server's finalizer may do, where the state can be replaced. admit returns the context of what writes to
-// the state that is there now, when nobody replaces it, and the number of times that it was replaced before. terminating reports
-// whether the CRD server knows a resource's definition as one that is being deleted. It is called before the server runs.
+// Guard bounds what the CRD server's finalizer may do, where the state can be replaced. admit waits until nobody replaces the
+// state, and returns the context of a write to it and how often it was replaced before. terminating reports whether a resource's
+// definition is being deleted, as far as the CRD server knows. It is called before the server runs.
 func (c *Stores) Guard(
 	admit func(ctx context.Context) (context.Context, uint64, error), terminating func(schema.GroupResource) bool,
 ) {
@@ -94,7 +94,7 @@ func (c *Stores) Count(resource schema.GroupResource) int {
 	return c.made[resource]
 }
 
-// Refuse lets no further store be made, and returns when those that were being made are.
+// Refuse lets no further store be made, and waits for stores that are being made.
 func (c *Stores) Refuse() { c.making.Close() }
 
 // Close destroys the stores that are left and returns when their owners have done so too: the goroutines that will are

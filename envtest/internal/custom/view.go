@@ -57,7 +57,8 @@ func (v *crdView) close() {
 	_ = v.informer.RemoveEventHandler(v.registration) // fails only for handlers of other informers
 }
 
-// set notes a new or changed definition. One that took the name of another comes without the deletion of that one.
+// set notes a new or changed definition. A definition that replaced another of its name comes without the deletion
+// of the old one.
 func (v *crdView) set(obj any) {
 	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
 	v.mu.Lock()

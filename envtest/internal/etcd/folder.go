@@ -23,7 +23,7 @@ const (
 	lockName = "lock"
 
 	// folderAttempts bounds how often a folder is made anew because another process took it for a dead one. That can
-	// happen once, between its making and its locking.
+	// happen between the making of a folder and its locking.
 	folderAttempts = 5
 )
 
@@ -104,7 +104,8 @@ func (f *folder) remove() error {
 	return nil
 }
 
-// sweep removes this user's folders in parent whose processes are dead. What it cannot remove it leaves.
+// sweep removes this user's folders in parent whose processes are dead. It leaves what cannot be
+// removed.
 func sweep(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

@@ -45,12 +45,12 @@ func (p *pace) remove(w *watch) {
 func (p *pace) took() {
 	select {
 	case p.takes <- struct{}{}:
-	default: // the one who waits will look anyway
+	default: // the waiting writer will look anyway
 	}
 }
 
-// wait returns when all watches but the slow ones have room for the next writes. Those that take nothing for a while are slow from
-// then on.
+// wait returns when all watches but the slow ones have room for the next writes. A watch that takes nothing for a while is slow
+// from then on.
 func (p *pace) wait(slow map[*watch]bool) {
 	idle := time.NewTimer(pacePatience)
 	defer idle.Stop()

@@ -44,8 +44,8 @@ func (r *room) close() error { return r.file.Close() }
 // makeRoom promises space for a write of size bytes, or returns an error, after which nothing must be written. The caller
 // holds s.write.
 //
-// The database writes new pages when it commits, and never into those that are in use. They are taken from the free ones,
-// or else from behind the end of the file: so that much is reserved there, for all writes since the last commit.
+// The database writes new pages when it commits, and never into pages in use. They are taken from the free ones, or else
+// from behind the end of the file: so that much is reserved there, for all writes since the last commit.
 func (s *Server) makeRoom(size int) error {
 	if err := s.failure.get(); err != nil {
 		return err

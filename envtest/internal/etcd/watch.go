@@ -15,8 +15,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
-// progressInterval is how often a watch that wants it, and got nothing meanwhile, learns of the revision. A watch cache
-// knows by that that it is fresh; etcd's default is ten minutes.
+// progressInterval is how often a watch that wants it, and got nothing meanwhile, learns of the revision. It tells a
+// watch cache that it is fresh; etcd's default is ten minutes.
 const progressInterval = 5 * time.Second
 
 // watches implements clientv3.Watcher.

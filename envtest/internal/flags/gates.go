@@ -12,9 +12,9 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// The feature gates of kube-apiserver v1.36, by stage and default, as kube-apiserver --help lists them, and those that are
-// generally available or deprecated, which it does not list. Those that guard
-// code of k8s.io/kubernetes, which is not here, are known to no library.
+// The feature gates of kube-apiserver v1.36, by stage and default, as kube-apiserver --help lists them. The generally
+// available and the deprecated ones follow, which it does not list. No library here knows the gates for code of
+// k8s.io/kubernetes.
 const (
 	alphaGates = `
 APIServingWithRoutine AllAlpha AllowUnsafeMalformedObjectDeletion CBORServingAndStorage CPUManagerPolicyAlphaOptions

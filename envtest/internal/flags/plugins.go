@@ -25,7 +25,7 @@ CertificateApproval CertificateSigning CertificateSubjectRestriction
 MutatingAdmissionPolicy MutatingAdmissionWebhook ValidatingAdmissionPolicy ValidatingAdmissionWebhook
 ResourceQuota`
 
-// optional are those that are off by default, as in kube-apiserver.
+// optional are the plugins that are off by default, as in kube-apiserver.
 const optional = `OwnerReferencesPermissionEnforcement`
 
 // elsewhere are the plugins that kube-apiserver v1.36 has besides, as its help lists them.

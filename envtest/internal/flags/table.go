@@ -49,7 +49,7 @@ func (f *flag) add(set *pflag.FlagSet) {
 	}
 }
 
-// table has the flags that are not honoured. Those without a kind are flags of a library.
+// table has the flags that are not honoured. Flags without a kind are those of a library.
 var table = []flag{
 	{"generic", "advertise-address", "", "", false, "no Endpoints of the Service kubernetes are written"},
 	{"generic", "shutdown-delay-duration", "", "", false, "the server ends at once"},

@@ -181,7 +181,7 @@ func (s *Server) Stop(grace time.Duration) error {
 	if backend := s.crds.GenericAPIServer.AuditBackend; backend != nil {
 		backend.Shutdown()
 	}
-	s.custom.Refuse() // before the CRD server destroys those that it knows of
+	s.custom.Refuse() // before the CRD server destroys the stores that it knows of
 	s.crds.GenericAPIServer.Destroy()
 	s.custom.Close(custom.ReleasePatience)
 	s.webhooks.Close() // conversions of stores were the last to be called

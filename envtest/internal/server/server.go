@@ -85,7 +85,7 @@ func (s *Server) definitions() crdinformers.CustomResourceDefinitionInformer {
 	return s.crds.Informers.Apiextensions().V1().CustomResourceDefinitions()
 }
 
-// terminating reports whether the CRD server knows the definition of a resource as one that is being deleted.
+// terminating reports whether the definition of a resource is being deleted, as far as the CRD server knows.
 func (s *Server) terminating(resource schema.GroupResource) bool {
 	crd, err := s.definitions().Lister().Get(resource.String())
 	return err == nil && crd.DeletionTimestamp != nil

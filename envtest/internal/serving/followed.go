@@ -59,7 +59,7 @@ type Followed struct {
 	handlers map[cache.ResourceEventHandlerRegistration]*notedHandler // guarded by mu
 }
 
-// notedHandler notes the newest resource version of which a handler was told.
+// notedHandler notes the newest resource version that a handler was told.
 type notedHandler struct {
 	cache.ResourceEventHandler
 	seen atomic.Int64

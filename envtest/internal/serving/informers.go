@@ -37,8 +37,8 @@ var ownScheme = sync.OnceValue(func() *runtime.Scheme {
 })
 
 // informerFactory makes the informers that admission and authorization read from. They are client-go's, and ask by
-// clients that decode by ownScheme; those that client-go generates read its global scheme. A group that is not below is
-// not the server's to watch. It is safe for concurrent use.
+// clients that decode by ownScheme. The clients of client-go read its global scheme. A group that is not below is not
+// the server's to watch. It is safe for concurrent use.
 type informerFactory struct {
 	informers.SharedInformerFactory
 	config *rest.Config

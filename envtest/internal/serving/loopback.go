@@ -25,7 +25,7 @@ type Loopback struct {
 	Kube      kubernetes.Interface
 	Dynamic   dynamic.Interface
 	Informers *informerFactory
-	requests  Requests // those that wait for an answer
+	requests  Requests // requests that wait for an answer
 }
 
 // NewLoopback makes the clients from a configuration of the server's own user, which it keeps and changes.
@@ -52,8 +52,8 @@ func NewLoopback(config *rest.Config) (*Loopback, error) {
 	return l, nil
 }
 
-// Close refuses further requests and returns when those that wait have their answer. Some plugins ask without a context,
-// and would complain and retry for seconds after the server is gone.
+// Close refuses further requests and returns when the waiting ones have their answer. Some plugins ask without a
+// context, and would complain and retry for seconds after the server is gone.
 func (l *Loopback) Close() { l.requests.Close() }
 
 // Refuse lets no further request begin.

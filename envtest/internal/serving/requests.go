@@ -42,7 +42,7 @@ func (r *Requests) refusing() bool {
 	return r.closed
 }
 
-// Close refuses further requests and waits for those that began.
+// Close refuses further requests and waits for the others to end.
 func (r *Requests) Close() {
 	r.Refuse()
 	r.running.Wait()

@@ -37,7 +37,7 @@ type checkedStore interface {
 	CheckConsistency(context.Context) error
 }
 
-// of decorates the stores of a resource so that those which can compare themselves do so before they are destroyed.
+// of decorates the stores of a resource: a store that can compare itself does so before it is destroyed.
 func (c *Consistency) of(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
 	if c == nil {
 		return next
@@ -60,8 +60,8 @@ func (c *Consistency) of(resource schema.GroupResource, next generic.StorageDeco
 	}
 }
 
-// check compares one store. Only a difference counts: a store that is not ready holds nothing, and one whose objects go
-// through a webhook that has ended before cannot be read any more.
+// check compares one store. Only a difference counts: a store that is not ready holds nothing, and a store cannot be
+// read any more when the webhook of its objects has ended before.
 func (c *Consistency) check(resource schema.GroupResource, store checkedStore) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
 	defer cancel()

@@ -37,7 +37,7 @@ const (
 	dialKeepAliveTimeout = 10 * time.Second
 )
 
-// Backing is an etcd: one in this process, or one that others run too.
+// Backing is an etcd in this process, or one shared with others.
 type Backing interface {
 	// Client returns a new client, whose watches no other client waits for. The caller closes it with etcd.CloseClient.
 	Client() *kubernetes.Client

@@ -32,8 +32,7 @@ type Cluster struct {
 	created []client.Object      // removed by Close, the last one first
 }
 
-// Open starts an API server in this process, or connects to the one that the
-// file kubeconfig names.
+// Open starts an API server in this process, or connects to the one of the file kubeconfig.
 func Open(ctx context.Context, kubeconfig string) (*Cluster, error) {
 	if kubeconfig != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -64,9 +63,8 @@ func connect(cfg *rest.Config, env *envtest.Environment) (*Cluster, error) {
 // Embedded reports whether the server runs in this process.
 func (c *Cluster) Embedded() bool { return c.env != nil }
 
-// CreateNamespace makes a namespace and returns its name: the given one on a
-// server in this process, elsewhere one that begins with it and is not taken.
-// Close removes it.
+// CreateNamespace makes a namespace and returns its name: the given one on a server in this
+// process, elsewhere a free one that begins with it. Close removes it.
 func (c *Cluster) CreateNamespace(ctx context.Context, name string) (string, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if !c.Embedded() {

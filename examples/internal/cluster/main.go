@@ -26,8 +26,8 @@ type Flags struct {
 	Timeout    time.Duration
 }
 
-// Parse reads the flags from the arguments of a program, also those that the program has declared with package
-// flag. For -h it prints the usage to out and returns flag.ErrHelp.
+// Parse reads the flags from the arguments of a program, with the flags that the program has declared by
+// package flag. For -h it prints the usage to out and returns flag.ErrHelp.
 func Parse(name string, args []string, out io.Writer) (Flags, error) {
 	var f Flags
 	set := flag.NewFlagSet(name, flag.ContinueOnError)

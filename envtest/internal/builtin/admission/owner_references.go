@@ -66,7 +66,7 @@ func (p ownerReferences) Validate(ctx context.Context, a admission.Attributes, _
 	if len(blocking) == 0 {
 		return nil
 	}
-	// Who may finalize anything needs no discovery of what the owners are.
+	// For a user who may finalize anything, discovery of the owners is not needed.
 	if allowed, _ := p.allowed(ctx, finalizing(a, schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "*")); allowed {
 		return nil
 	}

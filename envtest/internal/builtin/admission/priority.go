@@ -53,8 +53,8 @@ func (p priorityClasses) prioritize(ctx context.Context, a admission.Attributes)
 	return nil
 }
 
-// classOf returns the class of a name, or the one that Pods without a class have. The caller does not change what its pointers
-// lead to.
+// classOf returns the class of a name, or the default one for Pods without a class. The caller does not change what its
+// pointers lead to.
 func (p priorityClasses) classOf(ctx context.Context, a admission.Attributes, name string) (*schedulingv1.PriorityClass, error) {
 	if name == "" {
 		class, err := p.defaultClass(ctx)

@@ -208,7 +208,7 @@ func countsOfClaims(name corev1.ResourceName) bool {
 	})
 }
 
-// claimUse counts storage in whole bytes: that for which the claim asks, or what was allocated if that is more.
+// claimUse counts storage in whole bytes: as much as the claim asks for, or as was allocated if that is more.
 func claimUse(obj runtime.Object) corev1.ResourceList {
 	claim := kind.MustBe[*corev1.PersistentVolumeClaim](obj)
 	use := corev1.ResourceList{"count/persistentvolumeclaims": number(1), corev1.ResourcePersistentVolumeClaims: number(1)}

@@ -20,18 +20,19 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
 
-// podsCount is what a quota calls the number of Pods, of which finished ones are some.
+// podsCount is what a quota calls the number of Pods, with finished ones.
 const podsCount corev1.ResourceName = "count/pods"
 
-// computed are the resources of which a Pod uses some, each with its name as a request and as a limit. What a quota calls by the
-// plain name is a request too.
+// computed are the resources that Pods use, each with its name as a request and as a limit. The plain name in a quota is a
+// request too.
 var computed = map[corev1.ResourceName][2]corev1.ResourceName{
 	corev1.ResourceCPU:              {corev1.ResourceRequestsCPU, corev1.ResourceLimitsCPU},
 	corev1.ResourceMemory:           {corev1.ResourceRequestsMemory, corev1.ResourceLimitsMemory},
 	corev1.ResourceEphemeralStorage: {corev1.ResourceRequestsEphemeralStorage, corev1.ResourceLimitsEphemeralStorage},
 }
 
-// countsOfPods says whether a name in a quota is about Pods. Those of devices begin with "requests.".
+// countsOfPods says whether a name in a quota is about Pods. The names of devices begin with
+// "requests.".
 func countsOfPods(name corev1.ResourceName) bool {
 	if name == corev1.ResourcePods || name == podsCount || podspec.IsHugePages(name) ||
 		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) {
@@ -57,7 +58,7 @@ func podUseChanges(a admission.Attributes) bool {
 	return false
 }
 
-// podUse is what a Pod uses. One that has ended, or should have, only counts as an object.
+// podUse is what a Pod uses. A Pod that has ended, or should have, only counts as an object.
 func podUse(obj runtime.Object) corev1.ResourceList {
 	pod := kind.MustBe[*corev1.Pod](obj)
 	use := corev1.ResourceList{podsCount: number(1)}

@@ -87,7 +87,7 @@ func (r runtimeClasses) check(ctx context.Context, a admission.Attributes) error
 	return nil
 }
 
-// mergeTolerations returns those of both lists, without the ones that another one covers.
+// mergeTolerations returns the tolerations of both lists, without those that another one covers.
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	all := append(append([]corev1.Toleration(nil), first...), second...)
 	var merged []corev1.Toleration

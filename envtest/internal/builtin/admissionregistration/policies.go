@@ -44,7 +44,7 @@ func composition() plugincel.Compiler {
 	return compiler
 }
 
-// checkExpression reports one that does not compile.
+// checkExpression reports an expression that does not compile.
 func checkExpression(f *kind.Faults, compiler plugincel.Compiler, e plugincel.ExpressionAccessor, knows plugincel.OptionalVariableDeclarations, at *field.Path) {
 	checkCompiled(f, compiler.CompileCELExpression(e, knows, environment.NewExpressions).Error, e.GetExpression(), at)
 }
@@ -61,7 +61,8 @@ func checkCompiled(f *kind.Faults, err *cel.Error, expression string, at *field.
 	}
 }
 
-// matchConditions checks the conditions of webhooks and policies. Those of policies know their parameters.
+// matchConditions checks the conditions of webhooks and policies. Expressions of policies know their
+// parameters.
 func matchConditions(conditions []admissionregistrationv1.MatchCondition, params bool, at *field.Path) field.ErrorList {
 	var f kind.Faults
 	if len(conditions) > 64 {
@@ -154,7 +155,7 @@ var (
 		"let", "loop", "package", "namespace", "return", "var", "void", "while"}
 )
 
-// checkVariables compiles the variables of a policy, each of which the next ones know.
+// checkVariables compiles the variables of a policy. Each knows the ones before it.
 func checkVariables(f *kind.Faults, compiler plugincel.Compiler, list []admissionregistrationv1.Variable, params bool) {
 	for i, v := range list {
 		at := kind.SpecPath("variables").Index(i)

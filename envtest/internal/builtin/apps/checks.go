@@ -51,7 +51,8 @@ func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
 	return f.List
 }
 
-// checkRollback checks the revision that an old client wants back. One that is no number can come in a patch alone, see requestCodecs.
+// checkRollback checks the revision that an old client wants back. A value that is no number can come in a patch alone, see
+// requestCodecs.
 func checkRollback(f *kind.Faults, d *appsv1.Deployment) {
 	revision := d.Annotations[appsv1.DeprecatedRollbackTo]
 	if revision == "" {

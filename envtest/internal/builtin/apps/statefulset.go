@@ -18,7 +18,7 @@ import (
 
 // The rules are those of kube-apiserver's pkg/apis/apps/validation/validation.go.
 
-// validateStatefulSet checks a StatefulSet. What its Pods are and where they are may change, which Pods it has may not.
+// validateStatefulSet checks a StatefulSet. The template of its Pods may change, their identity may not.
 func validateStatefulSet(s, old *appsv1.StatefulSet) field.ErrorList {
 	spec, path := &s.Spec, kind.SpecPath()
 	errs := kind.NotNegative(spec.Replicas, path.Child("replicas"))

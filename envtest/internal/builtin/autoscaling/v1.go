@@ -18,8 +18,8 @@ import (
 )
 
 // HorizontalPodAutoscalers are one store with two faces: autoscaling/v2, in which they are stored and admitted, and
-// autoscaling/v1, which has a field for the wanted utilization of the CPU alone. What v1 has no field for is in annotations of
-// the v1 form, and only there, so that who reads and writes v1 loses nothing.
+// autoscaling/v1, which has a field for the wanted utilization of the CPU alone. The other fields are in annotations of the v1
+// form, and only there, so that a client of v1 loses nothing.
 const (
 	metricsAnnotation       = "autoscaling.alpha.kubernetes.io/metrics"
 	currentAnnotation       = "autoscaling.alpha.kubernetes.io/current-metrics"
@@ -198,7 +198,7 @@ func cpuMetric(utilization int32) autoscalingv2.MetricSpec {
 	}
 }
 
-// withoutForms copies annotations, without those that stand for fields of v2.
+// withoutForms copies annotations, without the ones for fields of v2.
 func withoutForms(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
 	for _, name := range []string{

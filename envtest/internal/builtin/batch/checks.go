@@ -60,7 +60,7 @@ func isIndexed(spec *batchv1.JobSpec) bool {
 	return spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
 }
 
-// checkGeneratedSelector checks that a selector that was not chosen by hand is the one that was made for the Job.
+// checkGeneratedSelector checks that a selector not chosen by hand is the one made for the Job.
 func checkGeneratedSelector(f *kind.Faults, job *batchv1.Job) {
 	if kind.IsTrue(job.Spec.ManualSelector) || job.Spec.Selector == nil {
 		return

@@ -23,7 +23,7 @@ func jobIs(job *batchv1.Job, condition batchv1.JobConditionType) bool {
 	return false
 }
 
-// validateJobStatus checks that a status makes sense, as far as this write changes what makes none: one that is stored may stay.
+// validateJobStatus checks that a status makes sense. A fault that is stored already may stay.
 func validateJobStatus(job, old *batchv1.Job) field.ErrorList {
 	f := kind.Faults{List: kind.Counted("")(job, old)}
 	status, was, at := &job.Status, &old.Status, field.NewPath("status")

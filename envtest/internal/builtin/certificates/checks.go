@@ -88,7 +88,7 @@ func signingSpec(spec *certificatesv1.CertificateSigningRequestSpec, path *field
 	return errs
 }
 
-// CheckRequest reads a request and checks that who made it has the key.
+// CheckRequest reads a request and checks that its author has the key.
 func CheckRequest(data []byte) error {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {

@@ -37,7 +37,7 @@ func CertificatesKinds() []*kind.Kind {
 // anyName is the rule for names that nobody looks at.
 func anyName(string, bool) []string { return nil }
 
-// prepareSigningRequest notes who asks, whatever the request says, and keeps the rest of an old request as it is.
+// prepareSigningRequest notes the user, whatever the request says, and keeps the rest of an old request as it is.
 func prepareSigningRequest(ctx context.Context, csr, old *certificatesv1.CertificateSigningRequest) {
 	if old != nil {
 		csr.Spec = old.Spec

@@ -29,16 +29,16 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
-// The subresources here lead to a kubelet, a Pod or a Service. Nothing of this is there unless a test runs it. What they answer
-// then, and where they lead otherwise, is as in kube-apiserver's pkg/registry/core. An upgraded connection is passed on as it
-// is: one from WebSocket to SPDY is not translated.
+// The subresources here lead to a kubelet, a Pod or a Service. Nothing of this is there unless a test runs it. The answer then,
+// and the address otherwise, are those of kube-apiserver's pkg/registry/core. An upgraded connection is passed on as it is: one
+// from WebSocket to SPDY is not translated.
 
 // connectREST is a subresource whose requests lead elsewhere.
 type connectREST struct {
 	options func() runtime.Object // the empty query parameters
 	methods []string
 	subpath bool // the rest of the path is the query parameter path
-	// connect returns who answers a request for the object called name.
+	// connect returns the handler of a request for the object called name.
 	connect func(ctx context.Context, name string, options runtime.Object, to rest.Responder) (http.Handler, error)
 }
 

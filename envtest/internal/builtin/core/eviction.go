@@ -121,7 +121,7 @@ func (r evictionREST) evict(ctx context.Context, name string, deletion *metav1.D
 			return false, err
 		}
 	}
-	// What may begin to serve, or is not healthy, goes without a budget as long as it stays so.
+	// A Pod that does not serve, or is not healthy, goes without a budget as long as it stays so.
 	if !asked && (unguarded != nil || idle && !finished(pod)) {
 		deletion = atVersion(deletion, pod.ResourceVersion)
 	}
@@ -180,7 +180,7 @@ func (r evictionREST) tellAndDelete(ctx context.Context, name string, options *m
 	return err
 }
 
-// checkPreconditions returns a conflict if the Pod is not the one that is meant.
+// checkPreconditions returns a conflict if another Pod is meant.
 func checkPreconditions(pod *corev1.Pod, wanted *metav1.Preconditions) error {
 	if wanted == nil {
 		return nil

@@ -53,7 +53,7 @@ func validatePersistentVolume(pv, old *corev1.PersistentVolume) field.ErrorList 
 	return f.List
 }
 
-// VolumeSpec checks a volume, or one that a VolumeAttachment has inline.
+// VolumeSpec checks a volume, or the inline volume of a VolumeAttachment.
 func VolumeSpec(spec *corev1.PersistentVolumeSpec, name string, inline bool, at *field.Path) field.ErrorList {
 	var f kind.Faults
 	podspec.CheckAccessModes(&f, spec.AccessModes, at.Child("accessModes"))

@@ -78,8 +78,8 @@ func (s podPartStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Se
 	return kind.ResetFields(s.Kind, fieldpath.MakePathOrDie("status"))
 }
 
-// takeEphemeralContainers adds ephemeral containers. Those that exist can be neither changed nor removed; their order is of
-// no account, because a patch may change it.
+// takeEphemeralContainers adds ephemeral containers. Existing ones can be neither changed nor removed; their order does not
+// matter, because a patch may change it.
 func takeEphemeralContainers(from, to *corev1.PodSpec) field.ErrorList {
 	path := field.NewPath("spec", "ephemeralContainers")
 	var errs field.ErrorList

@@ -64,7 +64,7 @@ func hasAmounts(r *corev1.ResourceRequirements) bool {
 	return r != nil && len(r.Requests)+len(r.Limits) > 0
 }
 
-// checkResizedPod checks the resources of the Pod as a whole, and gives rest those that it had of CPU and memory.
+// checkResizedPod checks the resources of the Pod as a whole, and gives rest its old CPU and memory.
 func checkResizedPod(f *kind.Faults, now, was *corev1.ResourceRequirements, rest *corev1.PodSpec) {
 	at := kind.SpecPath("resources")
 	if was != nil && now == nil {

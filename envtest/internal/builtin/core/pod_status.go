@@ -16,8 +16,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
 
-// The rules are those of kube-apiserver's pkg/apis/core/validation/validation.go. What it says of the status of containers is not
-// checked.
+// The rules are those of kube-apiserver's pkg/apis/core/validation/validation.go. Its rules for the status of containers are left
+// out.
 
 // validatePodStatus checks the addresses of a Pod and of its host, and that its class of service stays.
 func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
@@ -51,8 +51,8 @@ func texts[T any](list []T, text func(T) string) []string {
 	return all
 }
 
-// checkAddresses checks a list that has at most one address of each family. One that it had need not be right. value is the list as it is
-// reported.
+// checkAddresses checks a list that has at most one address of each family. An address that it had need not be right. value is the
+// list as it is reported.
 func checkAddresses(f *kind.Faults, now, was []string, value any, at *field.Path) {
 	for i, address := range now {
 		f.Add(validation.IsValidIPForLegacyField(at.Index(i), address, true, was))

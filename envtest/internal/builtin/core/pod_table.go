@@ -88,7 +88,7 @@ func (s *podSummary) initializing(pod *corev1.Pod) bool {
 	return false
 }
 
-// running looks at the containers, the first of which has the last word.
+// running looks at the containers. The first one has the last word.
 func (s *podSummary) running(pod *corev1.Pod) {
 	anyRuns, failure := false, ""
 	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- {

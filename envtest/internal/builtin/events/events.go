@@ -22,8 +22,8 @@ const EventLifetime = 60 * 60
 
 // RegisterInternalEvents makes the core form the internal version of the events.k8s.io group.
 func RegisterInternalEvents(scheme *runtime.Scheme) {
-	// The core version of each type must be known before the internal ones: the first name of a type is the one that
-	// errors and admission use.
+	// The core version of each type must be known before the internal ones: errors and admission use the first name
+	// of a type.
 	for _, group := range []string{corev1.GroupName, eventsv1.GroupName} {
 		internal := schema.GroupVersion{Group: group, Version: runtime.APIVersionInternal}
 		scheme.AddKnownTypeWithName(internal.WithKind("Event"), &corev1.Event{})

@@ -134,7 +134,7 @@ func NotNegativeQuantity(value resource.Quantity, path *field.Path) field.ErrorL
 // AnnotationsPath is where the annotations of an object are.
 func AnnotationsPath() *field.Path { return field.NewPath("metadata", "annotations") }
 
-// AnnotationJSON reads what an annotation has in JSON, if there is something. What cannot be read is reported at unreadable.
+// AnnotationJSON reads what an annotation has in JSON, if there is something. Unreadable values are reported at unreadable.
 func AnnotationJSON[T any](f *Faults, annotations map[string]string, key string, at, unreadable *field.Path) (content T, ok bool) {
 	text := annotations[key]
 	if text == "" {

@@ -101,7 +101,7 @@ func Chosen[T ~string](f *Faults, value *T, at *field.Path, values ...T) {
 	}
 }
 
-// Alternative is one member of a set of fields of which exactly one must be given.
+// Alternative is one field of a set. Exactly one of them must be given.
 type Alternative struct {
 	Name  string
 	Given bool

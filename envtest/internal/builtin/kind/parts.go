@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Merged returns a map with the entries of both. Those of more win.
+// Merged returns a map with the entries of both. The entries of more win.
 func Merged(base, more map[string]string) map[string]string {
 	if len(more) == 0 {
 		return base

@@ -21,8 +21,8 @@ import (
 )
 
 // The server reads its own configuration from the watch cache, in memory, as a kube-apiserver reads its informers. A consistent
-// list would wait for the progress of the watch, since each write to another resource has moved the revision of etcd: up to
-// 100 ms on the way of a request. But what this server has written is always seen. What other servers of the same etcd write is
+// list would wait for the progress of the watch, since each write to another resource has moved the revision of etcd: up to 100
+// ms on the way of a request. But what this server has written is always seen. Writes of other servers on the same etcd are
 // seen a little later, as by an informer.
 
 // noted is the storage of a kind. It notes the newest revision at which this server has written. It is safe for concurrent use.

@@ -26,8 +26,8 @@ type columns struct {
 }
 
 // Show returns the columns of a kind: their names, separated by commas, and the cells of an object in the same order. Name
-// comes first by itself, unless it is among the names. A name that begins with + is shown in wide output only; one that
-// ends with # is a whole number, with ? true or false, and with @ a name. The last cell may have no column.
+// comes first by itself, unless it is among the names. A + before a name shows it in wide output only. A # behind a name
+// stands for whole numbers, a ? for true or false, an @ for names. The last cell may have no column.
 func Show[T runtime.Object](names string, cells func(obj T) []any) columns {
 	var c columns
 	for _, name := range strings.Split(names, ",") {

@@ -86,7 +86,7 @@ func (w *Warnings) IPs(addresses []string, at *field.Path) {
 	}
 }
 
-// CIDR warns of such a range of addresses, and of one that names an address within it.
+// CIDR warns of such a range of addresses, and of a range that names an address within it.
 func (w *Warnings) CIDR(addresses string, at *field.Path) {
 	w.list = append(w.list, validation.GetWarningsForCIDR(at, addresses)...)
 }

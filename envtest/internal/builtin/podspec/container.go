@@ -72,7 +72,7 @@ func (f *PodCheck) initContainers(at *field.Path) {
 	}
 }
 
-// ephemeralFields are those that an ephemeral container may have.
+// ephemeralFields are the fields that an ephemeral container may have.
 var ephemeralFields = []string{"Name", "Image", "Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices",
 	"TerminationMessagePath", "TerminationMessagePolicy", "ImagePullPolicy", "SecurityContext", "Stdin", "StdinOnce", "TTY"}
 
@@ -255,7 +255,7 @@ func (f *PodCheck) environmentFrom(all []corev1.EnvFromSource, at *field.Path) {
 	}
 }
 
-// referenced checks the name of a Secret or a ConfigMap, which may be one that begins names.
+// referenced checks the name of a Secret or a ConfigMap, which may be a prefix.
 func (f *PodCheck) referenced(name string, at *field.Path) {
 	if f.Text(name, at) {
 		f.Messages(apivalidation.NameIsDNSSubdomain(name, true), name, at)

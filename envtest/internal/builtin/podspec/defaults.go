@@ -19,7 +19,7 @@ func DefaultTemplate(template *corev1.PodTemplateSpec) {
 	DefaultPodSpec(&template.Spec)
 }
 
-// DropOldAnnotations drops those that said what init containers there are before there was a field.
+// DropOldAnnotations drops the annotations that had the init containers before there was a field.
 func DropOldAnnotations(annotations map[string]string) {
 	for _, stage := range []string{"alpha", "beta"} {
 		delete(annotations, "pod."+stage+".kubernetes.io/init-containers")

@@ -24,8 +24,8 @@ func AppArmorOf(annotation string) *corev1.AppArmorProfile {
 	return nil
 }
 
-// resizedStatus is the status of a container of which a kubelet said what it uses, nil if there is none. Init containers that end
-// are not resized.
+// resizedStatus is the status of a container with what it uses by its kubelet, nil if there is none. Init containers that end are
+// not resized.
 func resizedStatus(pod *corev1.Pod, c *corev1.Container) *corev1.ContainerStatus {
 	statuses := pod.Status.ContainerStatuses
 	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
@@ -39,7 +39,7 @@ func resizedStatus(pod *corev1.Pod, c *corev1.Container) *corev1.ContainerStatus
 	return nil
 }
 
-// inEffect is the most of what is asked for, used and set aside. What is asked for does not count when it cannot be had.
+// inEffect is the most of what is asked for, used and set aside. An infeasible request does not count.
 func inEffect(pod *corev1.Pod, asked, used, setAside corev1.ResourceList) corev1.ResourceList {
 	most := corev1.ResourceList{}
 	infeasible := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

@@ -132,7 +132,8 @@ func (f *PodCheck) labelKeys(match, mismatch []string, selector *metav1.LabelSel
 		}
 	}
 	if selector != nil {
-		// A kube-apiserver writes the keys into the selector, as expressions; who gives both says it twice.
+		// A kube-apiserver writes the keys into the selector, as expressions; a Pod with both says it
+		// twice.
 		twice := sets.New[string]()
 		for key := range selector.MatchLabels {
 			twice.Insert(key)

@@ -57,7 +57,7 @@ type podWarnings struct {
 	at, inSpec *field.Path
 }
 
-// byteResources are those that have no fractions.
+// byteResources are resources without fractions.
 var byteResources = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
 // nodes warns of outdated labels by which the Pod chooses its node, and of spreads and neighbours that no Pod counts for.
@@ -228,7 +228,7 @@ func meets(a, b *corev1.ContainerPort) string {
 	return ""
 }
 
-// outdatedVolumes are those that nothing mounts any more, by their field.
+// outdatedVolumes are volumes that nothing mounts any more, by their field.
 var outdatedVolumes = map[string]string{
 	"cephfs":               "deprecated in v1.28, non-functional in v1.31+",
 	"flocker":              "deprecated in v1.22, non-functional in v1.25+",

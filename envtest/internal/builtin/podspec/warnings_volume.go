@@ -79,7 +79,7 @@ func podFiles(items []corev1.DownwardAPIVolumeFile, source string) (files []volu
 	return files
 }
 
-// files warns of files with one path, and of those that would have to be a folder for others.
+// files warns of files with one path, and of files whose path is a folder of others.
 func (p *podWarnings) files(volume, what string, files []volumeFile) {
 	for i := range files {
 		files[i].path = strings.TrimRight(files[i].path, "/")

@@ -23,9 +23,9 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
-// Nobody grants rights that they do not have: who writes a role must have all that it grants, or be allowed to escalate it, and
-// who binds one must have all that it grants, or be allowed to bind it. Administrators may do both. The rules are those of
-// kube-apiserver's pkg/registry/rbac.
+// Nobody grants rights that they do not have. The author of a role must have all its rights, or be allowed to escalate it. The
+// author of a binding must have all rights of the role, or be allowed to bind it. Administrators may do both. The rules are
+// those of kube-apiserver's pkg/registry/rbac.
 
 // grantREST serves roles or bindings.
 type grantREST struct {

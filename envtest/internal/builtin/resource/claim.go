@@ -35,7 +35,7 @@ func validateDeviceClass(class, _ *resourcev1.DeviceClass) field.ErrorList {
 	return errs
 }
 
-// validateResourceClaim checks a new claim. What an old one asks for stays.
+// validateResourceClaim checks a new claim. The spec of an old claim stays.
 func validateResourceClaim(claim, old *resourcev1.ResourceClaim) field.ErrorList {
 	if old != nil {
 		return kind.Frozen(claim.Spec, old.Spec, kind.SpecPath())

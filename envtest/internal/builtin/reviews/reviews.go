@@ -152,7 +152,7 @@ func (a reviewer) whoAmI(ctx context.Context, _ *authenticationv1.SelfSubjectRev
 	}, nil
 }
 
-// requester is who sent a request.
+// requester is the user of a request.
 func requester(ctx context.Context) (user.Info, error) {
 	who, ok := request.UserFrom(ctx)
 	if !ok {
@@ -280,7 +280,7 @@ func checkAttributes(resource *authorizationv1.ResourceAttributes, path *authori
 	return nil
 }
 
-// asked is the user of whom a review asks.
+// asked is the user that a review is about.
 func asked(spec *authorizationv1.SubjectAccessReviewSpec) user.Info {
 	who := &user.DefaultInfo{Name: spec.User, Groups: spec.Groups, UID: spec.UID}
 	for key, values := range spec.Extra {

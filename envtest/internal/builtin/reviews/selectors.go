@@ -67,7 +67,7 @@ func labelRequirements(selector *authorizationv1.LabelSelectorAttributes) (label
 	return requirements, errors.Join(errs...)
 }
 
-// fieldRequirements does the same for fields, of which one value at a time can be asked for.
+// fieldRequirements does the same for fields. A requirement of a field has one value.
 func fieldRequirements(selector *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if selector.RawSelector != "" {
 		parsed, err := fields.ParseSelector(selector.RawSelector)

@@ -20,7 +20,7 @@ import (
 // Addresses and node ports that the server gives out: those of a kube-apiserver that is started without flags.
 var serviceRange = netip.MustParsePrefix("10.0.0.0/24")
 
-// What clients ask for by name is most often at the beginning of a range. So the server gives out what is behind it first, from
+// Numbers that clients choose are most often at the beginning of a range. So the server gives out what is behind it first, from
 // dynamicAddress (KEP-3070) and dynamicNodePort (KEP-3668) on.
 const (
 	firstNodePort   = 30000
@@ -30,8 +30,8 @@ const (
 
 var dynamicAddress = netip.MustParseAddr("10.0.0.16")
 
-// serviceAllocator gives cluster IPs and node ports that no other Service has. What is taken is what the stored Services
-// say, and what was given to requests whose write is not seen in storage yet; there is nothing else to keep or repair.
+// serviceAllocator gives cluster IPs and node ports that no other Service has. Taken are the numbers of the stored
+// Services, and of requests whose write is not seen in storage yet. There is nothing else to keep or repair.
 type serviceAllocator struct {
 	list func(context.Context) (*corev1.ServiceList, error)
 

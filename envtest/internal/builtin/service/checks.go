@@ -196,8 +196,8 @@ func affinityTimeout(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList
 	return f.List
 }
 
-// externalAddresses checks the addresses at which others lead to a Service. One that it had need not be written better than
-// before, but must be one that can be reached.
+// externalAddresses checks the addresses at which others lead to a Service. An old address may keep its form, but must be
+// reachable.
 func externalAddresses(svc, old *corev1.Service, path *field.Path) field.ErrorList {
 	var f kind.Faults
 	var before []string
@@ -217,7 +217,7 @@ func externalAddresses(svc, old *corev1.Service, path *field.Path) field.ErrorLi
 const onlyBalancers = "may only be used when `type` is 'LoadBalancer'"
 
 // sourceRanges checks from where a load balancer takes traffic: the field, or the annotation where there is no field. A range may
-// have spaces around it, and one that was there is not checked again.
+// have spaces around it, and an old one is not checked again.
 func sourceRanges(svc, old *corev1.Service) field.ErrorList {
 	const key = corev1.AnnotationLoadBalancerSourceRangesKey
 	var f kind.Faults

@@ -117,7 +117,7 @@ func ValidateEndpoints(endpoints, _ *corev1.Endpoints) field.ErrorList {
 	return f.List
 }
 
-// WarnEndpoints leaves out those that the controller has made.
+// WarnEndpoints leaves out the Endpoints that the controller has made.
 //
 //lint:ignore SA1019 Endpoints are served as long as a kube-apiserver serves them.
 func WarnEndpoints(w *kind.Warnings, endpoints, _ *corev1.Endpoints) {

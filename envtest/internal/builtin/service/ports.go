@@ -14,8 +14,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
-// portChoice gives node ports to one Service. What others have is taken, and never given; what the Service asks for somewhere
-// is reserved, and given nowhere else.
+// portChoice gives node ports to one Service. Ports of other Services are taken, and never given. Ports that the Service asks
+// for are reserved, and given to no other port of it.
 type portChoice struct{ taken, reserved []int32 }
 
 // givePorts chooses or checks the node ports and the port for health checks. old is nil on create; what it has, svc may have.
@@ -58,7 +58,7 @@ func (c *portChoice) forNew(svc *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// forChanged gives node ports to the ports that have none, and checks those that are new.
+// forChanged gives node ports to the ports without one, and checks the new ones.
 func (c *portChoice) forChanged(svc, old *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
 	own := nodePorts(old)
@@ -74,7 +74,7 @@ func (c *portChoice) forChanged(svc, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// give takes a free node port, or the one that number already is.
+// give takes a free node port, or number if it is one.
 func (c *portChoice) give(number *int32, path *field.Path) field.ErrorList {
 	switch {
 	case *number == 0:

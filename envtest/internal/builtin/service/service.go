@@ -124,8 +124,8 @@ func syncClusterIPs(svc, old *corev1.Service) {
 	}
 }
 
-// PrepareService drops from a Service that changes its type what the new type does not have. What the client changes at the
-// same time stays, for validation to refuse it.
+// PrepareService drops from a Service that changes its type what the new type does not have. Other changes of the client
+// stay, for validation to refuse them.
 func PrepareService(_ context.Context, svc, old *corev1.Service) {
 	if old == nil {
 		return

@@ -52,7 +52,7 @@ func validateCSIDriver(driver, old *storagev1.CSIDriver) field.ErrorList {
 	return f.List
 }
 
-// validateCSINode checks the drivers of a node. One that was there stays what it was, but for what it can attach.
+// validateCSINode checks the drivers of a node. An old driver stays as it was, but for what it can attach.
 func validateCSINode(node, old *storagev1.CSINode) field.ErrorList {
 	var f kind.Faults
 	names := sets.New[string]()
