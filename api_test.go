@@ -68,8 +68,8 @@ func exportedAPI(t *testing.T) string {
 	return strings.Join(slices.Sorted(maps.Keys(lines)), "\n") + "\n"
 }
 
-// exportsOf returns a line for each function, method, type, field, constant and variable of a declaration of which
-// only exported parts are left.
+// exportsOf returns a line for each function, method, type, field, constant and variable of a declaration. Only
+// its exported parts are left.
 func exportsOf(declaration ast.Decl) (lines []string) {
 	if f, ok := declaration.(*ast.FuncDecl); ok {
 		if f.Recv != nil && !exportedReceiver(f.Recv.List[0].Type) {

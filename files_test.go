@@ -7,7 +7,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,5 +44,37 @@ func TestFilesAreListed(t *testing.T) {
 				t.Errorf("the comment of package %s lists %s, which is not there", folder, file)
 			}
 		}
+	}
+}
+
+// TestScriptsNameWhatIsThere checks the folders and the fuzzing targets in the scripts of CI: go test succeeds without a
+// test that it does not find.
+func TestScriptsNameWhatIsThere(t *testing.T) {
+	folder := regexp.MustCompile(`\./((?:bench|envtest|examples|internal|pkg)(?:/\w+)*)`)
+	target := regexp.MustCompile(`\b(\w+(?:/\w+)*)/(Fuzz\w+)`)
+	targets := 0
+	for _, script := range []string{".ci/run", ".ci/full"} {
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, named := range folder.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(named[1]); err != nil {
+				t.Errorf("%s: %v", script, err)
+			}
+		}
+		for _, named := range target.FindAllStringSubmatch(string(text), -1) {
+			targets++
+			tests, _ := filepath.Glob(filepath.Join("internal", named[1], "*_test.go"))
+			if !slices.ContainsFunc(tests, func(name string) bool {
+				source, err := os.ReadFile(name)
+				return err == nil && strings.Contains(string(source), "\nfunc "+named[2]+"(")
+			}) {
+				t.Errorf("%s: internal/%s has no %s", script, named[1], named[2])
+			}
+		}
+	}
+	if targets == 0 {
+		t.Error("no script fuzzes anything")
 	}
 }

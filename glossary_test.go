@@ -4,6 +4,9 @@
 package tarn_test
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,7 +47,7 @@ func TestGlossary(t *testing.T) {
 	}
 }
 
-// droppedWords are nouns that had several meanings, or that the field knows by another name, which comes after them.
+// droppedWords are nouns with several meanings, or with another name in the field, and the words to say instead.
 var droppedWords = map[string]string{
 	`parked`: "catching up, dormant",
 	`(an?|the|each|one|every|this|that|its|of|shared|initial) walks?|walks of`: "shared replay",
@@ -63,7 +66,7 @@ var droppedWords = map[string]string{
 	`of which [^.]* of which`: "two sentences",
 }
 
-// TestDroppedWords checks that pages and drawings use the words of the glossary. What stands in code keeps the name that it has there.
+// TestDroppedWords checks that pages and drawings use the words of the glossary. Names in code stay.
 func TestDroppedWords(t *testing.T) {
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|\\w+=\\w+")
 	drawn := regexp.MustCompile(`<style>[^<]*</style>|<[^>]*>`)
@@ -86,6 +89,39 @@ func TestDroppedWords(t *testing.T) {
 				t.Errorf("%s says %q; say it with: %s", document, found, now)
 			}
 		}
+	}
+}
+
+// vagueSubjects are beginnings of sentences, and nouns, that do not say what is meant.
+var vagueSubjects = regexp.MustCompile(`(?:^|[.:;!] )(?:One (?:that|which|of which|whose)|Those|Who)\b` +
+	`|\b(?:to|of|by|for|with|from|than) who\b|in the place of|of which [^.:;]* of which` +
+	`|\b(?:parked|misfits?|intake|arrivals|doubts|stations?|shared walk)\b`)
+
+// TestCommentsNameTheirSubjects checks the comments of all Go files, with tests.
+func TestCommentsNameTheirSubjects(t *testing.T) {
+	if n := len(vagueSubjects.FindAllString("One that waits for who asks. Those in the place of a station: who knows", -1)); n != 5 {
+		t.Fatalf("the expression finds %d of 5", n)
+	}
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasPrefix(entry.Name(), "zz_generated") {
+			return err
+		}
+		positions := token.NewFileSet()
+		file, err := parser.ParseFile(positions, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, comment := range file.Comments {
+			for paragraph := range strings.SplitSeq(comment.Text(), "\n\n") {
+				for _, found := range vagueSubjects.FindAllString(words(paragraph), -1) {
+					t.Errorf("%s: a comment has %q: name what is meant", positions.Position(comment.Pos()), found)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

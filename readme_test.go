@@ -224,8 +224,8 @@ func TestDocumentedTests(t *testing.T) {
 	}
 }
 
-// TestDocumentedNumbers checks the numbers that the documents name: a comment
-// beside each says which line of which file it is from.
+// TestDocumentedNumbers checks the numbers in the documents: a comment beside each names its file
+// and its line.
 func TestDocumentedNumbers(t *testing.T) {
 	marked := regexp.MustCompile(`<!-- const: (\S+): (.+?) -->`)
 	found := 0
@@ -359,8 +359,8 @@ func visible(text string) string {
 	return regexp.MustCompile(`(?s)<!--.*?-->`).ReplaceAllString(text, "")
 }
 
-// TestDrawings checks that every drawing is XML, says to those who cannot see it what
-// is drawn, and is shown by a document.
+// TestDrawings checks that every drawing is XML, has a text for readers who cannot see it, and is
+// shown by a document.
 func TestDrawings(t *testing.T) {
 	drawings, err := filepath.Glob("docs/*.svg")
 	if err != nil {

@@ -113,8 +113,8 @@ var rooms = map[string]room{
 	"envtest/internal/openapi":                       {nil, "it is generated"},
 }
 
-// TestImportsAreAllowed keeps the rooms apart, so that each can be read and replaced with those
-// that it imports alone. Programs, examples and benchmarks may import any room.
+// TestImportsAreAllowed keeps the rooms apart, so that a room can be read and replaced with its
+// imports alone. Programs, examples and benchmarks may import any room.
 func TestImportsAreAllowed(t *testing.T) {
 	seen := map[string]bool{}
 	for folder, imports := range importsByFolder(t) {
@@ -155,7 +155,7 @@ func TestWhatAProgramNeverLinks(t *testing.T) {
 	for folder, never := range map[string][]string{
 		// A program with the cache is an operator: it has no use for a server or a database.
 		"pkg/cache": {"k8s.io/apiserver", "k8s.io/apiextensions-apiserver/pkg/apiserver", "go.etcd.io/", module + "/envtest", module + "/pkg/cacher", "testing"},
-		// Nor is what looks at the cache of an operator.
+		// Nor has the page of an operator's cache.
 		"pkg/inspect": {"k8s.io/apiserver", "go.etcd.io/", module + "/envtest", module + "/pkg/cacher", "sigs.k8s.io/controller-runtime/pkg/manager", "github.com/chromedp", "testing"},
 		// A server with the Cacher chooses its own storage client, and has no use for a cache of clients.
 		"pkg/cacher": {module + "/envtest", module + "/pkg/cache", module + "/pkg/informers", "sigs.k8s.io/controller-runtime/pkg/manager"},
@@ -183,8 +183,8 @@ func links(t *testing.T, folder string) []string {
 }
 
 // TestPartsAreSmall bounds what a reader has to hold in mind at once: the fields of a struct, the
-// lines of a function and of a file. What is larger says why in its comment, in the words that are
-// looked for here.
+// lines of a function and of a file. The comment of a larger one says why, in the words that the
+// test expects.
 func TestPartsAreSmall(t *testing.T) {
 	const fields, lines, fileLines = 12, 60, 500
 	eachFile(t, parser.ParseComments, func(name string, file *ast.File, positions *token.FileSet) {

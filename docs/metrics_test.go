@@ -35,7 +35,7 @@ type family struct {
 	values []string
 }
 
-// commonLabels are those that all metrics have, or all but a few that count reads.
+// commonLabels are the labels of all metrics, or of all but a few that count reads.
 var commonLabels = []string{"cache", "group", "version", "kind", "representation", "cached_namespace"}
 
 // targetLabels are labels that Prometheus gives to a program in a cluster, and that tell one program from another.

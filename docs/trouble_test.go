@@ -372,7 +372,7 @@ func things(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// newThing returns one that fits the Go type only without a size.
+// newThing returns a Thing. It fits the Go type only without a size.
 func newThing(name, size string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	if size != "" {

@@ -18,8 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// rounds are two webhooks for ConfigMaps, of which the first is asked again as its policy says: it notes the keys that it is shown.
-// The second adds a key.
+// rounds are two webhooks for ConfigMaps. The first is asked again as its policy says, and notes the keys that it is shown. The
+// second adds a key.
 type rounds struct {
 	mu    sync.Mutex
 	calls []string            // guarded by mu: which webhook was asked

@@ -52,7 +52,7 @@ func enforceQuota(ctx context.Context, namespace string, spec corev1.ResourceQuo
 	}).WithPolling(fast).Should(MatchError(ContainSubstring("exceeded quota: probe")))
 }
 
-// lease is an object of which most specs have no other.
+// lease is an object of a kind that few specs use.
 func lease(name string) runtime.Object {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": name},

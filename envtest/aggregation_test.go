@@ -46,14 +46,14 @@ func apiServices() apiregistrationclient.APIServiceInterface {
 	return client.ApiregistrationV1().APIServices()
 }
 
-// extension is an API server of one resource, things, of which it has one. It believes what the server in front says of users.
+// extension is an API server of one resource, things. It has one thing. It believes what the server in front says of users.
 type extension struct {
 	*httptest.Server
 	group string
 
 	mu    sync.Mutex
 	asked []http.Header         // guarded by mu: of requests for things
-	shown [][]*x509.Certificate // guarded by mu: by who asked
+	shown [][]*x509.Certificate // guarded by mu: by client
 }
 
 // serveExtension starts one for a group of its own, and an APIService that leads to it, and returns when it is available.
@@ -64,7 +64,7 @@ func serveExtension(ctx context.Context, namespace string) *extension {
 	return e
 }
 
-// newExtension starts one that listens on an address of this machine.
+// newExtension starts an extension on an address of this machine.
 func newExtension(namespace, address string) *extension {
 	GinkgoHelper()
 	e := &extension{group: namespace + ".example.com"}

@@ -172,7 +172,7 @@ func (s sample) expectStatusApart(ctx context.Context, objects dynamic.ResourceI
 	Expect(read.Object["status"]).To(Equal(updated.Object["status"]))
 }
 
-// delete removes the object for good, in the place of the controllers that would do so.
+// delete removes the object for good, as controllers would.
 func (s sample) delete(ctx context.Context, objects dynamic.ResourceInterface, name string) {
 	GinkgoHelper()
 	Expect(objects.Delete(ctx, name, metav1.DeleteOptions{

@@ -18,8 +18,8 @@ type knownDifference struct {
 	why     string
 }
 
-// knownDifferences has an entry for every difference that is left. One that explains nothing fails the run. The first one that
-// matches counts.
+// knownDifferences has an entry for every difference that is left. An entry that explains nothing fails the run. The first
+// entry that matches counts.
 var knownDifferences = []knownDifference{
 	{regexp.MustCompile(`ownerReferences that is empty`), "the fields that are named when an owner reference is empty",
 		"the libraries are those of v1.37, which name them by index"},

@@ -99,7 +99,8 @@ func (s *story) annotations() {
 	}
 }
 
-// What pairs draws of one kind: variations that objects are made with, and others that each is changed to.
+// The variations that pairs draws of one kind: some to make objects with, and others to change each object
+// to.
 const (
 	pairedLimit = 25
 	pairsLimit  = 4

@@ -109,11 +109,11 @@ func (c change) String() string {
 type walker struct {
 	schemas schemas
 	changes []change
-	within  []string // names of the schemas on the way to where the walk is, against recursion
+	within  []string // names of the schemas on the way to this one, against recursion
 	shallow []string // schemas whose fields are left alone
 }
 
-// maxWithin bounds the depth of a walk.
+// maxWithin bounds the depth.
 const maxWithin = 12
 
 func (w *walker) walk(n *node, at []any) {
@@ -208,7 +208,7 @@ func (w *walker) least(n *node) any {
 	return 1
 }
 
-// apply returns a copy of an object with a change. What is on the path and missing is made with what its schema requires.
+// apply returns a copy of an object with a change. Missing parts of the path are made with what their schema requires.
 func (w *walker) apply(object any, n *node, path []any, value any) any {
 	if len(path) == 0 {
 		return value

@@ -21,8 +21,9 @@ import (
 
 const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-// send makes a request with a body, in which and in whose path NAMESPACE stands for that of the spec. It returns the code and the
-// body of the answer: client-go does not tell all of a refusal. What it makes without a namespace is deleted after the spec.
+// send makes a request with a body. NAMESPACE in its path and body stands for the namespace of the spec. It returns the code and
+// the body of the answer: client-go does not tell all of a refusal. Cluster-scoped objects that it makes are deleted after the
+// spec.
 func send(ctx context.Context, verb, namespace, path, body string) (int, string) {
 	GinkgoHelper()
 	replace := strings.NewReplacer("NAMESPACE", namespace).Replace
@@ -69,7 +70,7 @@ func row(ctx context.Context, path string) (columns []metav1.TableColumnDefiniti
 	return table.ColumnDefinitions, cells
 }
 
-// headings are the names of columns, with the format of those that have one.
+// headings are the names of columns, with their formats.
 func headings(columns []metav1.TableColumnDefinition) []string {
 	var all []string
 	for _, column := range columns {

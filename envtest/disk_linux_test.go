@@ -32,7 +32,7 @@ func onDisk(t *testing.T, bytes int) (path string) {
 	t.Helper()
 	if os.Getenv(childVariable) != "" {
 		path = t.TempDir()
-		// What is mounted here is not seen outside, and goes with the process.
+		// Its mounts are not seen outside, and go with the process.
 		if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 			t.Fatal(err)
 		}

@@ -24,5 +24,5 @@ func ExampleExternalEtcd() {
 		}
 		defer env.Stop()
 	}
-	// What a client of one.Config() writes, a client of two.Config() sees.
+	// A client of two.Config() sees the writes of a client of one.Config().
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 )
 
-// TestMemoryDoesNotGrowWithWhatIsWritten writes 128 MB in objects of 1 MB, of which one is alive. There is no watch cache,
+// TestMemoryDoesNotGrowWithWhatIsWritten writes 128 MB in objects of 1 MB. One of them is alive. There is no watch cache,
 // whose history is another bound.
 func TestMemoryDoesNotGrowWithWhatIsWritten(t *testing.T) {
 	if os.Getenv(oracleVariable) != "" {

@@ -34,7 +34,7 @@ import (
 const lastConfigMap = "the-last-one"
 
 // TestServersOverAnEtcdCluster has two servers over a cluster of three members, which are killed, restarted, cut off and led by
-// others while there are writers and watchers at both. What the watchers and lists say is compared with the history in etcd.
+// others while there are writers and watchers at both. Watches and lists are compared with the history in etcd.
 func TestServersOverAnEtcdCluster(t *testing.T) {
 	if os.Getenv(oracleVariable) != "" {
 		t.Skip("about the environment: there is none with " + oracleVariable)
@@ -259,7 +259,7 @@ func (o *observer) begin(ctx context.Context) (*stream, error) {
 	return s, nil
 }
 
-// named says whether an object is one of those that are written here.
+// named says whether an object was written here.
 func named(object *corev1.ConfigMap) bool { return !strings.HasSuffix(object.Name, ".crt") }
 
 // watch reads a watch to its end. It returns true once it has seen the last object.

@@ -78,8 +78,8 @@ func TestHistoryOfAServerIsBounded(t *testing.T) {
 	})).To(Succeed())
 }
 
-// BenchmarkHistory measures what an environment holds after 1,500 updates of a ConfigMap and of a Secret with 200 KiB, which
-// nobody watches, and which 100 clients watch that never read. Beside it stands a history of 256 MiB for each resource.
+// BenchmarkHistory measures what an environment holds after 1,500 updates of a ConfigMap and of a Secret with 200 KiB,
+// without a watch, and with 100 watches that never read. Beside it stands a history of 256 MiB for each resource.
 func BenchmarkHistory(b *testing.B) {
 	for name, options := range map[string]cacher.Options{
 		"together": {}, "each": {HistoryBudget: cacher.NewHistoryBudget(math.MaxInt), Decoded: ptr.To(true)},

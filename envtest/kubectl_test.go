@@ -18,8 +18,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 )
 
-// sessionFile is a session with kubectl v1.36.3 at a kube-apiserver v1.36.3: commands, each with what it wrote
-// to its outputs and, unless that is zero, its exit code. What no two sessions have in common is written as a word, see
+// sessionFile is a session with kubectl v1.36.3 at a kube-apiserver v1.36.3: commands, each with what it wrote to its
+// outputs and, unless that is zero, its exit code. Text that differs between sessions is written as a word, see
 // inCommon. It is written by
 //
 //	eval "$(go run ./envtest/cmd/assets -kubectl)"
@@ -27,7 +27,7 @@ import (
 //	TARN_ORACLE_KUBECONFIG=FILE TARN_WRITE_SESSION=true go test ./envtest -run TestKubectl
 const sessionFile = "testdata/kubectl/session.txt"
 
-// kubectlVersion is the one that wrote the session.
+// kubectlVersion is the version of kubectl that wrote the session.
 const kubectlVersion = "v1.36.3"
 
 // TestKubectl compares what people see: a session over all groups of the API.
@@ -88,7 +88,7 @@ func newTerminal(t *testing.T, kubectl string) *terminal {
 // run runs a line of a shell and returns what it wrote, followed by its exit code unless that is zero.
 func (s *terminal) run(t *testing.T, line string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that waits for a controller would wait for ever
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a command that waits for a controller would wait for ever
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = s.env, filepath.Dir(sessionFile), time.Second

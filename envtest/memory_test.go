@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// collections is how often the collector may run until the server has to be gone. What its finalizers free goes with the
-// next one.
+// collections is how often the collector may run until the server has to be gone. Memory that its finalizers free goes
+// with the next one.
 const collections = 10
 
 // pending is how many timers a process has that runs many tests: HTTP connections that are closed leave theirs behind, for a minute.
@@ -28,7 +28,7 @@ func forgetStoppedTimers() {
 	for i := range timers {
 		timers[i] = time.AfterFunc(time.Hour, func() {})
 	}
-	for _, timer := range timers { // not each at once: one that is stopped goes when the next one begins
+	for _, timer := range timers { // not each at once: a stopped environment goes when the next one begins
 		timer.Stop()
 	}
 	runtime.Gosched() // it looks at them when it chooses what runs next

@@ -65,7 +65,7 @@ func newShared(ctx context.Context, opts envtest.Options) *shared {
 	return s
 }
 
-// fill makes a namespace with ConfigMaps, one of which has a finalizer.
+// fill makes a namespace with ConfigMaps. One has a finalizer.
 func (s *shared) fill(ctx context.Context, ns string, n int) {
 	GinkgoHelper()
 	_, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace(ns), metav1.CreateOptions{})
@@ -121,7 +121,7 @@ func (s *shared) widgets(ctx context.Context, group string) map[string]types.UID
 }
 
 // beginDeletion deletes the CRD of the widgets, and returns when the first of them is deleted. A server that has just read the
-// CRD anew may end the watch by which that is seen: then there is another one.
+// CRD anew may end the watch for it: then there is another one.
 func (s *shared) beginDeletion(ctx context.Context, group string) {
 	GinkgoHelper()
 	widgets := s.dyn.Resource(widgetsOf(group))

@@ -172,7 +172,7 @@ func TestNormalizeRemoves(t *testing.T) {
 	}
 }
 
-// TestAControllerThatEndsIsStartedAgain has one that gives up when a request fails, and its kubelet.
+// TestAControllerThatEndsIsStartedAgain has a controller that gives up when a request fails.
 func TestAControllerThatEndsIsStartedAgain(t *testing.T) {
 	j := &journal{}
 	_, err := campaign.Run(t.Context(), campaign.Plan{

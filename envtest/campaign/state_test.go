@@ -16,7 +16,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 )
 
-// stateAfter returns what is in a new server after some objects were created, each of which sees those before it.
+// stateAfter returns what is in a new server after some objects were created. Each sees the ones before it.
 func stateAfter(t *testing.T, objects ...func(before []client.Object) client.Object) state {
 	t.Helper()
 	env := envtest.Start(t)

@@ -36,7 +36,7 @@ func informers() int {
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("informers.(*MapEntry).run("))
 }
 
-// own starts an environment for one spec, which then is the one that the helpers work on.
+// own starts an environment for one spec, on which the helpers work then.
 func own(options envtest.Options) *envtest.Environment {
 	GinkgoHelper()
 	sharedEnv, sharedAPI := env, api

@@ -40,7 +40,7 @@ func TestHoldWaitsForWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestHoldDoesNotWaitForWhatFailed has a handler that panics in the place of the answer.
+// TestHoldDoesNotWaitForWhatFailed has a handler that panics in place of the answer.
 func TestHoldDoesNotWaitForWhatFailed(t *testing.T) {
 	injector := faults.New()
 	handler := injector.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// unmoved are the suites of this project that run on Tarn, and those that they were.
+// unmoved are the suites of this project that run on Tarn, each with the suite that it was before.
 var unmoved = map[string]string{
 	"internal/controller/suite_test.go":         "internal/controller/testdata/suite_test.go",
 	"internal/webhook/v1/webhook_suite_test.go": "internal/webhook/v1/testdata/webhook_suite_test.go",
@@ -38,8 +38,7 @@ func TestUnmovedSuites(t *testing.T) {
 	}
 }
 
-// overlay writes a file that lets the go command read the suites as they were in
-// place of those that are there.
+// overlay writes a file by which the go command reads the suites as they were before.
 func overlay(t *testing.T) string {
 	t.Helper()
 	content := struct{ Replace map[string]string }{map[string]string{}}
@@ -76,7 +75,7 @@ func TestLinkedModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One of theirs is Tarn's module, in which this example lies.
+	// Their modules include Tarn's, in which this example lies.
 	if row := fmt.Sprintf("| modules linked | %d | %d |", len(theirs)-1, len(ours)); !strings.Contains(string(page), row) {
 		t.Errorf("docs/versions.md has no row %q", row)
 	}

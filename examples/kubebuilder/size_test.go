@@ -20,8 +20,8 @@ import (
 // mostBytes is by how many bytes the manager may be larger on Tarn's cache than on controller-runtime's.
 const mostBytes = 4_000_000
 
-// TestLinkedSize builds the managers of docs/versions.md, and one that uses all of pkg that is for a manager. It compares
-// sizes, and looks for methods through which reflection can call any exported method by its name: for one such
+// TestLinkedSize builds the managers of docs/versions.md, and another that uses every package of pkg for managers. It
+// compares sizes, and looks for methods through which reflection can call any exported method by its name: for one such
 // method the linker keeps all others too, a third of the program.
 func TestLinkedSize(t *testing.T) {
 	theirs, ours, all := build(t, "cmd/testdata/main.go"), build(t, "./cmd"), build(t, "./cmd", "-overlay="+withAll(t))

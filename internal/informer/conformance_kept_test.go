@@ -23,8 +23,8 @@ func largeVersion(version int) map[string]string {
 	return map[string]string{"small": fmt.Sprintf("version %d", version), "large": strings.Repeat("large ", 1<<14) + fmt.Sprint(version)}
 }
 
-// What a handler keeps of an object that is gone must not keep that object: here the key of a
-// queue and a string of each of many versions.
+// A part of an object that a handler keeps must not keep the object: here the key of a queue and a
+// string of each of many versions.
 func TestInformerKeptStringsKeepLittle(t *testing.T) {
 	const versions = 100
 	typed := func(version int) client.Object {

@@ -75,10 +75,9 @@ func TestInformerGoesOnAfterAHandlerHasPanicked(t *testing.T) {
 	})
 }
 
-// TestInformerTellsTheInitialStateToAHandlerThatPanics: in client-go an event of the initial
-// state that the handler panics at is never counted as delivered, so that the handler has never
-// synced, and who waits for it waits for ever. With ours it has when it has been told of
-// everything.
+// TestInformerTellsTheInitialStateToAHandlerThatPanics: in client-go an event of the initial state
+// at which the handler panics never counts as delivered. So the handler never syncs, and waiting
+// for it never ends. With ours it has when it has been told of everything.
 func TestInformerTellsTheInitialStateToAHandlerThatPanics(t *testing.T) {
 	panics := goOnAfterPanics(t)
 	eachInformer(t, setting{}, func(r *rig) {

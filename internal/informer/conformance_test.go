@@ -40,7 +40,7 @@ type implementation struct {
 	ours bool
 	// window is how many events a slow handler may get one by one; ours only.
 	window int
-	// view marks one that shows the objects of another informer.
+	// view marks an implementation that shows the objects of another informer.
 	view bool
 }
 
@@ -111,7 +111,7 @@ func sourceOf(s *server, how delivered) Source {
 	}
 }
 
-// asMessage does with an event what is done with one whose object came as a protobuf message.
+// asMessage treats an event as if its object had come as a protobuf message.
 func asMessage(to Receiver, e watch.Event) watch.Event {
 	object, ok := e.Object.(interface{ Marshal() ([]byte, error) })
 	if !ok {

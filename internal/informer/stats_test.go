@@ -179,7 +179,7 @@ func TestUnindexedAreTheVersionsThatAnIndexFunctionPanickedAt(t *testing.T) {
 	g.Expect(unindexed()).To(BeZero())
 }
 
-// TestAnEventThatIsCountedTakesNoMoreMemory than one that is not.
+// TestAnEventThatIsCountedTakesNoMoreMemory than an event that is not counted.
 func TestAnEventThatIsCountedTakesNoMoreMemory(t *testing.T) {
 	var c calls
 	histogram := func() { c.end(c.begin()) }

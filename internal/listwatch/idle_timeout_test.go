@@ -86,8 +86,8 @@ func TestASilentWatchEnds(t *testing.T) {
 	}
 }
 
-// TestWatchesThatBringNothingLeadToAList: the server may be at an older version than the one that
-// they ask for, and a list tells.
+// TestWatchesThatBringNothingLeadToAList: the server may be at an older version than the watches
+// ask for, and a list tells.
 func TestWatchesThatBringNothingLeadToAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

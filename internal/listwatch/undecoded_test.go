@@ -51,8 +51,8 @@ func TestAnEventThatCannotBeDecodedIsAnError(t *testing.T) {
 	}
 }
 
-// What Message returns takes the place of an object that came as a protobuf message, and all other
-// objects are decoded as usual.
+// The result of Message replaces an object that came as a protobuf message, and all other objects
+// are decoded as usual.
 func TestMessagesAreOfferedBeforeTheyAreDecoded(t *testing.T) {
 	g := NewWithT(t)
 	full := runtime.NewScheme()

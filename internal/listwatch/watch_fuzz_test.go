@@ -17,8 +17,8 @@ import (
 // streamTypes are the content types of the streams that FuzzWatch damages.
 var streamTypes = []string{runtime.ContentTypeJSON, runtime.ContentTypeJSON + ";stream=watch", runtime.ContentTypeProtobuf + ";stream=watch"}
 
-// FuzzWatch damages the streams of watches. The events up to the first error are those that client-go reads. In which words the
-// error is told, or whether the watch just ends, is not compared: no API server writes such streams.
+// FuzzWatch damages the streams of watches. Up to the first error client-go reads the same events. In which words the error is
+// told, or whether the watch just ends, is not compared: no API server writes such streams.
 func FuzzWatch(f *testing.F) {
 	scheme := runtime.NewScheme()
 	NewWithT(f).Expect(corev1.AddToScheme(scheme)).To(Succeed())

@@ -81,7 +81,7 @@ func passedOn(w watch.Interface, err error, finish func(watch.Event) watch.Event
 
 func asItIs(e watch.Event) watch.Event { return e }
 
-// same compares events, and prints little of those that differ.
+// same compares events, and prints little of a difference.
 func same(t *testing.T, got, want []watch.Event) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {
@@ -177,7 +177,7 @@ func tarns(t *testing.T, sourceOf func(Target) (Source, error), target Target, e
 	return events(w, err, s.Finish)
 }
 
-// What a watch sends is the same as with client-go's serializers, in whatever pieces it comes.
+// A watch sends the same as with client-go's serializers, in whatever pieces it comes.
 func TestWatchesAreReadAsByClientGo(t *testing.T) {
 	scheme := runtime.NewScheme()
 	NewWithT(t).Expect(corev1.AddToScheme(scheme)).To(Succeed())

@@ -128,7 +128,7 @@ func TestWhatIsNotThereIsRememberedForAMoment(t *testing.T) {
 	})
 }
 
-// What the program has written is asked for anew, also if a request for it is under way.
+// An object that the program has written is asked for anew, even if a request for it is under way.
 func TestWhatIsForgottenIsAskedForAnew(t *testing.T) {
 	for name, key := range map[string]client.ObjectKey{
 		"one object": one.Key, "a namespace": {Namespace: one.Key.Namespace}, "all": {},

@@ -281,8 +281,8 @@ func TestAnObjectThatFlatRefusesStaysDecoded(t *testing.T) {
 	g.Expect(f.Renew()(kept)).To(Equal(kept), "there is nothing to move")
 }
 
-// stub is what a transform might put in the place of an object: it has metadata, and
-// is no runtime.Object.
+// stub is what a transform might put in place of an object: it has metadata, and is no
+// runtime.Object.
 type stub struct{ metav1.ObjectMeta }
 
 func TestWhatATransformMade(t *testing.T) {

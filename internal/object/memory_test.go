@@ -25,7 +25,7 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 			for i := range decoded {
 				decoded[i] = f.random(random).DeepCopyObject()
 			}
-			// What the form before has left, such as interned strings and pooled encoders, takes several
+			// Remains of the earlier form, such as interned strings and pooled encoders, take several
 			// collections to go.
 			held := func() int {
 				var m runtime.MemStats

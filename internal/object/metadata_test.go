@@ -122,8 +122,8 @@ func metadataOf(name string) metav1.ObjectMeta {
 	}
 }
 
-// TestTheMetadataOfWhatIsKept keeps objects whose metadata lie anywhere: what is kept has those
-// that meta.Accessor finds, whether it is flat or not.
+// TestTheMetadataOfWhatIsKept keeps objects whose metadata lie anywhere: a kept object has the
+// metadata that meta.Accessor finds, whether it is flat or not.
 func TestTheMetadataOfWhatIsKept(t *testing.T) {
 	m := metadataOf("name")
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&metav1.PartialObjectMetadata{ObjectMeta: m})

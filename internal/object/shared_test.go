@@ -188,8 +188,8 @@ func TestAReplacedObjectIsForgotten(t *testing.T) {
 	})
 }
 
-// TestKeptObjectsAreToldOnce is told of many objects that are read again, and neither of few nor of
-// those that were read once.
+// TestKeptObjectsAreToldOnce is told of many objects that are read again, but not of few ones, nor
+// of objects read once.
 func TestKeptObjectsAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, f := NewWithT(t), podForm()

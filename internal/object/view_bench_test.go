@@ -15,8 +15,8 @@ import (
 	"github.com/tarn-dev/tarn/internal/object"
 )
 
-// BenchmarkView makes a Pod of an unstructured one that is kept flat, and for comparison copies one that is kept as a
-// Pod, and keeps one with a declared field.
+// BenchmarkView makes a Pod of a flat unstructured one. For comparison it copies a flat Pod, and keeps a Pod with a
+// declared field.
 func BenchmarkView(b *testing.B) {
 	pod := randomPod(rand.New(rand.NewPCG(1, 1))).(*corev1.Pod)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

@@ -109,7 +109,7 @@ func TestBytesAreNearTheTruth(t *testing.T) {
 	const pairs = 20_000
 	heap := func() float64 {
 		var m runtime.MemStats
-		// Interned values go in the background, some collections after those who held them.
+		// Interned values go in the background, some collections after their holders.
 		for same, last := 0, uint64(0); same < 3; last = m.HeapAlloc {
 			runtime.GC()
 			runtime.ReadMemStats(&m)

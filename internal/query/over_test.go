@@ -21,9 +21,9 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// TestWhatLiesOverAgreesWithAStateThatHasIt asks random queries of random states with random writes
-// over them, page by page, and the same of a state to which the writes were applied. A page is an error if it comes to an
-// object of which the cache cannot hold the newest version.
+// TestWhatLiesOverAgreesWithAStateThatHasIt asks random queries of random states with random writes over them, page by
+// page, and the same of a state to which the writes were applied. A page is an error if it comes to an object whose
+// newest version the cache cannot hold.
 func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -40,7 +40,7 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 			Ended: func(pending.Ending) {},
 		})
 		var keys []string
-		written := map[string]bool{} // true for those that are lost
+		written := map[string]bool{} // true for lost objects
 		for n := range random.IntN(40) {
 			revision, key := uint64(1000+n), fmt.Sprintf("%c/%04d", 'a'+random.IntN(4), random.IntN(500))
 			if len(keys) > 0 && random.IntN(2) == 0 {

@@ -277,8 +277,8 @@ func TestAnErrorEndsAQuery(t *testing.T) {
 	g.Expect(looked).To(Equal(3))
 }
 
-// TestIndexesAreMadeWhereTheyPay is for a planner that makes indexes of labels, and for one
-// that makes those of fields too.
+// TestIndexesAreMadeWhereTheyPay is for a planner that makes indexes of labels, and for another
+// that makes indexes of fields too.
 func TestIndexesAreMadeWhereTheyPay(t *testing.T) {
 	label, node := postings.LabelName("ten"), postings.Name("node")
 	for _, test := range []struct {

@@ -54,7 +54,7 @@ func TestRunEndsAtOnceWhileTheServerIsAway(t *testing.T) {
 	})
 }
 
-// recovering is an API server that fails, or serves CRDs and APIServices of which it has none.
+// recovering is an API server that fails, or serves CRDs and APIServices without having any.
 type recovering struct {
 	fails    atomic.Bool
 	attempts atomic.Int64  // streaming lists of CRDs that were asked for

@@ -83,7 +83,7 @@ func TestWhoAsksDuringAQuestionGetsTheAnswerToTheNext(t *testing.T) {
 	})
 }
 
-// TestAMapperThatDoesNotReturnIsAnErrorOfWhoAsks: it panics, or ends its goroutine, in a question and in the one that follows.
+// TestAMapperThatDoesNotReturnIsAnErrorOfWhoAsks: it panics, or ends its goroutine, in a question and in the next.
 func TestAMapperThatDoesNotReturnIsAnErrorOfWhoAsks(t *testing.T) {
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil // they would print the stack

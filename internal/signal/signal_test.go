@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// TestNotifyWakesAllThatWait: each goroutine that waits is woken once, and one that waits later is not.
+// TestNotifyWakesAllThatWait: each waiting goroutine is woken once, and a later one is not.
 func TestNotifyWakesAllThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Broadcast

@@ -29,7 +29,7 @@ import (
 type pinned struct {
 	*Engine
 	*rand.Rand
-	engine   *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
+	engine   *watchcache.Engine[object.Object, struct{}] // Engine reads it
 	revision uint64
 }
 
@@ -115,7 +115,7 @@ func (s *pinned) states() []*keptState[engineView] {
 	return slices.Clone(s.kept.states)
 }
 
-// versions returns the bytes of versions that the states hold, each of which is compared with the next.
+// versions returns the bytes of versions that the states hold, by comparing each state with the next.
 func (s *pinned) versions() (bytes int) {
 	views := s.views()
 	for i, view := range views {
@@ -149,8 +149,7 @@ func (s *pinned) views() (views []engineView) {
 	return views
 }
 
-// unshared returns the bytes of all versions that are in a state that is kept, and not in
-// that of now.
+// unshared returns the bytes of all versions that are in a kept state, and not in the state of now.
 func (s *pinned) unshared() (bytes int) {
 	held := map[object.Object]int{}
 	for _, state := range s.states() {

@@ -173,7 +173,7 @@ func TestACursorSeesStateThenEvents(t *testing.T) {
 	g.Expect(e.Revision()).To(Equal(uint64(5)))
 }
 
-// What comes first is told apart from what comes after a state that was empty.
+// The first batch is told apart from a batch after an empty state.
 func TestOnlyTheFirstDiffIsInitial(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(1)
@@ -219,7 +219,7 @@ func TestReplaceIsOneStep(t *testing.T) {
 	next(g, s)
 	e.Apply(put("changed", 1, ""), put("gone", 2, ""), put("same", 3, ""))
 	e.Replace([]item{{Key: "same", Revision: 3}, {Key: "new", Revision: 5}, {Key: "changed", Revision: 4}}, 6)
-	// What was not read before the Replace is seen as part of it.
+	// Unread events before the Replace are seen as part of it.
 	diff := next(g, s).Diff
 	g.Expect(diff.To.Complete()).To(BeTrue())
 	g.Expect(slices.Collect(diff.Events())).To(HaveLen(3))

@@ -136,7 +136,7 @@ func TestPositionsOfRevisions(t *testing.T) {
 	e, _ := newHistory(history{MinAge: time.Minute})
 	e.Replace(nil, 10)
 	base := e.Snapshot().Position()
-	// Revision 12 is a transaction, of which 15 is the bookmark behind.
+	// Revision 12 is a transaction, and 15 the bookmark behind it.
 	e.Apply(put("a", 11, ""), put("a", 12, ""), put("b", 12, ""), put("c", 12, ""))
 	e.Bookmark(15)
 	for revision, want := range map[uint64]uint64{10: base, 11: base + 1, 12: base + 4, 14: base + 4, 15: base + 4, 99: base + 4} {
@@ -159,8 +159,8 @@ func TestPositionsOfRevisions(t *testing.T) {
 	g.Expect(revisions(g, e, 2)).To(HaveLen(2))
 }
 
-// What was read before a Replace says nothing of the state after it: who follows the
-// events must hear of it, even if no event was left to read.
+// Earlier reads say nothing of the state after a Replace: a cursor must hear of it, even if no
+// event was left to read.
 func TestAReplaceBeginsTheHistoryAnew(t *testing.T) {
 	g := NewWithT(t)
 	e, _ := newHistory(history{MinAge: time.Minute})

@@ -62,7 +62,7 @@ func TestARewriteTakesInWhatIsWrittenMeanwhile(t *testing.T) {
 	}
 }
 
-// Of two rewrites the one that ends last has the last word, and loses nothing.
+// If two rewrites overlap, the last to end has the last word, and loses nothing.
 func TestARewriteTakesInAnotherOne(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(0)

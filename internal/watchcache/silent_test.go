@@ -42,8 +42,8 @@ func TestSilentChangesAreSeenAndNotTold(t *testing.T) {
 	g.Expect(e.Check()).To(Succeed())
 }
 
-// What a lagging cursor is given begins where it stopped: the silent changes of the
-// time since then are neither undone in part nor left out.
+// A lagging cursor goes on where it stopped: the silent changes since then are neither undone in
+// part nor left out.
 func TestALaggingCursorIsToldOfSilentChanges(t *testing.T) {
 	g := NewWithT(t)
 	e := newEngine(4)

@@ -15,7 +15,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// What every cursor has read holds no old values: they may be large.
+// Events that every cursor has read hold no old values: they may be large.
 func TestTheWindowHoldsNoValuesThatWereRead(t *testing.T) {
 	g := NewWithT(t)
 	e := watchcache.New[*[1024]byte, struct{}](watchcache.Options[*[1024]byte]{})

@@ -37,7 +37,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// backend is an API server behind an APIService: it serves the guests of a group, of whom there is one.
+// backend is an API server behind an APIService: it serves the guests of a group, and has one guest.
 type backend struct {
 	*guest
 	*httptest.Server

@@ -260,8 +260,8 @@ func items(list client.ObjectList) []client.Object {
 	return found
 }
 
-// namesIn returns the keys of the items in the given namespaces, in the order of
-// the list, without those that every namespace has.
+// namesIn returns the keys of the items in the given namespaces, in the order of the list, without
+// the objects of every namespace.
 func namesIn(list client.ObjectList, namespaces ...string) []string {
 	GinkgoHelper()
 	found := []string{}

@@ -76,8 +76,8 @@ func gadgetCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// openWatches counts the watches that are under way, and all there ever were. A watch cache that is still being
-// filled refuses a watch, which then comes again: that is not one.
+// openWatches counts the watches that are under way, and all there ever were. A watch that a watch cache
+// refuses while it is being filled does not count: it comes again.
 type openWatches struct {
 	next     http.RoundTripper
 	open, of atomic.Int64

@@ -64,7 +64,7 @@ var _ = Describe("An optional kind that is served again", func() {
 		namespace, g := newNamespace(ctx), newGuest()
 		transport, err := rest.TransportFor(cfg)
 		Expect(err).NotTo(HaveOccurred())
-		var looks, listed, refused atomic.Int64 // at discovery, lists and watches, and those that were told to come back later
+		var looks, listed, refused atomic.Int64 // at discovery, lists and watches, and requests that were told to come back later
 		mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 			Metrics: metricsserver.Options{BindAddress: "0"},
 			NewCache: func(c *rest.Config, opts cache.Options) (cache.Cache, error) {

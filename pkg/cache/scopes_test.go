@@ -16,9 +16,9 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
-// What a read in one of ten thousand namespaces costs must not grow with their number. Memory
-// is counted in place of time, since it is the same on a busy machine: to sort the namespaces
-// takes 160 KB.
+// The cost of a read in one of ten thousand namespaces must not grow with their number. Memory is
+// counted in place of time, since it is the same on a busy machine: to sort the namespaces takes
+// 160 KB.
 var _ = Describe("A cache of very many namespaces", func() {
 	const many, most = 10_000, 32 << 10
 

@@ -22,7 +22,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
 
-// validConfig is one that New accepts.
+// validConfig is a configuration that New accepts.
 func validConfig() cacher.Config {
 	s := newSetup()
 	return cacher.Config{

@@ -71,13 +71,13 @@ func plain(name string, test func(context.Context, *testing.T, storage.Interface
 	return with(name, test)
 }
 
-// with is one that needs a set-up.
+// with is a test that needs a set-up.
 func with(name string, test func(context.Context, *testing.T, storage.Interface), options ...option) conformance {
 	return conformance{name: name, options: options, test: func(ctx context.Context, t *testing.T, f *fixture) { test(ctx, t, f) }}
 }
 
 func writeTests() []conformance {
-	// What is in etcd is for the tests of etcd3 to look at.
+	// The tests of etcd3 check the contents of etcd.
 	noValidation := func(context.Context, *testing.T, string) {}
 	return []conformance{
 		{name: "Create", test: func(ctx context.Context, t *testing.T, f *fixture) {

@@ -29,7 +29,7 @@ func paired(n, version, revision int) *corev1.ConfigMap {
 }
 
 // churned returns a Cacher that keeps ConfigMaps flat, after so many versions of each, with the
-// memory that it takes. What it keeps of events is next to nothing.
+// memory that it takes. Its events take next to nothing.
 func churned(t *testing.T, objects, first, last int) (c *Cacher, bytes int) {
 	t.Helper()
 	before := heap()

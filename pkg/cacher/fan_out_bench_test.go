@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// BenchmarkFanOut measures update events on their way from the storage to all watchers, each
-// of which has a goroutine that receives. Events come in bursts: the next one when all
-// watchers have the one before, so that none is slow but the one that is stuck.
+// BenchmarkFanOut measures update events on their way from the storage to all watchers. Each has a
+// goroutine that receives. Events come in bursts: the next burst when all watchers have the one
+// before, so that only the stuck watcher is slow.
 func BenchmarkFanOut(b *testing.B) {
 	compare(b, subjects(), func(b *testing.B, s subject) {
 		f := newFeed(1000)

@@ -40,8 +40,8 @@ var (
 	})
 )
 
-// feed is a storage that costs nothing: it lists Pods that it makes, and its one watch is a
-// channel that a benchmark writes into. What Cachers do not call is nil.
+// feed is a storage that costs nothing: it lists Pods that it makes. A benchmark writes into its
+// one watch, a channel. Methods that Cachers do not call are nil.
 type feed struct {
 	storage.Interface
 	list     []*corev1.Pod

@@ -87,7 +87,7 @@ type implementation struct {
 	cached bool
 }
 
-// implementations are ours and those that it is compared with.
+// implementations are ours and the ones that it is compared with.
 func implementations() []implementation {
 	return []implementation{
 		{name: "tarn", start: startTarn, cached: true},

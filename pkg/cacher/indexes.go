@@ -17,7 +17,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
-// indexes answer lists by label and field. Those of the configuration are there from the
+// indexes answer lists by label and field. The indexes of the configuration are there from the
 // start, others are made when a list asks for them.
 type indexes struct {
 	planner *query.Planner[*element.Element]

@@ -118,7 +118,7 @@ func (s *memoryStorage) now() (revision uint64) {
 	return s.revision
 }
 
-// compact forgets, for those who list and watch, what was before a revision.
+// compact forgets the revisions before one, for lists and watches.
 func (s *memoryStorage) compact(revision uint64) {
 	s.locked(func() { s.compacted = max(s.compacted, revision) })
 }

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// observer is one watch with what came out of it. It is compared with the storage, which
-// knows exactly which events must come, in which order: the events are a beginning of those,
-// and all of them if the watch was read to its end.
+// observer is one watch with what came out of it. It is compared with the storage, which knows
+// exactly which events must come, in which order: the watch brings the first of them, and all if it
+// was read to its end.
 type observer struct {
 	key    string
 	opts   storage.ListOptions

@@ -42,8 +42,8 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// TestAgainstModel lets writers, watchers and readers of all kinds loose on a Cacher whose
-// storage fails now and then, and compares everything that they see with that storage.
+// TestAgainstModel runs writers, watchers and readers of all kinds on a Cacher whose storage fails
+// now and then. It compares what they see with that storage.
 func TestAgainstModel(t *testing.T) {
 	supportProgress(t)
 	for _, variant := range []struct {
@@ -97,7 +97,7 @@ const (
 
 func (w *world) run(t *testing.T) {
 	w.answered = map[string]int{}
-	// Who writes, reads and disturbs ends with writing; who watches has time to catch up.
+	// Writers, readers and faults end first; watchers have time to catch up.
 	busy, cancel := context.WithTimeout(t.Context(), writing)
 	defer cancel()
 	watching, end := context.WithCancel(t.Context())

@@ -95,8 +95,8 @@ func endpoints(urls []url.URL) (endpoints []string) {
 	return endpoints
 }
 
-// TestEtcdIsRestartedUnderLoad stops and starts etcd while there are writers and watchers. What
-// the watchers saw is compared with the history in etcd.
+// TestEtcdIsRestartedUnderLoad stops and starts etcd while there are writers and watchers. The
+// events of the watchers are compared with the history in etcd.
 func TestEtcdIsRestartedUnderLoad(t *testing.T) {
 	etcd := newRestartable(t)
 	store := etcd.store(t)

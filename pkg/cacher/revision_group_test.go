@@ -26,7 +26,7 @@ func (progressing) Status(context.Context, string) (*clientv3.StatusResponse, er
 	return &clientv3.StatusResponse{Version: "3.6.0"}, nil
 }
 
-// expiring returns a Cacher of Pods one to four, some of which may go at one revision.
+// expiring returns a Cacher of Pods one to four. Some may go at one revision.
 func expiring(t *testing.T) (*Cacher, *reflectorStore) {
 	etcdfeature.DefaultFeatureSupportChecker.CheckClient(context.Background(), progressing{}, storage.RequestWatchProgress)
 	NewWithT(t).Eventually(delegator.ConsistentReadSupported).Should(BeTrue())

@@ -105,8 +105,8 @@ func listed(t *testing.T, c storage.Interface, opts storage.ListOptions) (names 
 	}
 }
 
-// TestShardedWatches shows that every shard sees its events alone, and an object that gets
-// another UID, as one does that is deleted and made again unnoticed, in both of them.
+// TestShardedWatches shows that every shard sees its events alone, and an object with a new UID in
+// both of them: it was deleted and made again unnoticed.
 func TestShardedWatches(t *testing.T) {
 	onShards(t, func(t *testing.T, s *memoryStorage, c *cacher.Cacher) {
 		g := NewWithT(t)

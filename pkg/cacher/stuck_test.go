@@ -19,7 +19,7 @@ import (
 )
 
 // TestStuckWatchersEnd shows that a watcher which nobody reads ends by itself when the history has
-// passed the next event, wherever it is stuck, and that who comes back is told 410.
+// passed the next event, wherever it is stuck, and that a client that comes back is told 410.
 func TestStuckWatchersEnd(t *testing.T) {
 	const (
 		there    = 40

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TARN_VERIFY_FLAT") == "true" {
 		object.VerifyAll()
 	}
-	// What handles errors last holds them up, by the time since the one before: in a bubble of
+	// The last error handler delays an error by the time since the one before: in a bubble of
 	// synctest, which begins in another year, that is forever.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())

@@ -98,8 +98,8 @@ func contiguous(t *testing.T, events []watch.Event, after uint64) uint64 {
 	return after
 }
 
-// TestSlowWatcher shows that a watcher which does not read misses nothing, and that another
-// one does not notice.
+// TestSlowWatcher shows that a watcher without a reader misses nothing, and that others do not
+// notice.
 func TestSlowWatcher(t *testing.T) {
 	bubble(t, func(t *testing.T, s *memoryStorage, c *cacher.Cacher) {
 		g := NewWithT(t)
@@ -120,8 +120,8 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestLeftBehind shows when a slow watcher is told that it was too slow: when the events that
-// come next are not kept any more, and with the next event that it reads.
+// TestLeftBehind shows when a slow watcher is told that it was too slow: with the next event that
+// it reads, when its next events are not kept any more.
 func TestLeftBehind(t *testing.T) {
 	const kept = 50
 	bubble(t, func(t *testing.T, s *memoryStorage, c *cacher.Cacher) {

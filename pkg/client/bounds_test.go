@@ -21,7 +21,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/client"
 )
 
-// What a program writes while its watch is late has bounds: of memory, and of requests.
+// Writes of a program whose watch is late have bounds: of memory, and of requests.
 var _ = Describe("the bounds of own writes", func() {
 	var namespace string
 	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) })

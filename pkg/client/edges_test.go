@@ -36,7 +36,7 @@ type recorder struct {
 // NoteWrite implements pending.Noter.
 func (r *recorder) NoteWrite(w pending.Write) { r.writes = append(r.writes, w) }
 
-// Writes of which the response says little, or that never come.
+// Writes whose response says little, or that never come.
 var _ = Describe("unusual own writes", func() {
 	var namespace string
 	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) })

@@ -41,7 +41,7 @@ var _ = Describe("the gaps of controller-runtime's experiment", func() {
 	var namespace string
 	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) })
 
-	// both runs a spec on their client and cache, and on ours. What it expects of the two differs.
+	// both runs a spec on their client and cache, and on ours. Its expectations of the two differ.
 	both := func(gap string, spec func(ctx SpecContext, m maker, closed bool)) {
 		It(gap+": theirs", func(ctx SpecContext) { spec(ctx, theirs, false) }, SpecTimeout(patience))
 		It(gap+": ours", func(ctx SpecContext) { spec(ctx, ours, true) }, SpecTimeout(patience))

@@ -23,7 +23,7 @@ import (
 )
 
 // Writers through the client and behind its back write the same few objects, while the watch is held
-// back, let go and cut. What readers see must keep the promises of docs/consistency.md.
+// back, let go and cut. Reads must keep the promises of docs/consistency.md.
 var _ = Describe("random writes", func() {
 	It("never go back in time, and own ones are seen at once", func(ctx SpecContext) {
 		seed := uint64(GinkgoRandomSeed())

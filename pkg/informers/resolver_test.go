@@ -69,7 +69,7 @@ func (hung) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestATimeoutOfDiscoveryIsNotTheAbsenceOfAKind: a kind that must be served has the cause, and is asked for again by the next
-// caller. One that is optional is dormant until discovery answers, as after a 504.
+// caller. An optional kind is dormant until discovery answers, as after a 504.
 func TestATimeoutOfDiscoveryIsNotTheAbsenceOfAKind(t *testing.T) {
 	get := func(err error) error { return &url.Error{Op: "Get", URL: "https://localhost/api/v1", Err: err} }
 	failing := func(err error) func(*WithT) meta.RESTMapper {

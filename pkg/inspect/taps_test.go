@@ -25,13 +25,13 @@ import (
 // source is an informer whose events a test makes.
 type source struct {
 	mu       sync.Mutex
-	see      map[*func(inspected.Change)]struct{} // of those that follow
+	see      map[*func(inspected.Change)]struct{} // of the followers
 	received uint64
 	refuses  error
 	removed  chan struct{}
 }
 
-// remove ends those that follow, as the removal of an informer does.
+// remove ends the followers, as the removal of an informer does.
 func (s *source) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func TestAnInformerThatIsMadeAgainIsFollowed(t *testing.T) {
 }
 
 // TestAnInformerThatIsFollowedLateHasMissedWhatCameSinceTheFirstLook: there were too many, and one of them is removed.
-// What it had received before the first look, nobody has missed.
+// Events before the first poll are not missed.
 func TestAnInformerThatIsFollowedLateHasMissedWhatCameSinceTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
@@ -216,7 +216,7 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 		for n := range kinds {
 			taps.poll(keyOf(n), []inspected.Followed{&kinds[n]}, 0)
 			time.Sleep(time.Second)
-			taps.poll(keyOf(0), []inspected.Followed{&kinds[0]}, 0) // so the second is the one that goes
+			taps.poll(keyOf(0), []inspected.Followed{&kinds[0]}, 0) // so the second goes
 			synctest.Wait()
 		}
 		for n := range kinds {

@@ -35,7 +35,7 @@ import (
 type labelled struct {
 	*WithT
 	*store.Engine
-	engine *watchcache.Engine[object.Object, struct{}] // the one that Engine reads
+	engine *watchcache.Engine[object.Object, struct{}] // Engine reads it
 	form   *object.Form
 	clock  *testclock.FakePassiveClock
 	reader *CacheReader

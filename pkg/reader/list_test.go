@@ -158,8 +158,7 @@ func (c counting) Matches(l labels.Labels) bool {
 	return c.Selector.Matches(l)
 }
 
-// TestAListOfOneNameLooksAtOneObject where the name, with the namespace of a kind that
-// has one, says which that is.
+// TestAListOfOneNameLooksAtOneObject if name and namespace say which.
 func TestAListOfOneNameLooksAtOneObject(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, store string) {
 		namespaced, nodes := pods(t, store), newFixture(t, store, nodesKind)

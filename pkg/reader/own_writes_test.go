@@ -55,8 +55,8 @@ func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 	g.Expect(out.ResourceVersion).To(Equal("10"))
 }
 
-// TestWhoWritesNothingPaysNothing counts the allocations of reads of a store that could show own
-// writes and has none, and of one that could not.
+// TestWhoWritesNothingPaysNothing counts the allocations of reads of two stores: one shows pending
+// writes and has none, the other cannot show any.
 func TestWhoWritesNothingPaysNothing(t *testing.T) {
 	g := NewWithT(t)
 	measure := func(shows bool) (allocations []float64) {

@@ -184,8 +184,8 @@ func TestPagesAreDroppedOnDemand(t *testing.T) {
 	})
 }
 
-// TestPagesOfAStoreThatIsGone drops a store of which pages are kept: nothing holds it, though
-// they have minutes to go.
+// TestPagesOfAStoreThatIsGone drops a store with kept pages: nothing holds the store, though the
+// pages have minutes to go.
 func TestPagesOfAStoreThatIsGone(t *testing.T) {
 	for _, store := range []string{"indexer", "decoded engine"} {
 		t.Run(store, func(t *testing.T) {

@@ -166,9 +166,9 @@ func TestPagesAreOfOneMoment(t *testing.T) {
 	})
 }
 
-// TestPagesWhileOthersWrite has several readers of pages beside a writer, for the race
-// detector. The writer writes some objects for each page that was read: one that wrote as fast
-// as it can would have a slow reader's list expire again and again.
+// TestPagesWhileOthersWrite has several readers of pages beside a writer, for the race detector.
+// The writer writes some objects for each page that was read: a faster writer would have a slow
+// reader's list expire again and again.
 func TestPagesWhileOthersWrite(t *testing.T) {
 	const readers, lists, writesPerPage = 4, 5, 20
 	f := pods(t, "flat engine", numbered(300)...)

@@ -18,8 +18,8 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// mapsOf lists all Pods without copies, and returns what identifies the decoded object of each: the
-// finalizers, of which there is one.
+// mapsOf lists all Pods without copies, and returns what identifies the decoded object of each: its
+// one finalizer.
 func (l *labelled) mapsOf() map[string]*string {
 	list, maps := &corev1.PodList{}, map[string]*string{}
 	l.Expect(l.reader.List(l.t.Context(), list, client.UnsafeDisableDeepCopy)).To(Succeed())

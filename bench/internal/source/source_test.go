@@ -29,7 +29,7 @@ const pods = 50
 
 var cluster = synthetic.Cluster{Seed: 3}
 
-// serve returns a client for each resource, and one that asks for updates.
+// serve returns a client for each resource, and another for updates.
 func serve(t *testing.T) (_ *source.Server, clients map[source.Resource]*rest.RESTClient, update func(source.Updates)) {
 	t.Helper()
 	both := []source.Resource{source.Pods, source.Workloads}

@@ -142,7 +142,7 @@ func TestItOutlivesItsTerminalUnderNohup(t *testing.T) {
 	}
 }
 
-// TestWhatAKilledOneLeftIsRemoved starts a second one in the place of one that was killed.
+// TestWhatAKilledOneLeftIsRemoved starts a server after another one was killed.
 func TestWhatAKilledOneLeftIsRemoved(t *testing.T) {
 	c := startCommand(t, os.Args[0])
 	t.Setenv("TMPDIR", t.TempDir())

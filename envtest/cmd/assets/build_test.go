@@ -15,7 +15,7 @@ import (
 )
 
 // fakeGo stands in for the go command: it knows the calls that a build makes, and "compiles" programs that
-// print the version which the test chose. Compiling for real is left to whoever runs the command.
+// print the test's version. Compiling for real is left to whoever runs the command.
 const fakeGo = `#!/bin/sh
 set -eu
 case "$1 $2" in

@@ -40,7 +40,7 @@ func TestFoldersOfDeadProcessesAreSwept(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(info.Mode().Perm()).To(BeEquivalentTo(0o700))
 
-	// What is not ours, though it looks alike.
+	// Other folders with like names.
 	kept := []string{living.path}
 	for _, name := range []string{"tarn-etcd-backup", "other", "tarn-etcd-", "tarn-etcd-12x"} {
 		path := filepath.Join(parent, name)

@@ -76,8 +76,8 @@ func TestAWatchThatIsNotReadHoldsNoEvents(t *testing.T) {
 	}
 }
 
-// TestWhatAWatchTellsOfCanBeRead reads each key as soon as a watch tells of it. There are many watches, because a write
-// that still tells others is the one that a read may miss.
+// TestWhatAWatchTellsOfCanBeRead reads each key as soon as a watch tells of it. There are many watches, because a read
+// may miss a write that still tells others.
 func TestWhatAWatchTellsOfCanBeRead(t *testing.T) {
 	const writes, watches = 300, 100
 	_, client := started(t)

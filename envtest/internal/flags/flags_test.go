@@ -42,7 +42,7 @@ func parse(t *testing.T, args ...string) (*Flags, []string, error) {
 	return f, notices, err
 }
 
-// TestEveryFlagIsKnown compares the flags with those that kube-apiserver v1.36 has.
+// TestEveryFlagIsKnown compares the flags with those of kube-apiserver v1.36.
 func TestEveryFlagIsKnown(t *testing.T) {
 	g := NewWithT(t)
 	f, err := New()

@@ -14,8 +14,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind/kindtest"
 )
 
-// TestClaimDataSource checks that a data source that is none is dropped, as long as only the old field names it, and a wrong name of
-// one that could be is refused in both fields.
+// TestClaimDataSource checks that an impossible data source is dropped, as long as only the old field names it, and that a wrong
+// name is refused in both fields.
 func TestClaimDataSource(t *testing.T) {
 	source := func(group, kind, name string) *corev1.TypedLocalObjectReference {
 		if group == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/service"
 )
 
-// TestServiceWithoutTraffic checks that a Service that is a name has no policy for traffic in the cluster, whoever set it, and that
-// the policy is checked before it is dropped.
+// TestServiceWithoutTraffic checks that a Service of an external name has no policy for traffic in the cluster, and that the policy
+// is checked before it is dropped.
 func TestServiceWithoutTraffic(t *testing.T) {
 	s := kindtest.StrategyOf(t, CoreKinds(), &corev1.Service{})
 	for _, c := range []struct {

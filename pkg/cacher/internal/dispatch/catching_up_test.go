@@ -38,7 +38,7 @@ func alive[T any](objects []weak.Pointer[T]) (n int) {
 }
 
 // TestBlockedWatcherHoldsOneEvent lets the history pass a watcher that waits for its reader, and
-// looks which objects are left before it is ended for that.
+// checks which objects are left before the watcher is ended.
 func TestBlockedWatcherHoldsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
