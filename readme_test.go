@@ -300,8 +300,12 @@ func TestREADMEFigures(t *testing.T) {
 	for _, row := range shown[2:] {
 		var ratios []string
 		for _, measure := range measured {
-			if len(measure) > 3 && measure[0] == row[0] {
-				ratios = append(ratios, measure[3])
+			if len(measure) != len(row) || measure[0] != row[0] {
+				continue
+			}
+			for _, cell := range measure[1:] {
+				ratio, _, _ := strings.Cut(cell, " ")
+				ratios = append(ratios, strings.Trim(ratio, "*"))
 			}
 		}
 		if !slices.Equal(row[1:], ratios) {

@@ -30,10 +30,11 @@ func TestMain(m *testing.M) {
 func TestSmoke(t *testing.T) {
 	dir := t.TempDir()
 	markdown, summary, svg := filepath.Join(dir, "table.md"), filepath.Join(dir, "summary.md"), filepath.Join(dir, "plot.svg")
+	figures := filepath.Join(dir, "figures.txt")
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
 		"-pods=200", "-rounds=1", "-calltime=1ms", "-calllimit=200ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=2s",
-		"-markdown=" + markdown, "-summary=" + summary, "-svg=" + svg,
+		"-markdown=" + markdown, "-figures=" + figures, "-summary=" + summary, "-svg=" + svg,
 	}, &out, &progress)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
@@ -49,8 +50,11 @@ func TestSmoke(t *testing.T) {
 			t.Errorf("a value is missing: %s", lines[i])
 		}
 	}
-	if text, err := os.ReadFile(markdown); err != nil || string(text) != out.String() {
+	if text, err := os.ReadFile(figures); err != nil || string(text) != out.String() {
 		t.Errorf("the file with the tables is not what was printed: %v", err)
+	}
+	if text, err := os.ReadFile(markdown); err != nil || strings.Count(string(text), "\n| ") != 2+len(measures()) || !strings.Contains(string(text), " (≤") {
+		t.Errorf("the overview is not of all measures, %v:\n%s", err, text)
 	}
 	text, err := os.ReadFile(summary)
 	if rows := strings.Count(string(text), "\n"); err != nil || rows != 2+len(summarized()) || !strings.Contains(string(text), "| heap after sync") {
@@ -215,7 +219,7 @@ func TestFormat(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"-pods=0"}, {"-pods=1,x"}, {"-rounds=0"}, {"-caches=mine"}, {"-measures=speed"}, {"-events=0"}, {"-rate=0"},
-		{"-clock=sun"}, {"-calltime=0s"}, {"-calllimit=1ms"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"-summary=x", "-caches=" + ours}, {"more"},
+		{"-clock=sun"}, {"-calltime=0s"}, {"-calllimit=1ms"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"-summary=x", "-caches=" + ours}, {"-markdown=x", "-caches=" + ours}, {"more"},
 	} {
 		if opts, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v gives %+v", args, opts)

@@ -24,6 +24,7 @@ type options struct {
 	effort   effort
 	svg      string
 	markdown string
+	figures  string
 	summary  string
 }
 
@@ -56,7 +57,8 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	flags.DurationVar(&o.effort.Limit, "windowlimit", 30*time.Second, "how long at most")
 	flags.StringVar(&o.svg, "svg", "", "`file` to write the plot to")
 	flags.StringVar(&o.summary, "summary", "", "`file` to write the ratios of a few measures to, or README.md to have those in it replaced")
-	flags.StringVar(&o.markdown, "markdown", "", "`file` to write the tables to, or README.md to have those in it replaced")
+	flags.StringVar(&o.markdown, "markdown", "", "`file` to write all ratios and bounds to, or README.md to have those in it replaced")
+	flags.StringVar(&o.figures, "figures", "", "`file` to write the tables to, as they are printed")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -91,8 +93,8 @@ func (o *options) check() error {
 	if o.rounds < 1 || e.Events < 1 || e.Rate < 1 || e.Least <= 0 || e.Most < e.Least || e.Window <= 0 || e.Limit < e.Window {
 		return fmt.Errorf("-rounds, -events, -rate, -calltime and -window must be positive, and the limits not less than what they limit")
 	}
-	if (o.svg != "" || o.summary != "") && len(o.caches) < 2 {
-		return fmt.Errorf("-svg and -summary show ratios: they need both caches")
+	if (o.svg != "" || o.summary != "" || o.markdown != "") && len(o.caches) < 2 {
+		return fmt.Errorf("-svg, -summary and -markdown show ratios: they need both caches")
 	}
 	return nil
 }

@@ -102,6 +102,47 @@ func (p report) table() string {
 	return b.String()
 }
 
+// overview returns the ratio of each measure with all numbers of Pods, as Markdown: beside it the bound, and bold if
+// the bound is missed.
+func (p report) overview() string {
+	lines := [][]string{{"measure"}}
+	for _, r := range p.results {
+		lines[0] = append(lines[0], digits(float64(r.pods))+" Pods")
+	}
+	for _, m := range measures() {
+		if !slices.Contains(p.opts.measures, m.id) {
+			continue
+		}
+		line := []string{m.title}
+		for _, r := range p.results {
+			rows, cell := r.rows(), "–"
+			if i := slices.IndexFunc(rows, func(taken row) bool { return taken.id == m.id }); i >= 0 {
+				cell = rows[i].overviewCell()
+			}
+			line = append(line, cell)
+		}
+		lines = append(lines, line)
+	}
+	return fmt.Sprintf("%s. %s, seed %d.\n\n%s", strings.Join(p.facts, ", "), plural(p.opts.rounds, "round"), p.opts.seed, align(lines))
+}
+
+func (r row) overviewCell() string {
+	if !r.compared {
+		return "–"
+	}
+	ratio, bound := ratioText(r.ratio), ""
+	switch {
+	case r.unit == numberOf:
+		bound = fmt.Sprintf(" (≤%d more)", moreGoroutines)
+	case r.bound != 0:
+		bound = fmt.Sprintf(" (≤%g)", r.bound)
+	}
+	if bound != "" && !r.met() {
+		ratio = "**" + ratio + "**"
+	}
+	return ratio + bound
+}
+
 // summarized are the measures that say most to a newcomer.
 func summarized() []string {
 	return []string{heap, peak, syncTime, get, listAll, listLabelFirst, listLabel, listField, event, steady, collector}
@@ -179,7 +220,12 @@ const (
 // write writes the files that were asked for.
 func (p report) write() error {
 	if p.opts.markdown != "" {
-		if err := writeTable(p.opts.markdown, p.table()); err != nil {
+		if err := writeTable(p.opts.markdown, p.overview()); err != nil {
+			return err
+		}
+	}
+	if p.opts.figures != "" {
+		if err := writeFile(p.opts.figures, p.table()); err != nil {
 			return err
 		}
 	}
