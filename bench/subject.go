@@ -39,8 +39,8 @@ type subject struct {
 // syncLimit is far above what 100,000 Pods take on a slow machine.
 const syncLimit = 10 * time.Minute
 
-// newSubject makes the cache with one field index and the trial's handlers, starts it,
-// and waits until it has all Pods. What that took is its first finding.
+// newSubject makes the cache with one field index and the trial's handlers, starts it, and waits
+// until it has all Pods. The time of that is its first finding.
 func newSubject(ctx context.Context, b brief) (*subject, error) {
 	log.SetLogger(logr.Discard())
 	s := &subject{brief: b, cluster: synthetic.Cluster{Seed: b.Seed}}

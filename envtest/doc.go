@@ -9,10 +9,10 @@
 //	client, err := client.New(env.Config(), client.Options{})
 //
 // The server consists of the same libraries as kube-apiserver: k8s.io/apiserver for handlers, admission and storage,
-// k8s.io/apiextensions-apiserver for custom resources, and below them etcd's store. There are no controllers, no
-// scheduler and no kubelet, on purpose. So a Pod stays as it was created, and a deleted namespace stays in phase
-// Terminating, as in every environment that has only an API server. Options.Controllers adds controllers, of which package
-// envtest/controllers has some.
+// k8s.io/apiextensions-apiserver for custom resources, and below them etcd's store. There are no controllers, no scheduler
+// and no kubelet, on purpose. So a Pod stays as it was created, and a deleted namespace stays in phase Terminating, as in
+// every environment that has only an API server. Options.Controllers adds controllers, such as those of package
+// envtest/controllers.
 //
 // # Isolation
 //

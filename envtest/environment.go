@@ -195,7 +195,8 @@ func (r *running) open(p *commandline.Process) (secured *tls.Config, err error) 
 	return secured, err
 }
 
-// openEtcd starts one in this process, or connects to the one of the options or of the command line.
+// openEtcd starts an etcd in this process, or connects to that of the options or of the command
+// line.
 func openEtcd(ctx context.Context, opts Options) (stores.Backing, error) {
 	switch {
 	case opts.process != nil:

@@ -54,8 +54,8 @@ type Options struct {
 	// envtest/controllers has some of kube-controller-manager's, under their names there.
 	Controllers []Controller
 
-	// EnableAdmissionPlugins are kube-apiserver's names of admission plugins that are off by default, of which there is one
-	// here: OwnerReferencesPermissionEnforcement. A name of another plugin that is not here is an error.
+	// EnableAdmissionPlugins are kube-apiserver's names of admission plugins that are off by default. There is one here:
+	// OwnerReferencesPermissionEnforcement. A name of another plugin that is not here is an error.
 	EnableAdmissionPlugins []string
 
 	// DisableAdmissionPlugins are kube-apiserver's names of admission plugins that are on by default and shall not run. They
@@ -67,8 +67,8 @@ type Options struct {
 	// at the server that made them. Controllers are for one of the servers.
 	Etcd *ExternalEtcd
 
-	// DataDirectory is the folder in which Start makes the folder of etcd, which Stop removes. The default is the
-	// system's folder for temporary files.
+	// DataDirectory is where Start makes the folder of etcd, which Stop removes. The default is the system's
+	// folder for temporary files.
 	DataDirectory string
 
 	// StopGracePeriod is the time that Stop gives to requests to end by themselves before it closes their connections.

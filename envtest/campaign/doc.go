@@ -49,7 +49,7 @@
 // APIServices. These fields are left out: uid, resourceVersion, generation, managedFields and creationTimestamp of metadata, the
 // UIDs of owners, observedGeneration, nodePort, and the cluster IPs of Services. A time counts as a time, the UID of an object as
 // a UID. A generated name counts as what it was generated from, wherever it stands. The values in Secrets are compared, and never
-// shown. Of objects with the address or the certificates of the server, it counts that they are there. Plan.Normalize removes what
+// shown. Objects with the address or the certificates of the server are compared by presence alone. Plan.Normalize removes what
 // else is otherwise each time. Two runs without a fault must end the same.
 //
 // # Isolation

@@ -70,7 +70,7 @@ func (c *content) delete(ctx context.Context, ns *corev1.Namespace) *report {
 	return r
 }
 
-// resources asks discovery. Of groups that cannot be asked for now, the report tells; the others are returned.
+// resources asks discovery. The report has the groups that cannot be asked for now; the others are returned.
 func (c *content) resources(ctx context.Context, r *report) []resource {
 	lists, err := c.discovery.ServerPreferredNamespacedResourcesWithContext(ctx)
 	r.discovery, r.served = err, map[schema.GroupVersionKind]bool{}

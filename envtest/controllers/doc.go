@@ -14,8 +14,8 @@
 // # Semantics
 //
 // They do what those of kube-controller-manager do, with the same conditions, reasons, messages and events; one suite runs on
-// both. What differs is when: kube-controller-manager waits for five seconds before it deletes what is in a namespace, asks
-// for new kinds every thirty seconds, and looks at a namespace again after some seconds if something remains. Here, each
+// both. They differ in time. kube-controller-manager waits for five seconds before it deletes the contents of a namespace,
+// asks for new kinds every thirty seconds, and comes back to a namespace after some seconds if something remains. Here, each
 // controller does its work as soon as its watches show that there is some.
 //
 // Two more differences are deliberate. While Pods remain, the condition NamespaceContentRemaining says so; there, it says that

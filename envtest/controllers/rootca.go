@@ -43,7 +43,7 @@ func runRootCAPublisher(ctx context.Context, cfg *rest.Config) error {
 	if err := rest.LoadTLSFiles(cfg); err != nil {
 		return fmt.Errorf("load the certificate to publish: %w", err)
 	}
-	// Of all ConfigMaps of the server, the cache holds those of the controller alone.
+	// The cache holds the ConfigMaps of this controller alone.
 	ours := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", rootCAMap)}
 	options := cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: ours}}
 	return run(ctx, cfg, options, func(m ctrl.Manager) error {

@@ -242,9 +242,9 @@ func (l *life) ready(spec *corev1.Container, c *corev1.ContainerStatus) {
 	if l.initializes(spec) {
 		return
 	}
-	f, fresh := l.unready(c.Name)
+	f, uncounted := l.unready(c.Name)
 	c.Ready = f == nil
-	if f != nil && fresh {
+	if f != nil && uncounted {
 		l.hits = append(l.hits, hit{f, heldName(l.pod, c.Name)})
 	}
 }

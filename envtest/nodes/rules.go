@@ -106,8 +106,8 @@ type Fault struct {
 	changed signal.Broadcast // of hits and ended
 }
 
-// Inject lets a failure happen to the Pods of a rule, from now on, until the Fault ends. The labels of the rule are copied. Of
-// several faults that match, the oldest happens.
+// Inject lets a failure happen to the Pods of a rule, from now on, until the Fault ends. The labels of the rule are copied. If
+// several faults match, the oldest happens.
 func (n *Nodes) Inject(r Rule, f Failure) (*Fault, error) {
 	if err := f.check(r); err != nil {
 		return nil, err
@@ -249,8 +249,8 @@ func (l *life) find(k failureKind, pod *corev1.Pod, container string) *Fault {
 	return nil
 }
 
-// unready returns the fault that keeps a container from being ready. Fresh says that it has not been counted for it.
-func (l *life) unready(container string) (fault *Fault, fresh bool) {
+// unready returns the fault that keeps a container from being ready. uncounted says that no hit was counted for the container yet.
+func (l *life) unready(container string) (fault *Fault, uncounted bool) {
 	for _, f := range l.nodes.rules.list() {
 		if f.failure.kind == staysUnready && f.holds(heldName(l.pod, container)) {
 			return f, false

@@ -28,9 +28,8 @@ import (
 
 // Informer is client-go's SharedIndexInformer on the engine of package watchcache.
 //
-// client-go's Reflector lists and watches, and writes into the engine; each event
-// handler follows the engine in a goroutine of its own. What differs from
-// client-go's informer:
+// client-go's Reflector lists and watches, and writes into the engine; each event handler follows
+// the engine in a goroutine of its own. These are the differences from client-go's informer:
 //
 //   - A handler that is slower than the stream takes no memory that grows, and delays no other
 //     handler, but for a moment, once, while they share the replay of a whole state. Once it is more events behind than the window has, it gets one

@@ -32,7 +32,7 @@ func (s Selector) applyTo(opts *metav1.ListOptions) {
 }
 
 // maxDescribed is the number of bytes of a selector that a message shows. A selector may be long:
-// the one of a cache for "all other namespaces" names each namespace that has an informer of its
+// the selector of a cache for "all other namespaces" names each namespace with an informer of its
 // own.
 const maxDescribed = 200
 

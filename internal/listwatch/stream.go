@@ -22,8 +22,8 @@ import (
 )
 
 // watchClient watches with the REST client of client-go, but reads the streams itself. client-go
-// reads a stream in a goroutine of its own, which hands each event to another one. That takes as
-// long as to decode a small object, if events come one by one.
+// reads a stream in a goroutine of its own, which hands each event to another one. If events come
+// one by one, that takes as long as decoding a small object.
 type watchClient struct {
 	config *rest.Config // without a serializer
 	http   *http.Client

@@ -38,9 +38,9 @@ func setNames(m metav1.Object, namespace, name, uid string) {
 	}
 }
 
-// shareNames is ownNames for an object that was decoded with reuse of another one. That one's
-// metadata is like, and its names have memory of their own. If the names of both are equal, they
-// share that memory.
+// shareNames is ownNames for an object that was decoded with reuse of another one. like is the
+// metadata of the latter, and its names have memory of their own. If the names of both are equal,
+// they share that memory.
 func shareNames(m, like metav1.Object) {
 	namespace, name, uid := like.GetNamespace(), like.GetName(), string(like.GetUID())
 	switch {

@@ -132,8 +132,8 @@ func (p *Postings) Bytes() int {
 	return p.TreeBytes() + values*valueBytes
 }
 
-// countedSingly is the number of keys that Count counts one by one. Of a short list this is
-// quicker than to search for its end.
+// countedSingly is the number of keys that Count counts one by one. For a short list this is
+// quicker than searching for its end.
 const countedSingly = 256
 
 // Count returns the number of keys of value that begin with prefix, but at most limit. It takes

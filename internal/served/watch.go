@@ -123,7 +123,7 @@ func (d *definitions) setBlind(blind bool) (changed bool) {
 // blindTo reports whether a kind of this version may come without an event. Callers hold f.mu.
 func (f *Follower) blindTo(gv schema.GroupVersion) bool { return len(f.blind) > 0 || f.foreign.Has(gv) }
 
-// Replace implements toolscache.ReflectorStore. Of what has happened since the list before, nothing is known.
+// Replace implements toolscache.ReflectorStore. Events since the list before are not known.
 func (d *definitions) Replace(all []any, _ string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -30,8 +30,8 @@ const (
 // them can be dropped bit by bit, and the room for a batch, which each cursor keeps, is small.
 const maxBatch = 16
 
-// Cursor walks the events of an engine, each once and in their order. What happens when it
-// is too slow is its overrun policy:
+// Cursor walks the events of an engine, each once and in their order. Its overrun policy says what
+// happens when it is too slow:
 //
 //   - A merging cursor, of [Engine.MergingCursor], gets a Diff. The engine knows the cursor, and keeps the events
 //     that the cursor has still to read, within the window, and beyond that the state that the

@@ -113,7 +113,7 @@ func settled[V any](tree *btree.BTreeG[Item[V]]) *btree.BTreeG[Item[V]] {
 // Change is what a writer says happened: an object was written, or deleted. A is the type
 // of what the writer attaches to the event.
 type Change[V, A any] struct {
-	// Item is the object. Of a deleted one only Key and Revision are read.
+	// Item is the object. Only Key and Revision of a deleted one are read.
 	Item    Item[V]
 	Deleted bool
 	// Attached goes with the event to every active cursor, and is dropped then. It is
@@ -190,11 +190,10 @@ func (e *Engine[V, A]) readersLocked() (readers int32) {
 	return readers
 }
 
-// Replace makes items, in any order, the whole state. The items whose revision is
-// that of the object there before count as unchanged, unless it is 0. The revision
-// becomes the one given, even if that is lower: a source may have been restored from
-// a backup. Of what happened between the two states nothing is known, so the history
-// begins anew.
+// Replace makes items, in any order, the whole state. The items whose revision is that of the
+// object there before count as unchanged, unless it is 0. The revision becomes the one given, even
+// if that is lower: a source may have been restored from a backup. The events between the two
+// states are not known, so the history begins anew.
 func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) { e.replace(items, revision, 0) }
 
 // Restore is Replace for a source that was restored from a backup: an equal revision does not say
@@ -202,14 +201,14 @@ func (e *Engine[V, A]) Replace(items []Item[V], revision uint64) { e.replace(ite
 func (e *Engine[V, A]) Restore(items []Item[V], revision uint64) { e.replace(items, revision, 1) }
 
 func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {
-	fresh := newTree[V]()
+	built := newTree[V]()
 	for _, item := range items {
-		fresh.Set(item)
+		built.Set(item)
 	}
-	fresh = settled(fresh)
+	built = settled(built)
 	indexes := map[string]*postings.Postings{}
 	for _, name := range e.indexNames() {
-		indexes[name] = e.indexed(fresh, name)
+		indexes[name] = e.indexed(built, name)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -223,14 +222,14 @@ func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {
 		e.told.Written(item)
 		return true
 	})
-	e.items = fresh
+	e.items = built
 	e.noteAllLocked()
 	e.replaced++
 	e.restored += restored
 	e.revision = revision
 	for name := range e.indexes {
 		if indexes[name] == nil { // it was added meanwhile
-			indexes[name] = e.indexed(fresh, name)
+			indexes[name] = e.indexed(built, name)
 		}
 		e.indexes[name] = indexes[name]
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/tarn-dev/tarn/internal/postings"
 )
 
-// AddIndex makes the engine keep an index of what Options.Values gives for name,
-// from now on and for the objects that are there: it returns when the index is there.
-// To look at all objects may take seconds, in which others read and write. Adding one
-// twice does nothing.
+// AddIndex makes the engine keep an index of what Options.Values gives for name, from now on and
+// for the objects that are there: it returns when the index is there. Reading all objects may take
+// seconds, in which others read and write. Adding one twice does nothing.
 func (e *Engine[V, A]) AddIndex(name string) {
 	if slices.Contains(e.indexNames(), name) {
 		return

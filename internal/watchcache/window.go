@@ -24,8 +24,7 @@ type Event[V, A any] struct {
 	// Position is the place of the event among all that were written: each has the next
 	// one, whoever it is given to, and a Replace takes one. The events of a [Diff] have none.
 	Position uint64
-	// Item is the object as written. Of a deleted one it has the key and the
-	// revision of the deletion.
+	// Item is the object as written. For a deletion it has the key and the revision.
 	Item Item[V]
 	// Previous is the object as it was before; the zero Item of an added one.
 	Previous Item[V]

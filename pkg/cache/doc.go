@@ -7,8 +7,7 @@
 //
 // The types and options are controller-runtime's own. [With] takes options that controller-runtime
 // does not have, and [Iterate] walks a list one object at a time. The file docs/differences.md
-// lists the differences from controller-runtime's cache, each of which is meant to be better. Among
-// them:
+// lists the deliberate differences from controller-runtime's cache. Among them:
 //
 //   - objects are kept flat, in a fraction of the memory, see package flat;
 //   - lists are sorted by namespace and name, and carry a resourceVersion; with a

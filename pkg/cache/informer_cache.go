@@ -375,8 +375,8 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	return newMultiInformer(s.maps[0], found), nil
 }
 
-// RemoveInformer implements Informers. It is no error if there is no such informer. An optional kind may have some in
-// another scope too, from before it came back with the one of now.
+// RemoveInformer implements Informers. It is no error if there is no such informer. An optional kind that came back
+// with another scope may have some in the old scope too.
 func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	gvk, err := kindOf(obj, c.scheme)
 	if err != nil {

@@ -45,7 +45,7 @@
 // # Memory
 //
 // Objects are kept decoded, or flat if [Options] say so. The history is bounded in events and
-// bytes. What flat objects have in common is bounded too, and made anew when most of it serves
+// bytes. The dictionary of flat objects is bounded too, and made anew when most of it serves
 // objects that are gone.
 //
 // # Concurrency
@@ -65,5 +65,5 @@
 //   - checker.go, digests.go: the comparison with the storage
 //   - metrics.go, families.go: metrics; features.go: feature gates, read once
 //
-// What is kept of an object is internal/element.
+// internal/element has what is kept of an object.
 package cacher

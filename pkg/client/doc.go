@@ -5,12 +5,12 @@
 //
 //	ctrl.NewManager(cfg, ctrl.Options{NewCache: cache.New, NewClient: client.New})
 //
-// The client is controller-runtime's own, for reads and for writes. What it adds: when a write has
-// returned, the response is laid over what the watch has brought, in every informer of the kind that
-// is running, until the watch has passed it. A Get or List of the cache that begins after that, in
-// any goroutine and any representation, shows the written object or a newer one, at its place in
-// sorted lists, in selectors and pages. No read waits for the watch, with the exceptions that
-// docs/consistency.md lists. Event handlers get the events of the watch alone.
+// The client is controller-runtime's own, for reads and for writes. When a write has returned, the
+// response is laid over what the watch has brought, in every informer of the kind that is running,
+// until the watch has passed it. A Get or List of the cache that begins after that, in any goroutine
+// and any representation, shows the written object or a newer one, at its place in sorted lists, in
+// selectors and pages. No read waits for the watch, with the exceptions that docs/consistency.md
+// lists. Event handlers get the events of the watch alone.
 //
 // # Contract
 //
@@ -18,14 +18,14 @@
 // CacheOptions.Reader. With any other Reader, also with one that wraps such a cache, it is
 // controller-runtime's client and nothing else, and logs that: wrap the client in place of the cache.
 //
-// Dry runs are not noted. Of a kind that no informer holds only the newest revision is noted: its first list asks for no older one. No write
-// starts an informer or waits for one. CacheOptions.EnableReadYourWritesConsistency, with which
-// controller-runtime's client waits for the watch, is not needed and has no effect.
+// Dry runs are not noted. If no informer holds the kind, only the newest revision is noted: its first list asks for no older one.
+// No write starts an informer or waits for one. CacheOptions.EnableReadYourWritesConsistency, with which controller-runtime's
+// client waits for the watch, is not needed and has no effect.
 //
 // # Files
 //
 //   - client.go has New and the writes, subresource.go those of subresources.
 //   - exchange.go sees the requests of a write, response.go decodes their answers, and notes.go says what these mean for the cache.
-//   - stored_as.go has the kinds of which a server keeps no objects.
+//   - stored_as.go says in objects of which kind a server keeps a write.
 //   - options.go has the options of single reads.
 package client

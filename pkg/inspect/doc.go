@@ -12,8 +12,8 @@
 // cache, with whatever rights the program has, but for the values of Secrets, see
 // [Options.ShowSecrets].
 //
-// Answers are bounded: a list has at most 500 objects, of which only the metadata is shown, and goes
-// on with the token of its page, from the state of the moment; an object takes at most 1 MiB.
+// Answers are bounded: a list shows the metadata of at most 500 objects, and goes on with the token
+// of its page, from the state of the moment; an object takes at most 1 MiB.
 //
 // Nobody pays for the handler unless somebody looks. To show the recent events of a kind the handler
 // follows its informers, which needs no object: it begins with the first poll and ends a minute after

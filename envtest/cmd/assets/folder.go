@@ -76,14 +76,14 @@ func link(from, to string) error {
 	if b, err := os.Stat(to); err == nil && os.SameFile(a, b) {
 		return nil
 	}
-	fresh := to + ".new"
-	if err := removeAll(fresh); err != nil {
+	made := to + ".new"
+	if err := removeAll(made); err != nil {
 		return err
 	}
-	if err := os.Link(from, fresh); err != nil {
+	if err := os.Link(from, made); err != nil {
 		return err
 	}
-	return os.Rename(fresh, to)
+	return os.Rename(made, to)
 }
 
 // lock waits until this process alone may work on the folder, or ctx ends. The caller calls unlock once; the

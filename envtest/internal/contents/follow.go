@@ -142,7 +142,7 @@ var policyResources = []string{
 	"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
 }
 
-// followPolicies lets the policies begin anew if they changed: they would look for changes once a second.
+// followPolicies lets the policies begin anew if they changed: they would poll once a second.
 func (s *Contents) followPolicies(ctx context.Context, all changes) error {
 	for _, name := range policyResources {
 		if all.last(schema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: name}) == 0 {

@@ -87,7 +87,8 @@ func (s *Contents) Restore(ctx context.Context, target *Snapshot) error {
 	return s.replace(ctx, target, nil)
 }
 
-// replace makes the state that of the target, nil for the one of the start, but for what keep wants to stay.
+// replace makes the state that of the target, or that of the start if target is nil. Objects that keep wants
+// stay.
 func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(schema.GroupResource, types.NamespacedName) bool) error {
 	ctx, leave, err := s.enterRestore(ctx)
 	if err != nil {

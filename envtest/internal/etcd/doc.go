@@ -15,9 +15,9 @@
 // # Memory and disk
 //
 // The heap holds the keys with their revisions, and what was written since the last commit: up to 4 MiB. Values are in
-// the database, a file of the folder that Start makes. Of what was replaced or deleted, the last five minutes are kept,
-// as kube-apiserver keeps them, but no more than 512 MiB of what was written; older revisions are compacted. Their space
-// is used again, so that the file holds little more than the living objects and the history.
+// the database, a file of the folder that Start makes. Replaced and deleted values stay for five minutes, as with
+// kube-apiserver, up to 512 MiB; older revisions are compacted. Their space is used again, so that the file holds little
+// more than the living objects and the history.
 //
 // # A full disk
 //

@@ -49,8 +49,8 @@ func (s *Server) checkBootstrap(generic *genericapiserver.GenericAPIServer) erro
 	return nil
 }
 
-// newCRDServer makes the CRD server with one of its hooks replaced. That hook, which waits for an informer, fails when it
-// is cancelled, and a failing hook ends the process.
+// newCRDServer makes the CRD server with one of its hooks replaced. That hook waits for an informer and fails when it is
+// cancelled, and a failing hook ends the process.
 func newCRDServer(config *crdserver.Config) (*crdserver.CustomResourceDefinitions, error) {
 	disabled := config.GenericConfig.DisabledPostStartHooks // the server asks it whenever a hook is added
 	disabled.Insert(crdSyncedHook)

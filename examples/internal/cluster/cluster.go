@@ -32,7 +32,7 @@ type Cluster struct {
 	created []client.Object      // removed by Close, the last one first
 }
 
-// Open starts an API server in this process, or connects to the one of the file kubeconfig.
+// Open starts an API server in this process, or connects to the server of the file kubeconfig.
 func Open(ctx context.Context, kubeconfig string) (*Cluster, error) {
 	if kubeconfig != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

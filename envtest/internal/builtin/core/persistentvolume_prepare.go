@@ -39,8 +39,8 @@ func preparePersistentVolumeClaim(_ context.Context, pvc, old *corev1.Persistent
 	if ref := pvc.Spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" && (old == nil || old.Spec.DataSourceRef == nil) {
 		pvc.Spec.DataSourceRef = nil // of a feature that is off
 	}
-	fresh := old == nil || old.Spec.DataSource == nil && old.Spec.DataSourceRef == nil
-	if fresh && pvc.Spec.DataSourceRef == nil && !isOldSource(pvc.Spec.DataSource) {
+	settable := old == nil || old.Spec.DataSource == nil && old.Spec.DataSourceRef == nil
+	if settable && pvc.Spec.DataSourceRef == nil && !isOldSource(pvc.Spec.DataSource) {
 		pvc.Spec.DataSource = nil
 	}
 	source, ref := pvc.Spec.DataSource, pvc.Spec.DataSourceRef

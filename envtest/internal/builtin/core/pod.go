@@ -268,7 +268,7 @@ func attachPod(a *kind.Attachment) (map[string]rest.Storage, error) {
 	return storages, nil
 }
 
-// validatePod checks a Pod. Of a Pod that exists only few fields of the spec may change.
+// validatePod checks a Pod. Only few fields of the spec of a Pod may change.
 func validatePod(pod, old *corev1.Pod) field.ErrorList {
 	path := kind.SpecPath()
 	errs := append(podspec.ValidatePodSpec(&pod.Spec, true, path), onlyForPods(pod, path)...)

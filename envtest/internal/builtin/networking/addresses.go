@@ -53,7 +53,7 @@ func validateIPAddress(address, old *networkingv1.IPAddress) field.ErrorList {
 	return errs
 }
 
-// validateServiceCIDR checks the ranges of a new object. Of an old one they stay; a range of the other IP family may be added.
+// validateServiceCIDR checks the ranges of a new object. They never change; a range of the other IP family may be added.
 func validateServiceCIDR(cidr, old *networkingv1.ServiceCIDR) field.ErrorList {
 	path, ranges := kind.SpecPath("cidrs"), cidr.Spec.CIDRs
 	if old == nil {

@@ -113,8 +113,8 @@ func checkSeccompAgrees(f *kind.Faults, name string, profile *corev1.SeccompProf
 	checkAgrees(f, "seccomp", name, string(profile.Type), profile.LocalhostProfile, at.Child("seccompProfile"))
 }
 
-// checkAgrees checks that the name of a profile in an annotation is the one of a field, whose types have the same names for both kinds of
-// profiles.
+// checkAgrees checks that an annotation and a field name the same profile. The types of fields have the same names for both kinds
+// of profiles.
 func checkAgrees(f *kind.Faults, what, name, kind string, local *string, at *field.Path) {
 	profile, isLocal := strings.CutPrefix(name, localPrefix)
 	switch kind {

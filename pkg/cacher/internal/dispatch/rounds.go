@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// roundEvery is the time between two rounds, in which the dispatcher looks for bookmarks that
-// are due and for readers that do not read.
+// roundEvery is the time between two rounds. In a round the dispatcher sends the bookmarks that are
+// due, and checks watchers whose readers do not read.
 const roundEvery = time.Second
 
 // RunRounds looks after the watchers once a second until ctx ends: it sends the bookmarks that

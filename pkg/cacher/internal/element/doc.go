@@ -11,9 +11,9 @@
 //
 // # Contract
 //
-// Elements never change and can be read by any number of goroutines. A Form and a Filter are
-// safe for concurrent use. The object that [Form.Object] returns may be the one that is kept
-// and must not be changed; the one of [Form.Copy] is the caller's own.
+// Elements never change and can be read by any number of goroutines. A Form and a Filter are safe
+// for concurrent use. [Form.Object] may return the kept object itself, which must not be changed;
+// [Form.Copy] returns an object of the caller's own.
 //
 // # Files
 //
