@@ -65,7 +65,7 @@ func New(run context.Context, own *etcd.Server) *Contents {
 	}
 }
 
-// Parts are what acts on the contents, and has to follow when these are replaced.
+// Parts act on the contents, and are awaited when these are replaced.
 type Parts struct {
 	// Kinds remember something of what they have stored.
 	Kinds interface {

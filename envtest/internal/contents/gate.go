@@ -37,7 +37,7 @@ func (c changes) last(resource schema.GroupResource) int64 {
 type gate struct {
 	mu     sync.Mutex
 	shut   chan struct{}              // guarded by mu; closed when it opens; nil if it is open
-	caches map[*awaitedCache]struct{} // guarded by mu; it opens when they follow, and what comes before is refused
+	caches map[*awaitedCache]struct{} // guarded by mu; it opens when they show the new state, and refuses earlier writes
 }
 
 // close shuts the gate, which must be open, and returns the function that opens it.
@@ -94,15 +94,15 @@ func (g *gate) await(c *awaitedCache) (end func()) {
 	}
 }
 
-// followCaches returns when no cache shows what was before the changes.
-func (g *gate) followCaches(ctx context.Context, all changes) error {
+// awaitCaches returns when no cache shows what was before the changes.
+func (g *gate) awaitCaches(ctx context.Context, all changes) error {
 	g.mu.Lock()
 	caches := slices.Collect(maps.Keys(g.caches))
 	g.mu.Unlock()
 	for _, c := range caches {
 		for resource, kinds := range c.kinds {
 			for _, kind := range kinds {
-				if err := c.follow(ctx, kind, all[resource]); err != nil {
+				if err := c.await(ctx, kind, all[resource]); err != nil {
 					return err
 				}
 			}
@@ -111,7 +111,7 @@ func (g *gate) followCaches(ctx context.Context, all changes) error {
 	return nil
 }
 
-func (c *awaitedCache) follow(ctx context.Context, kind client.Object, of []serving.Change) error {
+func (c *awaitedCache) await(ctx context.Context, kind client.Object, of []serving.Change) error {
 	for _, change := range of {
 		seen := kind.DeepCopyObject().(client.Object)
 		err := serving.Poll(ctx, func() (bool, error) {

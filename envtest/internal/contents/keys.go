@@ -48,8 +48,8 @@ func rank(key string) int {
 	return 0
 }
 
-// follows reports whether an object is written by the server itself according to others: an APIService of its own.
-func follows(entry etcd.Entry) bool {
+// isDerived reports whether the server itself writes an object, according to others: an APIService of its own.
+func isDerived(entry etcd.Entry) bool {
 	return strings.HasPrefix(entry.Key, apiServicePrefix) && metadataOf(entry.Value).Labels[autoregister.AutoRegisterManagedLabel] != ""
 }
 

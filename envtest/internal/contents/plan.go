@@ -84,7 +84,7 @@ func (p *plan) make(current iter.Seq2[etcd.Entry, error]) ([]etcd.Write, error) 
 // change plans what happens to an object that is there, and reports whether something does.
 func (p *plan) change(current etcd.Entry, wanted *etcd.Entry) bool {
 	switch {
-	case follows(current):
+	case isDerived(current):
 		return false
 	case p.keeps(current.Key):
 		return false

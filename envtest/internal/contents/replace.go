@@ -28,7 +28,7 @@ func (s *Contents) Snapshot(ctx context.Context) (*Snapshot, error) {
 		if err != nil {
 			return nil, because(ctx, err)
 		}
-		if follows(entry) {
+		if isDerived(entry) {
 			continue
 		}
 		made.entries = append(made.entries, entry)
@@ -106,7 +106,7 @@ func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(sche
 		return fmt.Errorf("nothing was changed: %w", because(ctx, err))
 	}
 	s.Removed.replaced(p.owners())
-	if err := s.follow(ctx, p, writes); err != nil {
+	if err := s.await(ctx, p, writes); err != nil {
 		return fmt.Errorf("the objects are restored, but the server may still act on what was before: %w", because(ctx, err))
 	}
 	return nil

@@ -22,15 +22,15 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
-// followPatience bounds the wait for the server to know its new state, which takes milliseconds.
-const followPatience = 20 * time.Second
+// awaitPatience bounds the wait for the server to know its new state, which takes milliseconds.
+const awaitPatience = 20 * time.Second
 
-// follow returns when all of the server acts on what was written.
-func (s *Contents) follow(ctx context.Context, p *plan, writes []etcd.Write) error {
+// await returns when all of the server acts on what was written.
+func (s *Contents) await(ctx context.Context, p *plan, writes []etcd.Write) error {
 	if len(writes) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, followPatience, fmt.Errorf("it took longer than %s", followPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, awaitPatience, fmt.Errorf("it took longer than %s", awaitPatience))
 	defer cancel()
 	all := changes{}
 	for _, w := range writes {
@@ -40,26 +40,26 @@ func (s *Contents) follow(ctx context.Context, p *plan, writes []etcd.Write) err
 			s.parts.Kinds.Overwritten(at.resource, at.name)
 		}
 	}
-	if err := s.followStores(ctx, p, all); err != nil {
+	if err := s.awaitStores(ctx, p, all); err != nil {
 		return err
 	}
-	if err := s.followInformers(ctx, all); err != nil {
+	if err := s.awaitInformers(ctx, all); err != nil {
 		return err
 	}
-	if err := s.followAPIServices(ctx, all); err != nil {
+	if err := s.awaitAPIServices(ctx, all); err != nil {
 		return err
 	}
-	if err := s.followCRDs(ctx, p.crds); err != nil {
+	if err := s.awaitCRDs(ctx, p.crds); err != nil {
 		return err
 	}
-	if err := s.followPolicies(ctx, all); err != nil {
+	if err := s.renewPolicies(ctx, all); err != nil {
 		return err
 	}
-	return s.gate.followCaches(ctx, all)
+	return s.gate.awaitCaches(ctx, all)
 }
 
-// followStores waits for the watch caches, except the ones that are replaced because of their CRDs.
-func (s *Contents) followStores(ctx context.Context, p *plan, all changes) error {
+// awaitStores waits for the watch caches, except the ones that are replaced because of their CRDs.
+func (s *Contents) awaitStores(ctx context.Context, p *plan, all changes) error {
 	replaced := map[schema.GroupResource]bool{}
 	for _, c := range p.crds {
 		if c.keepsStore() {
@@ -83,8 +83,8 @@ func (s *Contents) followStores(ctx context.Context, p *plan, all changes) error
 	return nil
 }
 
-// followInformers waits for the informers of the server itself, and for their handlers.
-func (s *Contents) followInformers(ctx context.Context, all changes) error {
+// awaitInformers waits for the informers of the server itself, and for their handlers.
+func (s *Contents) awaitInformers(ctx context.Context, all changes) error {
 	for resource, informer := range s.parts.Informers() {
 		if err := informer.Await(ctx, all[resource]); err != nil {
 			return fmt.Errorf("wait for the server's informer of %s: %w", resource, err)
@@ -93,8 +93,8 @@ func (s *Contents) followInformers(ctx context.Context, all changes) error {
 	return nil
 }
 
-// followCRDs waits until what CRDs serve is served, and nothing else.
-func (s *Contents) followCRDs(ctx context.Context, crds []crdChange) error {
+// awaitCRDs waits until what CRDs serve is served, and nothing else.
+func (s *Contents) awaitCRDs(ctx context.Context, crds []crdChange) error {
 	if len(crds) == 0 {
 		return nil
 	}
@@ -117,11 +117,11 @@ func (s *Contents) followCRDs(ctx context.Context, crds []crdChange) error {
 	if err := errors.Join(s.parts.Catalog.WaitServed(ctx, served), s.parts.Catalog.WaitGone(ctx, gone)); err != nil {
 		return err
 	}
-	return s.followSpecs(ctx, crds)
+	return s.awaitSpecs(ctx, crds)
 }
 
-// followSpecs waits until CRDs whose spec changed are served by the new one.
-func (s *Contents) followSpecs(ctx context.Context, crds []crdChange) error {
+// awaitSpecs waits until CRDs whose spec changed are served by the new one.
+func (s *Contents) awaitSpecs(ctx context.Context, crds []crdChange) error {
 	for _, change := range crds {
 		before, after := change.before, change.after
 		if !apihelpers.IsCRDConditionTrue(after, apiextensionsv1.Established) {
@@ -142,8 +142,8 @@ var policyResources = []string{
 	"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
 }
 
-// followPolicies lets the policies begin anew if they changed: they would poll once a second.
-func (s *Contents) followPolicies(ctx context.Context, all changes) error {
+// renewPolicies lets the policies begin anew if they changed: they would poll once a second.
+func (s *Contents) renewPolicies(ctx context.Context, all changes) error {
 	for _, name := range policyResources {
 		if all.last(schema.GroupResource{Group: admissionregistrationv1.GroupName, Resource: name}) == 0 {
 			continue
@@ -158,8 +158,8 @@ func (s *Contents) followPolicies(ctx context.Context, all changes) error {
 	return nil
 }
 
-// followAPIServices waits for the routes to other servers.
-func (s *Contents) followAPIServices(ctx context.Context, all changes) error {
+// awaitAPIServices waits for the routes to other servers.
+func (s *Contents) awaitAPIServices(ctx context.Context, all changes) error {
 	informer := s.parts.APIServices.Informer()
 	if informer == nil {
 		return nil
