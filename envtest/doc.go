@@ -66,7 +66,7 @@
 //
 // docs/fidelity.md lists them: resources that are not served, admission plugins that do not exist here, deliberate
 // differences, and what a corpus of requests to this server and a real one found to differ. The defaults and the validation
-// of built-in kinds are written anew; the corpus is what they are checked with.
+// of built-in kinds are written anew; the corpus checks them.
 //
 // # Benchmarks
 //

@@ -165,7 +165,7 @@ func (e *Environment) run(ctx context.Context) (r running, err error) {
 	return r, err
 }
 
-// config is what the server is made of: what runs already, and what the options say.
+// config is what the server is made of: the running parts, and the options.
 func (r *running) config(o Options) (server.Config, error) {
 	decorator, err := o.storageDecorator()
 	if err != nil {

@@ -21,8 +21,8 @@ var (
 	// ErrStopped says that Start gave up because Stop was called meanwhile.
 	ErrStopped = errors.New("the environment was stopped while it started")
 
-	// ErrForeignSnapshot says that a snapshot is of another environment, or nil. Objects say where their server is reached
-	// and its identity, so that they are of no use to another one.
+	// ErrForeignSnapshot says that a snapshot is of another environment, or nil. Its objects name the address and the
+	// identity of their server, so they are of no use to another one.
 	ErrForeignSnapshot = contents.ErrForeign
 
 	// ErrSharedState says that others may share the etcd with the state: it is that of Options.Etcd, or of a server with a

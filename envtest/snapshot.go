@@ -17,7 +17,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
-// Keep says what Reset leaves as it is: it returns true for an object that stays, which it is given by its resource and name.
+// Keep chooses what Reset leaves as it is. It gets the resource and the name of an object, and returns true if the object stays.
 // The namespace of an object that stays, and its CustomResourceDefinition, stay too. It must not call the server, which waits with
 // all writes until it has returned for each object.
 type Keep func(resource schema.GroupResource, name types.NamespacedName) bool
@@ -58,7 +58,7 @@ func (e *Environment) Reset(ctx context.Context, keep ...Keep) error {
 	return nil
 }
 
-// all returns what keeps what one of the functions keeps, nil without one.
+// all returns a Keep for the objects of all functions, nil if there are none.
 func all(keep []Keep) func(schema.GroupResource, types.NamespacedName) bool {
 	if len(keep) == 0 {
 		return nil
@@ -122,13 +122,13 @@ func (e *Environment) Restore(ctx context.Context, s *Snapshot) error {
 	return nil
 }
 
-// AwaitCache has Reset and Restore of a running environment wait until the cache that c reads does not show any older state of
-// kinds, and refuse earlier writes with a conflict: a controller reconciles again, and sees the new state. So a manager that
-// runs on makes no objects for removed ones, even where no owner reference tells.
+// AwaitCache has Reset and Restore of a running environment wait until the cache of c shows the new state of kinds. Writes
+// before that get a conflict: a controller reconciles again, and sees the new state. So a manager that runs on makes no
+// objects for removed ones, even where no owner reference tells.
 //
-// It is meant for the client of a manager, and for the kinds that its controllers watch, in the representation in which they do.
-// A kind that the client does not read from the cache has no effect. The function that is returned ends it; call it before the
-// manager stops. The error is ErrNotRunning, ErrSharedState, or why a kind is not known. It may be called concurrently.
+// It is meant for the client of a manager, and for the kinds of its controllers in the representation that they watch. A kind
+// that the client does not read from the cache has no effect. The function that is returned ends it; call it before the manager
+// stops. The error is ErrNotRunning, ErrSharedState, or why a kind is not known. It may be called concurrently.
 func (e *Environment) AwaitCache(c client.Client, kinds ...client.Object) (end func(), err error) {
 	r, err := e.parts()
 	if err != nil {

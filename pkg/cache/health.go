@@ -21,9 +21,9 @@ type StaleError = informers.StaleError
 
 // Ready returns a check for mgr.AddReadyzCheck. It fails as long as the cache is not started, and
 // names each kind that has not synced, with its cause, and each one that is stalled: the API server
-// has told nothing about it for longer than two watches may be silent (TuningByObject.WatchSilence).
-// Kinds that are isolated do not count. It returns an error for a cache that this package has not
-// made.
+// has told nothing about it for twice the idle timeout (TuningByObject.WatchSilence) and has
+// answered no watch. Kinds that are isolated do not count. It returns an error for a cache that this
+// package has not made.
 func Ready(c Cache) healthz.Checker {
 	ready := check(c, func(e *informers.MapEntry) error {
 		if reason := e.NotReady(); reason != nil {
@@ -40,9 +40,9 @@ func Ready(c Cache) healthz.Checker {
 }
 
 // Live returns a check for mgr.AddLivezCheck, or AddHealthzCheck. It fails if a restart may help: a
-// kind is stalled for longer than five watches may be silent, and the process has not asked the API
-// server in this time. It does not fail because the API server is away or forbids a kind, nor
-// because the cache is not started. It returns an error for a cache that this package has not made.
+// kind is stalled for five times the idle timeout, and the process has not asked the API server in
+// this time. It does not fail because the API server is away or forbids a kind, nor because the
+// cache is not started. It returns an error for a cache that this package has not made.
 func Live(c Cache) healthz.Checker {
 	return check(c, (*informers.MapEntry).Stuck)
 }

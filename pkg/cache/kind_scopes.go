@@ -23,7 +23,7 @@ type kindScopes struct {
 	resolver served.Resolver
 
 	// known has what the mapper said of each kind that was asked for, as a bool, until the informers of the kind are removed. So
-	// the reads of a kind that is cached do not wait for a mapper that asks for another one.
+	// reads of a cached kind do not wait for a mapper that asks for another kind.
 	known sync.Map
 }
 

@@ -113,7 +113,7 @@ func (w *way) in(ctx context.Context) context.Context {
 	})
 }
 
-// sent reports whether a request may have reached the server that failed with err. A transport that calls no
+// sent reports whether a request that failed with err may have reached the server. A transport that calls no
 // hook is only known not to have sent it if it could not dial.
 func (w *way) sent(err error) bool {
 	if w.traced.Load() {

@@ -10,8 +10,8 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// NotFreshError is the error of a read that waited in vain for a resource version, with
-// [NotOlderThan] or for a write of the program. Match a pointer to it with errors.As.
+// NotFreshError is the error of a read that waited in vain for a resource version: with
+// [NotOlderThan], or for a pending write. Match a pointer to it with errors.As.
 type NotFreshError = reader.NotFreshError
 
 // UnansweredError is the error of a read after a write whose outcome is not known, if the API server does
@@ -53,9 +53,8 @@ func (v notOlderThan) ApplyToList(o *client.ListOptions) {
 	o.Raw = &raw
 }
 
-// AsCached makes a read of the cache look at what the watch has brought, without the writes of the
-// program that it has not brought yet. It never waits. controller-runtime's option
-// DisableReadYourWritesConsistency does the same.
+// AsCached makes a read of the cache show the state of the watch, without pending writes. It never
+// waits. controller-runtime's option DisableReadYourWritesConsistency does the same.
 var AsCached ReadOption = asCached{}
 
 type asCached struct{}

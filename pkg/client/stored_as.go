@@ -11,8 +11,8 @@ import (
 )
 
 // storedAs returns the kind of the objects in which a server keeps what is written as gvk. A Binding of a Pod
-// to a node is kept in the Pod, whose key it has. It is empty for questions: reviews of what a user may do,
-// and who it is. These are created, and not kept.
+// to a node is kept in the Pod, whose key it has. It is empty for reviews of a user's rights and identity:
+// these are created, and not kept.
 func storedAs(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	switch {
 	case gvk.Group == authorizationv1.GroupName, gvk.Group == authenticationv1.GroupName:
