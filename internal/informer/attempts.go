@@ -68,9 +68,9 @@ func (d *dormancy) unlessLeft(f func()) {
 	}
 }
 
-// Sleep lets the informer hold nothing and ask for nothing, until Wake. Handlers are told that the
-// objects are gone, and the informer counts as synced. Sleep does not wait for that. When it has returned,
-// Observer.Listed is not called for a list of before.
+// Sleep lets the informer hold nothing and ask for nothing, until Wake. Handlers are told that the objects
+// are gone, and the informer counts as synced. Sleep does not wait for that. When it has returned,
+// Observer.Listed is not called for an earlier list.
 func (i *Informer) Sleep() { i.run.dormancy.set(true) }
 
 // Wake lets a dormant informer list and watch again, from nothing.

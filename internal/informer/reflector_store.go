@@ -294,8 +294,8 @@ func (in *reflectorStore) Replace(list []any, resourceVersion string) error {
 	return nil
 }
 
-// replace writes a whole state, perhaps of a source that was restored; of its objects the same is true
-// as of those of write.
+// replace writes a whole state, perhaps of a restored source. As with write, its objects may be older
+// than a field or the dictionary.
 func (in *reflectorStore) replace(items []watchcache.Item[object.Object], resourceVersion string, restored bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

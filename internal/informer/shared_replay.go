@@ -47,7 +47,7 @@ type waiting struct {
 
 const (
 	// replayBytes bounds the objects for the replays of an informer: some four hundred Pods. It is little
-	// beside a state for which it matters that its objects are made once.
+	// beside a state that is worth sharing.
 	replayBytes = 4 << 20
 	// replayPatience is how often a handler in front waits for those behind, for replayPause each time.
 	// Several pauses are more than one as long as all of them: a process may have had no core in one.

@@ -42,8 +42,8 @@ func (c *counts) retire(r *registration) {
 	c.retired.lagged += r.cursor.Lagged()
 }
 
-// measuredCalls is of how many calls of a handler one is measured, the first among them: handlers of
-// controllers take no longer than two looks at the clock.
+// One of measuredCalls calls of a handler is measured, the first among them: a controller's handler
+// takes no longer than reading the clock twice.
 const measuredCalls = 8
 
 // calls counts the calls of an event handler. Its memory is that handler's alone, so handlers do not
@@ -72,15 +72,16 @@ type Stats struct {
 	Events Events
 	// Lists is the number of lists that were complete.
 	Lists uint64
-	// Begun is when the informer was started, or was dormant no more before its first list; Synced
-	// when its first list was complete, and Told when the API server last told it anything. Each is
-	// zero if that was not yet.
+	// Begun is when the informer was started, or woke up before its first list; Synced when its
+	// first list was complete, and Told when the API server last told it anything. Each is zero if
+	// that was not yet.
 	Begun, Synced, Told time.Time
 	// Lost is the number of objects that are missing because their transform failed, and Unindexed
 	// the number of objects for which the function of an index failed.
 	Lost, Unindexed int
-	// Handlers are the event handlers of now. Called is how many calls all that there were have got,
-	// Calls the durations of one in eight, and Lagged how often a handler fell out of the window.
+	// Handlers are the event handlers of now. Called is how many calls all handlers have got,
+	// removed ones too, Calls the durations of one in eight, and Lagged how often a handler fell out
+	// of the window.
 	Handlers []HandlerStats
 	Called   uint64
 	Calls    stats.Durations
@@ -166,7 +167,7 @@ func (r *registration) stats() HandlerStats {
 	return h
 }
 
-// measured is how many events of the window are looked at to say how large all are.
+// measured is how many events of the window are measured to estimate the size of all.
 const measured = 32
 
 func (i *Informer) memory() Memory {

@@ -29,8 +29,8 @@ func budgetOf(bytes int) budget {
 	return budget{idle: max(bytes/idleShare, min(bytes, smallStore)), reading: max(bytes, smallStore)}
 }
 
-// maxLooked is about how many objects are looked at to say how large all are: a list must not
-// wait for a look at a hundred thousand.
+// maxLooked is about how many objects are measured to estimate the size of all: a list must not
+// wait for measuring a hundred thousand.
 const maxLooked = 512
 
 // size remembers how many bytes a store had when it was measured.

@@ -66,8 +66,8 @@ type OwnWrites struct {
 	Ended func(pending.Ending)
 }
 
-// ShowOwnWrites returns what the writes of the program are noted in. Reads show them from then on.
-// It is called before the first read.
+// ShowOwnWrites returns where writes of the program are noted. Reads show them from then on. It is
+// called before the first read.
 func (s *Engine) ShowOwnWrites(o OwnWrites) *pending.Writes[object.Object] {
 	s.own = pending.New(pending.Options[object.Object]{
 		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask,
@@ -76,7 +76,7 @@ func (s *Engine) ShowOwnWrites(o OwnWrites) *pending.Writes[object.Object] {
 	return s.own
 }
 
-// OwnWrites returns how many writes the watch has not shown, and how many bytes these take.
+// OwnWrites returns how many pending writes there are, and how many bytes these take.
 func (s *Engine) OwnWrites() (writes, bytes int) { return s.own.Size() }
 
 // Shared returns how many decoded objects the store keeps for reads without copies.
@@ -117,7 +117,7 @@ type viewed struct {
 // Objects implements Store.
 func (v viewed) Objects() Objects { return v.view }
 
-// engineView is what a list reads: a state, and what lies over it, nil for nothing.
+// engineView is what a list reads: a state, and the pending writes over it, nil for none.
 type engineView struct {
 	snapshot *watchcache.Snapshot[object.Object]
 	own      *pending.View[object.Object]

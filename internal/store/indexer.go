@@ -114,8 +114,8 @@ func address(obj any) unsafe.Pointer {
 	return nil
 }
 
-// indexerState is what a list with pages to come has read of an Indexer: all matches,
-// sorted. There are no snapshots of an Indexer, but its objects do not change.
+// indexerState has what a list with pages to come has read from an Indexer: all matches, sorted.
+// There are no snapshots of an Indexer, but its objects do not change.
 type indexerState struct {
 	store    *Indexer
 	revision string

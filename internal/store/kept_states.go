@@ -27,14 +27,13 @@ const (
 
 // keptStates keeps the states of lists that have pages to come. It drops a state when nobody has
 // asked for the next page for pagesFor, or for the last one again for endedFor. If there are too
-// many states, or they hold too much, it drops some: first those of lists that nobody reads on,
-// because many callers read one page and never ask for more, and must not make callers fail that
-// do.
+// many states, or they hold too much, it drops some. States of lists that were never continued go
+// first: many callers read one page alone, and must not make others fail.
 //
 // While there are states, their bytes are measured once a second, and not by writes.
 type keptStates[S any] struct {
-	// Look returns how many bytes each state holds beside the state of now and the states behind it, and how
-	// many all may hold. Its states are in the order in which they were taken.
+	// bytesHeld returns how many bytes each state holds beside the state of now and the states behind it,
+	// and how many all may hold. Its states are in the order in which they were taken.
 	bytesHeld func(states []S) (held []int, budget budget)
 	// rewrites is how often all objects were changed in their form.
 	rewrites atomic.Uint64

@@ -15,7 +15,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/query"
 )
 
-// Plan says how a list would be answered from the state of now.
+// Plan says how a list would be answered now.
 type Plan struct {
 	// By is what the list would be counted as. If the selectors exclude each other it is ReadKey, without
 	// a candidate.

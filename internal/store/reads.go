@@ -39,7 +39,7 @@ type Way struct {
 	missing bool   // an index of a label would have spared work
 }
 
-// way returns how a request was answered for which so many objects were looked at.
+// way returns how a request was answered by comparing so many objects.
 func (q *Request) way(indexed string, looked int) Way {
 	switch {
 	case q.Key != "", q.Fields.Nothing():
@@ -52,8 +52,8 @@ func (q *Request) way(indexed string, looked int) Way {
 	return Way{Plan: ReadScan, missing: !Unrestricted(q.Labels) && looked > postings.ScanWorth}
 }
 
-// sampled is of how many Gets one is measured: to look at the clock twice takes as long as a part of a
-// Get. The first of each part of the counter is.
+// One of sampled Gets is measured: reading the clock twice takes as long as a part of a Get. The first
+// of each part of the counter is.
 const sampled = 64
 
 // Reads counts the reads of one store. A nil *Reads counts nothing. It is safe for concurrent use.

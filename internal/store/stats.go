@@ -16,8 +16,8 @@ import (
 type Stats struct {
 	// Reads has the plans by which something was read, in their order.
 	Reads []ReadStats
-	// LabelScans is how many lists by labels have looked at more than 128 objects because no index
-	// was there that answers them.
+	// LabelScans is how many lists by labels have compared more than 128 objects, because no index
+	// answers them.
 	LabelScans uint64
 	// Store has figures of the store; it is nil for the store of an informer that the user made.
 	Store *StoreStats
@@ -40,9 +40,8 @@ type StoreStats struct {
 	Revision uint64
 	// Indexes are those of fields and labels, sorted by name.
 	Indexes []IndexStats
-	// Shared are decoded objects that are kept for reads without copies, and OwnWrites writes of the
-	// program that the watch has not shown. Pinned is the number of states that are kept for lists
-	// with pages to come.
+	// Shared are decoded objects that are kept for reads without copies, and OwnWrites pending
+	// writes. Pinned is the number of states that are kept for lists with pages to come.
 	Shared            object.SharedSize
 	OwnWrites, Pinned int
 	Memory            Memory
@@ -66,8 +65,8 @@ type Memory struct {
 	Flat, Decoded, Tree, Dictionary int
 	// FieldIndexes are the declared indexes, and LabelIndexes the indexes made on demand.
 	FieldIndexes, LabelIndexes int
-	// Shared is for the decoded objects that reads without copies share, Pinned for what old states
-	// hold beside the state of now, and OwnWrites for writes that the watch has not shown.
+	// Shared is for the decoded objects that reads without copies share, Pinned for the retained
+	// bytes of old states, and OwnWrites for pending writes.
 	Shared, Pinned, OwnWrites int
 }
 

@@ -107,8 +107,8 @@ type Request struct {
 	Fresh     Freshness // of the first page
 }
 
-// Freshness says how new the state must be that is read. The zero value is for what the store has,
-// with what the program has written.
+// Freshness says how new the state of a read must be. The zero value is for the state of the store,
+// with pending writes.
 type Freshness struct {
 	Revision uint64 // that the watch must have reached
 	Watched  bool   // without what the watch has not shown
