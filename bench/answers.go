@@ -22,8 +22,8 @@ import (
 // compared is how many objects, and how many lists of each kind, are compared.
 const compared = 50
 
-// answer records what all kinds of queries give, so that a cache that is fast
-// because it answers something else is found out.
+// answer records the results of all kinds of queries: a cache must not be fast because it answers
+// something else.
 func (s *subject) answer(ctx context.Context, pods []synthetic.Identity) error {
 	pods = pods[:min(compared, len(pods))]
 	if err := s.answerGets(ctx, pods); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tarn-dev/tarn/bench/internal/source"
 )
 
-// steadily measures what a second of events that come one by one takes of the CPU,
-// and what of it the collector.
+// steadily measures the CPU time of a second of events that come one by one, and the collector's
+// part of it.
 func (f *feed) steadily(ctx context.Context) error {
 	if !f.wants(steady+f.suffix, collector+f.suffix) {
 		return nil

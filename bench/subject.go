@@ -74,8 +74,8 @@ func (s *subject) addHandlers(n int) error {
 	return nil
 }
 
-// heapOfCache returns what is in use beyond what the process had before: client
-// libraries have some megabytes that are nobody's doing.
+// heapOfCache returns the heap beyond that of the process before: client libraries take some
+// megabytes in any case.
 func (s *subject) heapOfCache() float64 { return liveHeap() - s.heapBefore }
 
 func (s *subject) make() error {

@@ -42,9 +42,9 @@ func KeepNamespaces(names ...string) Keep {
 	}
 }
 
-// Reset deletes everything but what there was when Start returned, which includes the CRDs of the options, and what one of
-// keep wants to stay. Objects that Start made, and somebody changed or deleted since, are as before. So suites can share one
-// environment, and begin each spec with a clean slate.
+// Reset deletes everything but the objects from the time when Start returned, such as the CRDs of the options, and the
+// objects that one of keep wants to stay. Objects that Start made, and somebody changed or deleted since, are as before. So
+// suites can share one environment, and begin each spec with a clean slate.
 //
 // Reset works as Restore does.
 func (e *Environment) Reset(ctx context.Context, keep ...Keep) error {

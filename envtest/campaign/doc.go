@@ -20,8 +20,8 @@
 // takes one process, and some seconds for a small controller.
 //
 // It finds what the steps of the plan trigger, and nothing else. Write a step for each thing that a user does to an object of the
-// controller: create it, change each field that the controller acts on, change it back, and delete it; delete and change what the
-// controller has made; and do what others do to objects that it reads, such as a Secret that appears late.
+// controller: create it, change each field that matters to the controller, change it back, and delete it. Delete and change
+// objects that the controller has made. Do what others do to the objects that it reads, such as a Secret that appears late.
 //
 // # Faults
 //
@@ -63,7 +63,7 @@
 //
 // # Files
 //
-//   - plan.go, campaign.go and report.go are what a user sees: what to do, the runs, and what came of them.
+//   - plan.go, campaign.go and report.go are the API: the plan, the runs, and their outcomes.
 //   - point.go and fault.go say where something can go wrong, and what.
 //   - run.go is one run; activity.go sees whether its controller does something; state.go is what it has led to.
 package campaign

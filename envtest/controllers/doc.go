@@ -31,8 +31,8 @@
 // # Files
 //
 //   - named.go has the names, manager.go what all controllers have in common.
-//   - namespace.go, content.go, report.go, conditions.go and leftovers.go are the namespace controller: its steps, what deletes,
-//     what was found, what the status says, and what waits for the rest.
+//   - namespace.go, content.go, report.go, conditions.go and leftovers.go are the namespace controller: its steps, the deletion,
+//     the findings, the status, and the wait for the rest.
 //   - collector.go, collector_writes.go and owners.go are the garbage collector: its steps, its writes, and what owners are.
 //   - kinds.go follows the kinds that the collector needs: kinds_events.go has their events, and kinds_read.go reads them.
 //   - serviceaccount.go and rootca.go are one controller each.

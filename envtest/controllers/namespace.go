@@ -76,7 +76,7 @@ func newContent(m ctrl.Manager) (*content, error) {
 	return &content{discovery: asks, metadata: deletes, live: m.GetAPIReader()}, nil
 }
 
-// terminating passes what is news of a namespace that is being deleted, and not what the controller has written itself.
+// terminating passes the news of a terminating namespace, without the controller's own writes.
 var terminating = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return isGoing(e.Object) },
 	UpdateFunc: func(e event.UpdateEvent) bool {

@@ -143,7 +143,7 @@ func (halfAnswer) serve(w http.ResponseWriter, req *http.Request, next http.Hand
 	panic(http.ErrAbortHandler)
 }
 
-// endless refuses rules that can match only what has no end.
+// endless refuses rules that can match only requests without an end.
 func endless(r *Rule, action string) error {
 	if r.Verb == verbWatch {
 		return fmt.Errorf("%s waits for the end of an answer, and that to a watch has none: use Cut", action)
@@ -235,7 +235,7 @@ func (expire) hit(s *stream) {
 	s.failLocked(expired())
 }
 
-// expired is with what Expire ends a watch.
+// expired is the error with which Expire ends a watch.
 func expired() metav1.Status {
 	return apierrors.NewResourceExpired("too old resource version: the watch was ended by a fault of the test").ErrStatus
 }

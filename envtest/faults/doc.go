@@ -3,7 +3,7 @@
 
 // Package faults lets an API server of tests fail and lag on command.
 //
-// An Injector stands between the clients of a server and what answers them. A Rule says which requests are meant, and an
+// An Injector stands between the clients of a server and its handlers. A Rule says which requests are meant, and an
 // Action what happens to them:
 //
 //	injector := faults.New()

@@ -37,7 +37,7 @@ type Rule struct {
 	Namespace, Name string
 	// User is who asks, such as system:serviceaccount:default:robot. A proxy does not know it.
 	User string
-	// UserAgent is what the agent that asks begins with; rest.Config has the field.
+	// UserAgent is a prefix of the client's user agent, see rest.Config.
 	UserAgent string
 	// Type is that of an event: ADDED, MODIFIED, DELETED, BOOKMARK, or * for all of these. Empty means all but bookmarks, which
 	// come at times that no test chooses. A rule with a type does not match requests.
@@ -104,7 +104,7 @@ type Injector struct {
 // ruleSet are the rules of each fault point, in the order in which they were made.
 type ruleSet [faultPoints][]*rule
 
-// heldBytes bounds what a Hold holds, and what waits in one watch.
+// heldBytes bounds the events and answers of a Hold, and the events that wait in one watch.
 const heldBytes = 64 << 20
 
 // New returns an Injector without rules.

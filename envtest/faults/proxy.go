@@ -24,13 +24,13 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// NewProxy starts a proxy before the API server of config, which may be a real one, that applies the rules to what passes. It
-// listens on 127.0.0.1 until the context ends. It returns a config for clients, whose token the proxy alone knows: what comes with
-// it goes on with the credentials of config. Requests with other credentials or none go on as they are; a client certificate does
+// NewProxy starts a proxy that applies the rules. It stands before the API server of config, which may be a real one, and listens
+// on 127.0.0.1 until the context ends. It returns a config for clients, whose token the proxy alone knows: requests with this
+// token go on with the credentials of config. Requests with other credentials or none go on as they are; a client certificate does
 // not pass.
 //
-// The proxy does not know who asks, nor what happens inside the server: Inject and Hold refuse rules with a User, or with another
-// Station than HTTP, from now on.
+// The proxy knows neither users nor calls inside the server: Inject and Hold refuse rules with a User, or with another Station
+// than HTTP, from now on.
 func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Call calls f, which calls what a user has given, for somebody who waits for the result. If f panics, Call logs where,
+// Call calls f, which calls a user's function, for a caller that waits for the result. If f panics, Call logs where,
 // and returns an error: the process goes on. If f ends its goroutine, as the functions of a test do that end the test,
 // that is an error too. These texts have who as their subject. f is called in a goroutine of its own, for which Call
 // waits.

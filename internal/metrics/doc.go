@@ -7,5 +7,5 @@
 //
 //   - metrics.go registers the metrics and collects them; source.go says what they are collected from.
 //   - names.go has the names, figures.go what is added up to one series.
-//   - lives.go has what stays of informers that have ended, reads.go the reads that the cache cannot answer.
+//   - lives.go has the counts of ended informers, reads.go the reads that the cache cannot answer.
 package metrics

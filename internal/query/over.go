@@ -48,7 +48,8 @@ func (a *Answer[V]) compareOver(own *pending.Over[V], q *Query[V]) (more bool, e
 	}
 }
 
-// matchOver answers with a page of what is selected of a state and of what lies over it.
+// matchOver answers with a page of the objects that are selected from a state and the pending
+// writes over it.
 func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error {
 	candidates, plan := candidates(state, q)
 	a.Index = plan.Index
@@ -76,8 +77,8 @@ func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error 
 	return nil
 }
 
-// over merges what lies over the state into its objects, both in the order of their keys: it yields an object of the
-// state, or what lies over it.
+// over merges pending writes into the objects of the state, both in the order of their keys: it yields an object of
+// the state, or the pending write over it.
 func (q *Query[V]) over(items iter.Seq[watchcache.Item[V]]) iter.Seq2[watchcache.Item[V], *pending.Over[V]] {
 	var over []pending.Over[V]
 	for o := range q.Own.Over(q.Prefix, q.From) {

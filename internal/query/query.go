@@ -62,8 +62,8 @@ type Answer[V any] struct {
 	Index string
 }
 
-// Find returns what q wants of state. The error is one of q.Accepts, or says why the cache cannot hold what has
-// become of an object that q wants; the answer has what was found before.
+// Find returns what q wants of state. The error is one of q.Accepts, or says why the cache cannot hold the
+// newest version of an object that q wants. The answer has the objects found before.
 func Find[V any](state *watchcache.Snapshot[V], q *Query[V]) (a Answer[V], err error) {
 	switch {
 	case q.Fields.Nothing():

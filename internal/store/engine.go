@@ -211,8 +211,8 @@ func Version(revision uint64) string {
 	return strconv.FormatUint(revision, 10)
 }
 
-// view returns what to read: what the page is of, or the state of now with the indexes that the
-// query can use.
+// view returns the state to read: that of the page before, or the state of now with the indexes
+// that the query can use.
 func (s *Engine) view(ctx context.Context, r *Request, q *query.Query[object.Object]) (engineView, error) {
 	if r.Page.State != 0 {
 		return s.kept.Find(r.Page.State)

@@ -156,7 +156,7 @@ func (s *Indexer) Find(_ context.Context, q *Request) (Answer, error) {
 	return a, nil
 }
 
-// State returns what matches q now, or what the page before was read from.
+// State returns the objects that match q now, or the state of the page before.
 func (s *Indexer) state(q *Request) (*indexerState, error) {
 	if q.Page.State != 0 {
 		return s.kept.Find(q.Page.State)

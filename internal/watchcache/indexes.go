@@ -79,8 +79,7 @@ func (e *Engine[V, A]) indexed(items *btree.BTreeG[Item[V]], name string) *posti
 	return built.Postings()
 }
 
-// reindex moves an object in indexes from what it had before an event to what it has
-// after it.
+// reindex moves an object in indexes from its values before an event to those after it.
 func (e *Engine[V, A]) reindex(indexes map[string]*postings.Postings, event *Event[V, A]) {
 	for name, pairs := range indexes {
 		var had, has []string

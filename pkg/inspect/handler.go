@@ -91,8 +91,8 @@ func (h *handler) routes() *http.ServeMux {
 	return mux
 }
 
-// headers are those of all answers. The page needs neither scripts nor styles but its own files, and
-// neither a browser nor what is between keeps what it shows.
+// headers are those of all answers. The page needs no scripts or styles but its own files, and
+// neither browsers nor proxies keep its contents.
 var headers = map[string]string{
 	"Cache-Control":                "no-store",
 	"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",

@@ -153,8 +153,8 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 	return list, nil
 }
 
-// ownWrite returns the write of the program that lies over an object. It is shown beside what the watch has
-// brought, because what is there with it may have to be asked for at the API server.
+// ownWrite returns the write of the program that lies over an object. It is shown beside the object of the
+// watch, because the object with it may have to be asked for at the API server.
 func (s *selection) ownWrite(key client.ObjectKey) (store.PendingWrite, bool) {
 	for _, entry := range s.read {
 		if w, ok := entry.Inspected().PendingWrite(key); ok {

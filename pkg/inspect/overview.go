@@ -213,8 +213,8 @@ func (h *handler) byKind() (all []found) {
 	return all
 }
 
-// shared returns which of the entries of a representation show what an entry of a representation before it does,
-// and the names of all representations that show what one of them does.
+// shared returns which entries of a representation show the same as an entry of an earlier representation, and
+// the names of all representations that show the same.
 func shared(entries, others []inspected.Informer) (again []bool, names []string) {
 	by := make(map[any][]informers.Representation, len(others))
 	for _, other := range others {

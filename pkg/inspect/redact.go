@@ -33,8 +33,9 @@ func (h *handler) unquoted(key informers.Key, err error) error {
 		fmt.Sprintf("an object of %s cannot be read, and the error is not shown, because it may hold values of Secrets: read them in the program, and look at the transform of the kind", key))
 }
 
-// redacted returns what is shown of a Secret: all that says what it is, and the names of its keys. It
-// names what is shown, and not what is hidden, because a transform may have put a value anywhere.
+// redacted returns the shown part of a Secret: its metadata and type, and the names of its keys.
+// The shown fields are listed rather than the hidden ones, because a transform may have put a value
+// anywhere.
 func redacted(secret map[string]any) map[string]any {
 	shown := map[string]any{}
 	for _, field := range []string{"apiVersion", "kind", "type", "immutable"} {

@@ -1,8 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Ratios reads the output of the benchmarks of package cacher and prints, as a Markdown table,
-// what ours takes for each part of what upstream's takes:
+// Ratios reads the output of the benchmarks of package cacher and prints, as a Markdown table, the
+// ratio of ours to upstream's for each measure:
 //
 //	go test ./pkg/cacher -run '^$' -bench . -count 3 | go run ./bench/internal/ratios
 package main

@@ -62,7 +62,7 @@ func (g goCommand) output(ctx context.Context, a *activity, hint string, args ..
 	return stdout.Bytes(), err
 }
 
-// goError is a failed go command: what failed, with which words, and what to do.
+// goError is a failed go command: the command, its words, and what to do.
 type goError struct {
 	command string
 	err     error

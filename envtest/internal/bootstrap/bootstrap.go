@@ -32,9 +32,9 @@ type Config struct {
 	Trust     *corev1.ConfigMap               // what other servers need to know to believe this one's users
 }
 
-// Run creates what a real server creates when it starts on an empty etcd and a test may rely on: the system
-// namespaces, the Service kubernetes and where it leads, the system's priority classes, what other servers need to know to
-// believe this one's users, and the default roles. It returns when the roles are in force.
+// Run creates the first objects of a real server, as far as a test may rely on them: the system namespaces, the Service
+// kubernetes with its endpoints, the system's priority classes, the ConfigMap by which other servers trust this one's
+// users, and the default roles. It returns when the roles are in force.
 func Run(ctx context.Context, c Config) error {
 	client, defaults := c.Client, defaultRoles() // a client writes the kind into what it sends: each server has its own
 	var namespaces, others creations

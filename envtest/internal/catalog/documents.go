@@ -88,8 +88,8 @@ func (d *documents) v2(build builder) *spec.Swagger {
 	return d.second.spec
 }
 
-// v3 returns what serves the documents of the third version, and what lists them. A request that comes meanwhile waits
-// for them. The builder is not kept.
+// v3 returns the handlers of the documents of the third version, and of their list. A request that comes meanwhile
+// waits for them. The builder is not kept.
 func (d *documents) v3(build builder) (*handler3.OpenAPIService, func() (map[string]located, error)) {
 	d.third.Do(func() {
 		service := build.InstallV3(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))

@@ -246,7 +246,8 @@ var needed = []schema.GroupVersion{
 	corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, admissionv1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion,
 }
 
-// chooseAPIs takes away what --runtime-config disables, and tells of what it enables and is not here.
+// chooseAPIs takes away the APIs that --runtime-config disables, and reports enabled ones that are
+// not here.
 func (p *Process) chooseAPIs(config *genericapiserver.RecommendedConfig, kinds *builtin.Kinds) error {
 	here := crdserver.DefaultAPIResourceConfigSource()
 	for _, group := range kinds.Groups {

@@ -62,7 +62,7 @@ func (s *Contents) enterRestore(ctx context.Context) (context.Context, func(), e
 	}
 }
 
-// KeepInitial notes what the state is now as what reset goes back to.
+// KeepInitial notes the state of now, to which Reset goes back.
 func (s *Contents) KeepInitial(ctx context.Context) (err error) {
 	if s != nil {
 		s.initial, err = s.Snapshot(ctx)

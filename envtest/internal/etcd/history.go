@@ -23,7 +23,7 @@ const (
 	samples   = 16
 	sampleAge = historyAge / samples
 
-	// revisionBytes is what a revision takes beside what is written: its place in the index and in the database.
+	// revisionBytes is the size of a revision beside its value: in the index and in the database.
 	revisionBytes = 512
 
 	// compactionBytes bounds the space that is reserved for a compaction.

@@ -62,9 +62,9 @@ func (o *outage) set(answers bool) bool {
 	return true
 }
 
-// Pause cuts the server off, as a stopped one is, until Resume: reads, writes and leases fail with codes.Unavailable; watches stay, get
-// nothing, and go on later where they were; what is stored and what was not compacted stays; no lease expires. Writes that have begun
-// end before it returns. It does nothing if the server is cut off.
+// Pause cuts the server off, as a stopped one is, until Resume: reads, writes and leases fail with codes.Unavailable; watches stay,
+// get nothing, and go on later where they were; values and their history stay; no lease expires. Writes that have begun end before
+// it returns. It does nothing if the server is cut off.
 func (s *Server) Pause() {
 	s.whole.Lock() // after Exchange and all other writes
 	defer s.whole.Unlock()

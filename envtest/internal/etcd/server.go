@@ -164,8 +164,9 @@ func (s *Server) done() {
 	s.whole.RUnlock()
 }
 
-// visible returns when reads see what the store has told a watch of: it tells before it ends the write, and a client that
-// reads in between would not find what it was told of. The error is that the server has failed, perhaps in that write.
+// visible returns when reads see an event that the store has sent to a watch. The store sends it before it ends the
+// write, and a client that reads in between would miss the write. The error is that the server has failed, perhaps in
+// that write.
 func (s *Server) visible() error {
 	s.write.RLock()
 	defer s.write.RUnlock()

@@ -66,8 +66,7 @@ func Parse(name string, args []string, out io.Writer) (Flags, error) {
 // that says whether it succeeded.
 func Main(run func(ctx context.Context, flags Flags, out io.Writer) error) {
 	name := filepath.Base(os.Args[0])
-	// Errors are returned; what the libraries log beside them would only hide what
-	// an example prints.
+	// Errors are returned; logs of the libraries would only hide the output of an example.
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
 

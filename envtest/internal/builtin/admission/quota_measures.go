@@ -35,7 +35,7 @@ type measure struct {
 	counts func(corev1.ResourceName) bool
 	usage  func(runtime.Object) corev1.ResourceList
 	scope  func(corev1.ScopedResourceSelectorRequirement, runtime.Object) (bool, error)
-	// demand says what an object lacks that has to name what it uses, where a quota counts these.
+	// demand says which requests and limits an object lacks though a quota counts them.
 	demand func(counted []corev1.ResourceName, obj runtime.Object) error
 	list   generic.ListFuncByNamespace
 }

@@ -47,7 +47,7 @@ func countsOfPods(name corev1.ResourceName) bool {
 	return ok && (!podspec.IsNative(name) || strings.HasPrefix(device, resourcev1.ResourceDeviceClassPrefix))
 }
 
-// podUseChanges handles what changes the resources, and what changes whether the Pod ends by itself.
+// podUseChanges handles changes of the resources, and of whether the Pod ends by itself.
 func podUseChanges(a admission.Attributes) bool {
 	switch a.GetSubresource() {
 	case "resize":
@@ -99,8 +99,8 @@ func namedUse(requests, limits corev1.ResourceList) corev1.ResourceList {
 	return use
 }
 
-// podDemands refuses a Pod with a container that does not say what it needs of processors or memory that a quota counts. A Pod
-// that says it for all of its containers need not.
+// podDemands refuses a Pod with a container that does not ask for processors or memory that a quota counts. A Pod that says it
+// for all of its containers need not.
 func podDemands(counted []corev1.ResourceName, obj runtime.Object) error {
 	spec := &kind.MustBe[*corev1.Pod](obj).Spec
 	if spec.Resources != nil && (len(podspec.WholePod(spec.Resources.Requests)) > 0 || len(podspec.WholePod(spec.Resources.Limits)) > 0) {

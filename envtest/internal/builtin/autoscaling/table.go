@@ -13,7 +13,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
-// hpaTargets shows the metrics of an autoscaler: what was measured of each, and what is wanted.
+// hpaTargets shows the metrics of an autoscaler: the measured and the wanted value of each.
 func hpaTargets(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
 	var targets []string
 	for i := range hpa.Spec.Metrics {

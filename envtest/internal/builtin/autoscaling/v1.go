@@ -180,7 +180,7 @@ func fromAutoscalerV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalin
 	out.Annotations = withoutForms(in.Annotations)
 }
 
-// cpuUtilization is the wanted utilization of the CPU if that is what the metric says, for which v1 has a field.
+// cpuUtilization is the wanted utilization of the CPU, if the metric is that. v1 has a field for it.
 func cpuUtilization(metric *autoscalingv2.MetricSpec) *int32 {
 	if metric.Type != autoscalingv2.ResourceMetricSourceType || metric.Resource == nil || metric.Resource.Name != corev1.ResourceCPU {
 		return nil

@@ -66,7 +66,8 @@ func validateSecret(secret, old *corev1.Secret) field.ErrorList {
 	return errs
 }
 
-// secretTypeKeys checks that a Secret has the keys of its type, and that what container runtimes read is a JSON object.
+// secretTypeKeys checks that a Secret has the keys of its type, and that the values for container runtimes are JSON
+// objects.
 func secretTypeKeys(secret *corev1.Secret) field.ErrorList {
 	needed := map[corev1.SecretType][]string{
 		corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},

@@ -24,7 +24,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
 
-// defaultPod fills a Pod: what every Pod template gets, and what only Pods get.
+// defaultPod fills a Pod with the defaults of templates, and with those of Pods alone.
 func defaultPod(pod *corev1.Pod) {
 	podspec.DropOldAnnotations(pod.Annotations)
 	podspec.DefaultPodSpec(&pod.Spec)

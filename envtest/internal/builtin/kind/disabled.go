@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// dropDisabled drops the fields of features that are off by default from what a client sent, as a kube-apiserver does: their types
-// know them, and what they mean is not here.
+// dropDisabled drops the fields of features that are off by default from what a client sent, as a kube-apiserver does. The types
+// have these fields, but this server does not act on them.
 func dropDisabled(obj runtime.Object) {
 	switch o := obj.(type) {
 	case *corev1.Pod:

@@ -86,7 +86,8 @@ func checkTemplateMetadata(f *kind.Faults, meta any, at *field.Path) {
 	}
 }
 
-// CheckClaimResource checks the name of what a claim can have: storage, and what is not of Kubernetes.
+// CheckClaimResource checks the name of a resource of a claim: storage, or a name outside of
+// Kubernetes' own.
 func CheckClaimResource(f *kind.Faults, name corev1.ResourceName, at *field.Path) {
 	wrong := validation.IsQualifiedName(string(name))
 	if f.Messages(wrong, name, at); len(wrong) == 0 && IsNative(name) {

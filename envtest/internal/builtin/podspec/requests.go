@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodRequests is what a Pod asks for: its containers together, or what it asks for as a whole, and its overhead. While a Pod is
-// resized, what a kubelet has set aside for it counts if it is more.
+// PodRequests has the requests of a Pod: those of its containers together, or of the Pod as a whole, and its overhead. While a
+// Pod is resized, what a kubelet has set aside for it counts if it is more.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	requests := SumContainers(&pod.Spec, func(c *corev1.Container) corev1.ResourceList {
 		status := resizedStatus(pod, c)
@@ -59,8 +59,8 @@ func WholePod(list corev1.ResourceList) corev1.ResourceList {
 	return whole
 }
 
-// ContainerRequests is what the containers of a Pod ask for together: what runs at the same time is added up, and init
-// containers run one after the other, beside the sidecars that were started before them.
+// ContainerRequests has the requests of the containers of a Pod together: containers that run at the same time are
+// added up. Init containers run one after the other, beside the sidecars started before them.
 func ContainerRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return SumContainers(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 }

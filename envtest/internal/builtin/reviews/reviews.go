@@ -245,7 +245,7 @@ func (a reviewer) whatMayI(ctx context.Context, review *authorizationv1.SelfSubj
 	return answer, nil
 }
 
-// refused says what is wrong with a question, or what admission has against it. As by a kube-apiserver, the kind is not named.
+// refused says why a question is invalid, or why admission refuses it. As by a kube-apiserver, the kind is not named.
 func refused(errs field.ErrorList, admit func() error) error {
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)

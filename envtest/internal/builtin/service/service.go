@@ -229,7 +229,8 @@ func CheckBalancer(f *kind.Faults, ip, host string, before []string, at *field.P
 	}
 }
 
-// WarnService warns of what a Service has and does not use, and of what it had better not use.
+// WarnService warns of fields that a Service has and does not use, and of fields that it had better
+// not use.
 func WarnService(w *kind.Warnings, service, _ *corev1.Service) {
 	const ignored = "spec.%s is ignored for headless services"
 	spec, at := &service.Spec, kind.SpecPath()

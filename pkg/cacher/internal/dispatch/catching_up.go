@@ -14,9 +14,9 @@ import (
 )
 
 // The functions of this file run in the goroutine of a watcher that catches up. While it waits for its
-// reader it holds the one event that it is about to send, and what is in the channel: what comes next
-// it reads out of the history again, or out of the state that it began with. A reader that never reads
-// is ended when the history has passed the next event.
+// reader it holds the events in the channel, and the one that it is about to send. The following
+// events it reads out of the history again, or out of the state that it began with. A reader that
+// never reads is ended when the history has passed the next event.
 
 // run sends the initial state and then catches up.
 func (w *watcher) run(ctx context.Context, begin *Beginning) {

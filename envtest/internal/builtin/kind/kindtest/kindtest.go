@@ -30,7 +30,7 @@ func StrategyOf(t *testing.T, rows []*kind.Kind, obj runtime.Object) kind.Strate
 	return kind.Strategy{}
 }
 
-// ExpectFaults compares what is wrong with what should be, each as a client reads it.
+// ExpectFaults compares the faults with the expected ones, as a client reads them.
 func ExpectFaults(t *testing.T, errs field.ErrorList, want []string) {
 	t.Helper()
 	var got []string
