@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +26,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/envtest/controllers"
 	"github.com/tarn-dev/tarn/envtest/faults"
+	"github.com/tarn-dev/tarn/internal/specs"
 )
 
 // patience bounds a wait. kube-controller-manager waits by itself for some of it.
@@ -52,15 +52,9 @@ func TestControllers(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
+	env, _, _ = specs.Environment(ctx, envtest.Options{Controllers: chosen(controllers.Names()...), Faults: injector})
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	before := goleak.IgnoreCurrent()
-	env = envtest.New(envtest.Options{Controllers: chosen(controllers.Names()...), Faults: injector})
-	Expect(env.Start(ctx)).To(Succeed())
-	DeferCleanup(func() {
-		Expect(env.Stop()).To(Succeed())
-		Expect(goleak.Find(before)).To(Succeed()) // the specs used every controller: nothing of them may be left
-	})
 	kinds := runtime.NewScheme()
 	Expect(scheme.AddToScheme(kinds)).To(Succeed())
 	Expect(apiextensionsv1.AddToScheme(kinds)).To(Succeed())

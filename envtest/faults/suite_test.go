@@ -10,7 +10,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/envtest/faults"
+	"github.com/tarn-dev/tarn/internal/specs"
 )
 
 // patience is how long a spec may take; all take far less.
@@ -29,14 +29,8 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	before := goleak.IgnoreCurrent()
 	injector = faults.New()
-	env = envtest.New(envtest.Options{Faults: injector})
-	Expect(env.Start(ctx)).To(Succeed())
-	DeferCleanup(func() {
-		Expect(env.Stop()).To(Succeed())
-		Expect(goleak.Find(before)).To(Succeed())
-	})
+	env, _, _ = specs.Environment(ctx, envtest.Options{Faults: injector})
 })
 
 var _ = AfterEach(func() { injector.End() })

@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -22,6 +21,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/nodes"
+	"github.com/tarn-dev/tarn/internal/specs"
 )
 
 // patience bounds a wait.
@@ -50,18 +50,9 @@ func TestNodes(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
+	env, _, api = specs.Environment(ctx, envtest.Options{Controllers: []envtest.Controller{machines.Controller()}, Faults: injector})
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	before := goleak.IgnoreCurrent()
-	env = envtest.New(envtest.Options{Controllers: []envtest.Controller{machines.Controller()}, Faults: injector})
-	Expect(env.Start(ctx)).To(Succeed())
-	DeferCleanup(func() {
-		Expect(env.Stop()).To(Succeed())
-		Eventually(func() error { return goleak.Find(before) }).Should(Succeed())
-	})
-	var err error
-	api, err = client.New(env.Config(), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(patience))
 
 // newNamespace makes a namespace for one spec.

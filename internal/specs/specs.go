@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package specs has what the Ginkgo suites share that run on the API server of envtest
-// in the test process: those of the cache, its client and its page. Only tests import it.
+// in the test process. Only tests import it.
 package specs
 
 import (
@@ -26,11 +26,11 @@ const Patience = 20 * time.Second
 // Environment starts an environment for a BeforeSuite, and stops it when the suite ends: then only the
 // goroutines of mayStay may be left. It returns the environment with its Config, and a client that reads
 // from the API server. Eventually waits for Patience from then on.
-func Environment(ctx context.Context, mayStay ...goleak.Option) (*envtest.Environment, *rest.Config, client.Client) {
+func Environment(ctx context.Context, options envtest.Options, mayStay ...goleak.Option) (*envtest.Environment, *rest.Config, client.Client) {
 	ginkgo.GinkgoHelper()
 	gomega.SetDefaultEventuallyTimeout(Patience)
 	mayStay = append(mayStay, goleak.IgnoreCurrent())
-	env := envtest.New(envtest.Options{})
+	env := envtest.New(options)
 	gomega.Expect(env.Start(ctx)).To(gomega.Succeed())
 	ginkgo.DeferCleanup(func() {
 		gomega.Expect(env.Stop()).To(gomega.Succeed())

@@ -36,7 +36,7 @@ var (
 	api client.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, leftByTheOracle) })
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, envtest.Options{}, leftByTheOracle) })
 
 // leftByTheOracle is what controller-runtime's cache leaves behind when a watch of
 // metadata is stopped with an event unread; ours does not use watch.Filter.

@@ -45,7 +45,7 @@ var (
 	api crclient.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx) })
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, envtest.Options{}) })
 
 // newNamespace creates a namespace for the spec.
 func newNamespace(ctx context.Context) string {

@@ -43,7 +43,7 @@ var (
 	api client.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx) })
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, envtest.Options{}) })
 
 // newNamespace creates a namespace for the spec.
 func newNamespace(ctx context.Context) string {
