@@ -100,7 +100,7 @@ func (c *Cacher) beginning(
 	return &dispatch.Beginning{Position: position, Revision: revision}, nil
 }
 
-// initial returns a sequence of objects that includes all initial objects of a watch.
+// initial returns a function that yields all initial objects of a watch, perhaps with others.
 func (c *Cacher) initial(filter *element.Filter, opts storage.ListOptions) func(*dispatch.Snapshot, string) iter.Seq[dispatch.Item] {
 	if _, one := opts.Predicate.MatchesSingle(); opts.Recursive || !one {
 		return func(state *dispatch.Snapshot, from string) iter.Seq[dispatch.Item] {
