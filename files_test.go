@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -48,7 +49,7 @@ func TestFilesAreListed(t *testing.T) {
 }
 
 // TestScriptsNameWhatIsThere checks the folders and the fuzzing targets in the scripts of CI: go test succeeds without a
-// test that it does not find.
+// test that it does not find. Every fuzzing target is run.
 func TestScriptsNameWhatIsThere(t *testing.T) {
 	folder := regexp.MustCompile(`\./((?:bench|envtest|examples|internal|pkg)(?:/\w+)*)`)
 	target := regexp.MustCompile(`\b(\w+(?:/\w+)*)/(Fuzz\w+)`)
@@ -76,5 +77,24 @@ func TestScriptsNameWhatIsThere(t *testing.T) {
 	}
 	if targets == 0 {
 		t.Error("no script fuzzes anything")
+	}
+	full, err := os.ReadFile(".ci/full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir("internal", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		for _, declared := range regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`).FindAllSubmatch(source, -1) {
+			if !strings.Contains(string(full), "/"+string(declared[1])) {
+				t.Errorf(".ci/full does not run %s of %s", declared[1], name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -62,8 +62,8 @@ func reasonsFrom(first, end Reason) iter.Seq[Reason] {
 // Counters count the lists and watches of one [New]. A nil *Counters counts nothing. Counters must
 // not be copied. They are safe for concurrent use, but as with a Reflector, there is one watch at a time.
 type Counters struct {
-	// Own returns the reason for which a watch ended whose context has ended with a cause. Nil stands
-	// for Stopped.
+	// Own returns the reason for the end of a watch, from the cause with which its context ended. Nil
+	// stands for Stopped.
 	Own func(cause error) Reason
 
 	lists, ends [reasons]atomic.Uint64
@@ -141,7 +141,7 @@ func (t *Counters) ended(ctx context.Context, unknown Reason) {
 	t.next.Store(int32(reason))
 }
 
-// reasonOf returns the reason that an error of a watch is.
+// reasonOf returns the reason for an error of a watch.
 func reasonOf(err error) Reason {
 	switch {
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):

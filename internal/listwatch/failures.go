@@ -86,7 +86,7 @@ func (f *Failures) Listed() {
 }
 
 // Forget lets go of what has failed: whatever is listed and watched from now on begins anew. The caller has canceled
-// the list or watch of before, whose failures are noted no more, though a request of it may end later.
+// the earlier list or watch. Its failures are not noted any more, even if a request of it ends later.
 func (f *Failures) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

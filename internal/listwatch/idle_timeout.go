@@ -20,8 +20,8 @@ const (
 	// longestWatch is the time-out of a watch that asks for none.
 	longestWatch = 10 * time.Minute
 	// maxCuts is the number of watches in a row that may bring nothing. A server that was restored
-	// from a backup sends nothing to a watch of a version that it does not have yet, so what follows
-	// is a list: the server refuses one of such a version.
+	// from a backup sends nothing to a watch of a version that it does not have yet, so a list
+	// follows: the server refuses a list of such a version.
 	maxCuts = 2
 )
 

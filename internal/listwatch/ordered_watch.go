@@ -31,7 +31,7 @@ type orderedWatch struct {
 
 	mu      sync.Mutex // guards what follows
 	sending bool       // there is a sender
-	waiting []*job     // of the queue, those that nobody works on, in their order
+	waiting []*job     // the queued events that nobody works on, in their order
 	workers int        // that this watch has
 }
 

@@ -37,8 +37,8 @@ func (s *Server) rights() (*kind.Access, error) {
 	return s.from.Users.Rights(s.loopback.Informers, s.from.Modes, keys, now)
 }
 
-// tokenKeys are the keys that the flags name, or new ones. With new keys the server's address is the issuer, where others find
-// the keys to check a token.
+// tokenKeys are the keys of the flags, or new ones. With new keys the server's address is the issuer, where others find the
+// keys to check a token.
 func (s *Server) tokenKeys() (*tokens.TokenKeys, error) {
 	if s.from.Command == nil {
 		return tokens.NewTokenKeys("https://"+s.from.Listener.Address()+"/", nil)
