@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -55,8 +56,7 @@ func exportedAPI(t *testing.T) string {
 	lines := map[string]bool{}
 	eachFile(t, parser.SkipObjectResolution, func(name string, file *ast.File, _ *token.FileSet) {
 		folder := path.Dir(name)
-		public := strings.HasPrefix(folder, "pkg/") || folder == "envtest" || strings.HasPrefix(folder, "envtest/")
-		if !public || strings.Contains(folder, "internal") || file.Name.Name == "main" || !ast.FileExports(file) {
+		if !isPublic(folder, file) || !ast.FileExports(file) {
 			return
 		}
 		for _, declaration := range file.Decls {
@@ -66,6 +66,125 @@ func exportedAPI(t *testing.T) string {
 		}
 	})
 	return strings.Join(slices.Sorted(maps.Keys(lines)), "\n") + "\n"
+}
+
+// isPublic reports whether others may import the package of a file.
+func isPublic(folder string, file *ast.File) bool {
+	in := strings.HasPrefix(folder, "pkg/") || folder == "envtest" || strings.HasPrefix(folder, "envtest/")
+	return in && !strings.Contains(folder, "internal") && file.Name.Name != "main"
+}
+
+// internalTypes are the exported names with a type of internal, which others cannot name, and why they are there.
+var internalTypes = map[string]string{
+	"pkg/informers: Options.DecodedBudget": "the maps of one cache share it; nil is right for a map of its own",
+	"pkg/informers: Options.OwnWrites":     "as DecodedBudget",
+	"pkg/informers: Options.Served":        "as DecodedBudget",
+	"pkg/informers: Options.Metrics":       "as DecodedBudget",
+	"pkg/informers: Map.NoteWrite":         "the way of a write from package client to the informers: nobody else knows what a response says",
+	"pkg/informers: MapEntry.Inspected":    "the way of package inspect to an informer",
+}
+
+// TestNoExportedNameHasAnInternalType looks at the signatures of functions and methods, and at the types of fields. An alias
+// is a name that others can use.
+func TestNoExportedNameHasAnInternalType(t *testing.T) {
+	found := map[string]bool{}
+	eachFile(t, parser.SkipObjectResolution, func(name string, file *ast.File, _ *token.FileSet) {
+		folder := path.Dir(name)
+		if !isPublic(folder, file) || !ast.FileExports(file) {
+			return
+		}
+		internal := internalImports(file)
+		for name, of := range typesOf(file) {
+			ast.Inspect(of, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if from, ok := s.X.(*ast.Ident); ok && internal[from.Name] {
+						found[folder+": "+name] = true
+						if internalTypes[folder+": "+name] == "" {
+							t.Errorf("%s: %s has the type %s.%s, which others cannot name", folder, name, from.Name, s.Sel.Name)
+						}
+					}
+				}
+				return true
+			})
+		}
+	})
+	for name := range internalTypes {
+		if !found[name] {
+			t.Errorf("internalTypes lists %s, which has no type of internal", name)
+		}
+	}
+}
+
+// internalImports returns the names by which a file knows packages of internal.
+func internalImports(file *ast.File) map[string]bool {
+	names := map[string]bool{}
+	for _, spec := range file.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		if !strings.Contains(imported, "/internal/") {
+			continue
+		}
+		name := path.Base(imported)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = true
+	}
+	return names
+}
+
+// typesOf returns the types of the functions, methods, fields, constants and variables of a file of which only exported
+// parts are left, by their names. Those of aliases are not among them.
+func typesOf(file *ast.File) map[string]ast.Node {
+	types := map[string]ast.Node{}
+	for _, declaration := range file.Decls {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				if !exportedReceiver(d.Recv.List[0].Type) {
+					continue
+				}
+				name = strings.TrimLeft(source(d.Recv.List[0].Type), "*") + "." + name
+			}
+			types[name] = d.Type
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.ValueSpec:
+					if s.Type != nil {
+						types[s.Names[0].Name] = s.Type
+					}
+				case *ast.TypeSpec:
+					addMembers(types, s)
+				}
+			}
+		}
+	}
+	return types
+}
+
+// addMembers adds the types of the fields of a struct, or of the methods of an interface, or else that of a type.
+func addMembers(types map[string]ast.Node, s *ast.TypeSpec) {
+	var fields *ast.FieldList
+	switch of := s.Type.(type) {
+	case *ast.StructType:
+		fields = of.Fields
+	case *ast.InterfaceType:
+		fields = of.Methods
+	default:
+		if !s.Assign.IsValid() {
+			types[s.Name.Name] = s.Type
+		}
+		return
+	}
+	for _, field := range fields.List {
+		if len(field.Names) == 0 {
+			types[s.Name.Name+"."+source(field.Type)] = field.Type
+		}
+		for _, name := range field.Names {
+			types[s.Name.Name+"."+name.Name] = field.Type
+		}
+	}
 }
 
 // exportsOf returns a line for each function, method, type, field, constant and variable of a declaration. Only

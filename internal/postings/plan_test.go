@@ -42,6 +42,20 @@ func indexes() map[string]*postings.Postings {
 	return all
 }
 
+// allDeclared are fields of which all are declared that have to be.
+type allDeclared struct{}
+
+func (allDeclared) IndexOf(field string) (string, error) {
+	if postings.EveryObjectHas(field) {
+		return "", nil
+	}
+	return postings.Name(field), nil
+}
+
+func (allDeclared) Space() string { return "" }
+
+func (allDeclared) String() string { return "a kind" }
+
 func TestNewPlanTakesTheShortestList(t *testing.T) {
 	for _, c := range []struct {
 		name, labels, fields, prefix string
@@ -82,12 +96,7 @@ func TestNewPlanTakesTheShortestList(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			byField, err := fields.ParseSelector(c.fields)
 			g.Expect(err).NotTo(HaveOccurred())
-			selection, err := postings.Resolve(byField, "", func(field string) (string, error) {
-				if postings.EveryObjectHas(field) {
-					return "", nil
-				}
-				return postings.Name(field), nil
-			})
+			selection, err := postings.Resolve(byField, allDeclared{})
 			g.Expect(err).NotTo(HaveOccurred())
 
 			all, opened := indexes(), []string{}

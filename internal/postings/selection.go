@@ -29,10 +29,20 @@ type requirement struct {
 // exact reports whether the index of the field finds every match.
 func (r *requirement) exact() bool { return r.indexed && !r.negated }
 
-// Resolve resolves selector; nil selects everything. It understands =, == and !=. The function index returns the name of
-// the index of a declared field, and none for a field that every object has; its error is that of Resolve. Unfit is the
-// name of the index of the objects whose values are not known, see [Selection.Unfit].
-func Resolve(selector fields.Selector, unfit string, index func(field string) (string, error)) (Selection, error) {
+// Declared are the declared fields of an informer, or of a view of one: those of package index.
+type Declared interface {
+	// IndexOf returns the name of the index of a field, and none for a field that every object has. The error is of a
+	// field that is not declared.
+	IndexOf(field string) (string, error)
+	// Space begins the names of the fields of a view in the names of indexes; it is empty for an informer.
+	Space() string
+	// String names the kind, for errors.
+	String() string
+}
+
+// Resolve resolves selector; nil selects everything. It understands =, == and !=. The error is that of IndexOf, or names
+// any other operator.
+func Resolve(selector fields.Selector, of Declared) (Selection, error) {
 	if selector == nil || selector.Empty() {
 		return Selection{}, nil
 	}
@@ -40,15 +50,18 @@ func Resolve(selector fields.Selector, unfit string, index func(field string) (s
 	if len(required) == 0 {
 		return Selection{nothing: true}, nil // fields.Nothing: not empty, and yet without requirements
 	}
-	s := Selection{requirements: make([]requirement, 0, len(required)), unfit: unfit}
+	s := Selection{requirements: make([]requirement, 0, len(required))}
+	if space := of.Space(); space != "" {
+		s.unfit = Unfit(space)
+	}
 	for _, r := range required {
-		name, err := index(r.Field)
+		name, err := of.IndexOf(r.Field)
 		if err != nil {
 			return Selection{}, err
 		}
 		negated := r.Operator == selection.NotEquals
 		if !negated && r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
-			return Selection{}, fmt.Errorf("operator %q is not supported, use =, == or !=", r.Operator)
+			return Selection{}, fmt.Errorf("field selector %q on %s: operator %q is not supported, use =, == or !=", selector, of, r.Operator)
 		}
 		s.requirements = append(s.requirements, requirement{
 			field: r.Field, value: r.Value, negated: negated, indexed: name != "", index: name,

@@ -99,7 +99,7 @@ func (f *fixture) query(t *testing.T, byLabel, byField string) *query.Query[thin
 	if err != nil {
 		t.Fatal(err)
 	}
-	selected, err := f.fields.Select(s)
+	selected, err := postings.Resolve(s, f.fields)
 	if err != nil {
 		t.Fatal(err)
 	}

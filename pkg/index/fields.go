@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -28,7 +27,6 @@ type Fields struct {
 	gvk    schema.GroupVersionKind
 	logger logr.Logger
 	space  string // begins the names of the fields in the names of indexes
-	unfit  string // the index of the objects whose values are not known; empty if they are of all objects
 
 	declaring sync.Mutex // held by Declare; it comes before mu, and before the informer's locks
 
@@ -47,7 +45,7 @@ func NewFields(gvk schema.GroupVersionKind, logger logr.Logger) *Fields {
 // cannot show may have any value: see postings.Selection.MayMatch.
 func (f *Fields) In(space string) *Fields {
 	in := NewFields(f.gvk, f.logger)
-	in.space, in.unfit = space, postings.Unfit(space)
+	in.space = space
 	return in
 }
 
@@ -128,9 +126,9 @@ func objectsOf(informer Informer) iter.Seq[client.Object] {
 	}
 }
 
-// indexOf returns the name of the index of field. It is empty for a field that is not declared but
-// that every object has. The error is a *NotIndexedError for any other field that is not declared.
-func (f *Fields) indexOf(field string) (string, error) {
+// IndexOf returns the name of the index of a field. It is empty for metadata.name and metadata.namespace, which every object
+// has, unless they are declared. The error is a [*NotIndexedError] for any other field that is not declared.
+func (f *Fields) IndexOf(field string) (string, error) {
 	if d, ok := f.declared(field); ok {
 		return d.index, nil
 	}
@@ -140,16 +138,11 @@ func (f *Fields) indexOf(field string) (string, error) {
 	return "", &NotIndexedError{GVK: f.gvk, Field: field}
 }
 
-// Select resolves selector; nil selects everything. It understands =, == and != for declared
-// fields, and for metadata.name and metadata.namespace, which need no declaration. The error is
-// a [*NotIndexedError] for a field that is not declared, and names any other operator.
-func (f *Fields) Select(selector fields.Selector) (postings.Selection, error) {
-	selected, err := postings.Resolve(selector, f.unfit, f.indexOf)
-	if unknown := (*NotIndexedError)(nil); err != nil && !errors.As(err, &unknown) {
-		err = fmt.Errorf("field selector %q on %s: %w", selector, object.Describe(f.gvk), err)
-	}
-	return selected, err
-}
+// Space is what In was called with; empty for the fields of an informer.
+func (f *Fields) Space() string { return f.space }
+
+// String names the kind.
+func (f *Fields) String() string { return object.Describe(f.gvk) }
 
 // Values calls the function of a declared field for obj and returns its values; nil if the
 // field is not declared. It panics if the function does, with an error that names both.

@@ -125,7 +125,7 @@ func TestDeclareRefusesBadInput(t *testing.T) {
 
 	g.Expect(store.AddIndexers(toolscache.Indexers{postings.Name("taken"): toolscache.MetaNamespaceIndexFunc})).To(Succeed())
 	g.Expect(declared.Declare(store, "taken", byNode)).To(MatchError(And(ContainSubstring("taken"), ContainSubstring("Pod (v1)"))))
-	_, err := declared.Select(fields.OneTermEqualSelector("taken", "x"))
+	_, err := postings.Resolve(fields.OneTermEqualSelector("taken", "x"), declared)
 	g.Expect(err).To(HaveOccurred(), "a field that could not be declared is not indexed")
 }
 
@@ -234,7 +234,7 @@ func TestNoLockIsHeldWhileValuesAreExtracted(t *testing.T) {
 	calls := 0
 	extract := func(o client.Object) []string {
 		if calls++; calls == 1 { // of Declare
-			_, err := declared.Select(fields.OneTermEqualSelector("metadata.name", "one"))
+			_, err := postings.Resolve(fields.OneTermEqualSelector("metadata.name", "one"), declared)
 			g.Expect(err).NotTo(HaveOccurred())
 		} else { // of Values
 			g.Expect(declared.Declare(store, "other", byPolicy)).To(Succeed())
@@ -248,7 +248,7 @@ func TestNoLockIsHeldWhileValuesAreExtracted(t *testing.T) {
 
 func TestSelectNamesTheFieldThatIsNotIndexed(t *testing.T) {
 	g := NewWithT(t)
-	_, err := index.NewFields(podKind, logr.Discard()).Select(fields.OneTermEqualSelector("spec.nodeName", "n1"))
+	_, err := postings.Resolve(fields.OneTermEqualSelector("spec.nodeName", "n1"), index.NewFields(podKind, logr.Discard()))
 	var notIndexed *index.NotIndexedError
 	g.Expect(errors.As(err, &notIndexed)).To(BeTrue())
 	g.Expect(*notIndexed).To(Equal(index.NotIndexedError{GVK: podKind, Field: "spec.nodeName"}))
@@ -264,7 +264,7 @@ func (unsupported) Requirements() fields.Requirements {
 }
 
 func TestSelectRefusesOtherOperators(t *testing.T) {
-	_, err := index.NewFields(podKind, logr.Discard()).Select(unsupported{fields.Everything()})
+	_, err := postings.Resolve(unsupported{fields.Everything()}, index.NewFields(podKind, logr.Discard()))
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring(`operator "in" is not supported`)))
 }
 
@@ -272,12 +272,12 @@ func TestSelectNothingAndEverything(t *testing.T) {
 	g := NewWithT(t)
 	declared := index.NewFields(podKind, logr.Discard())
 	for _, everything := range []fields.Selector{nil, fields.Everything()} {
-		s, err := declared.Select(everything)
+		s, err := postings.Resolve(everything, declared)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(s.Nothing()).To(BeFalse())
 		g.Expect(s.Matches(object{pod("a", "b", "", ""), declared})).To(BeTrue())
 	}
-	s, err := declared.Select(fields.Nothing())
+	s, err := postings.Resolve(fields.Nothing(), declared)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Nothing()).To(BeTrue())
 	g.Expect(s.Matches(object{pod("a", "b", "", ""), declared})).To(BeFalse())
@@ -287,7 +287,7 @@ func TestADeclarationGoesBeforeABuiltinField(t *testing.T) {
 	g := NewWithT(t)
 	store, declared := newStore(), index.NewFields(podKind, logr.Discard())
 	g.Expect(declared.Declare(store, "metadata.name", func(o client.Object) []string { return []string{strings.ToUpper(o.GetName())} })).To(Succeed())
-	s, err := declared.Select(fields.OneTermEqualSelector("metadata.name", "POD"))
+	s, err := postings.Resolve(fields.OneTermEqualSelector("metadata.name", "POD"), declared)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Matches(object{pod("a", "pod", "", ""), declared})).To(BeTrue())
 	_, byName := s.Name()
@@ -296,7 +296,7 @@ func TestADeclarationGoesBeforeABuiltinField(t *testing.T) {
 
 func TestSelectionKnowsNameAndNamespace(t *testing.T) {
 	g := NewWithT(t)
-	s, err := index.NewFields(podKind, logr.Discard()).Select(fields.ParseSelectorOrDie("metadata.name=a,metadata.namespace!=c,metadata.namespace=b"))
+	s, err := postings.Resolve(fields.ParseSelectorOrDie("metadata.name=a,metadata.namespace!=c,metadata.namespace=b"), index.NewFields(podKind, logr.Discard()))
 	g.Expect(err).NotTo(HaveOccurred())
 	name, ok := s.Name()
 	g.Expect([]any{name, ok}).To(Equal([]any{"a", true}))
@@ -341,7 +341,7 @@ func TestSelectionAgreesWithAFullScan(t *testing.T) {
 			}
 		}
 		selector := fields.AndSelectors(terms...)
-		s, err := declared.Select(selector)
+		s, err := postings.Resolve(selector, declared)
 		g.Expect(err).NotTo(HaveOccurred())
 
 		candidates := store.List()

@@ -17,6 +17,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -184,7 +185,7 @@ func (w *pendingWrites) holds(obj client.Object) (held, known bool) {
 	if w.excludes(obj) {
 		return false, true
 	}
-	selection, err := w.fields.Select(w.selector.Field)
+	selection, err := postings.Resolve(w.selector.Field, w.fields)
 	if err != nil {
 		return false, false
 	}

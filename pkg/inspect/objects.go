@@ -183,6 +183,9 @@ func infoOf(obj *metav1.PartialObjectMetadata) objectInfo {
 	return info
 }
 
+// plans are those of reader.Plan, the dearest last.
+var plans = []string{"key", "index", "all", "scan"}
+
 // explain says how a list would be answered.
 func (h *handler) explain(r *http.Request) (explanation, error) {
 	s, err := h.selected(r)
@@ -190,33 +193,33 @@ func (h *handler) explain(r *http.Request) (explanation, error) {
 		return explanation{}, err
 	}
 	e := explanation{Whole: true, Scopes: len(s.readers)}
-	by := store.ReadKey
+	e.By = plans[0]
 	for _, from := range s.readers {
 		plan, err := from.Plan(&s.options)
 		if err != nil {
 			return explanation{}, h.unquoted(s.key, err)
 		}
-		if plan.By >= by { // the dearest
-			by, e.Index, e.Missing = plan.By, plan.Index, plan.Missing
+		if slices.Index(plans, plan.By) >= slices.Index(plans, e.By) { // the dearest
+			e.By, e.Index, e.Missing = plan.By, plan.Index, plan.Missing
 		}
 		e.Candidates += plan.Candidates
 		e.Objects += plan.Objects
 		e.Whole = e.Whole && plan.Whole
 	}
-	e.By, e.Text = by.String(), e.text(by)
+	e.Text = e.text()
 	return e, nil
 }
 
 // text says it in a sentence or two.
-func (e *explanation) text(by store.ReadPlan) string {
-	text := map[store.ReadPlan]string{
-		store.ReadKey:   "One object at most can match: it is looked up by its key.",
-		store.ReadIndex: fmt.Sprintf("The index %q leads to %d of %d objects.", e.Index, e.Candidates, e.Objects),
-		store.ReadAll:   fmt.Sprintf("Nothing is selected: the list has %d of %d objects.", e.Candidates, e.Objects),
-		store.ReadScan:  fmt.Sprintf("No index helps: %d of %d objects are looked at, in the order of their keys.", e.Candidates, e.Objects),
-	}[by]
+func (e *explanation) text() string {
+	text := map[string]string{
+		"key":   "One object at most can match: it is looked up by its key.",
+		"index": fmt.Sprintf("The index %q leads to %d of %d objects.", e.Index, e.Candidates, e.Objects),
+		"all":   fmt.Sprintf("Nothing is selected: the list has %d of %d objects.", e.Candidates, e.Objects),
+		"scan":  fmt.Sprintf("No index helps: %d of %d objects are looked at, in the order of their keys.", e.Candidates, e.Objects),
+	}[e.By]
 	switch {
-	case by != store.ReadIndex:
+	case e.By != "index":
 	case e.Whole:
 		text += " All of them match."
 	default:

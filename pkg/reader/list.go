@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/postings"
 	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -250,7 +251,7 @@ func (r *CacheReader) request(opts *client.ListOptions, at store.Page) (*store.R
 	if r.ClusterScoped() && opts.Namespace != "" {
 		return nil, fmt.Errorf("cannot list %s in namespace %q: the kind is cluster-scoped, list it without a namespace", r.gvk.Kind, opts.Namespace)
 	}
-	selection, err := r.fields.Select(opts.FieldSelector)
+	selection, err := postings.Resolve(opts.FieldSelector, r.fields)
 	if err != nil {
 		return nil, err
 	}

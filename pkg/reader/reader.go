@@ -134,18 +134,6 @@ func (r *CacheReader) shares(call *bool) bool {
 	return r.disableDeepCopy || call != nil && *call
 }
 
-// Plan says how a list with these options would be answered now. It reads no object, and does not
-// count as a list. The error is that of the list.
-func (r *CacheReader) Plan(opts ...client.ListOption) (store.Plan, error) {
-	o := client.ListOptions{}
-	o.ApplyOptions(opts)
-	q, err := r.request(&o, store.Page{})
-	if err != nil {
-		return store.Plan{}, err
-	}
-	return r.store.Plan(q), nil
-}
-
 // countsOf returns what counts a list of readers: a list of several namespaces counts once.
 func countsOf(readers []*CacheReader) *store.Reads {
 	if len(readers) == 0 {
