@@ -124,7 +124,7 @@ func (f *figures) addReads(s *store.Stats) {
 	f.sum(objectsMetric, float64(s.Store.Objects))
 	f.sum(decodedObjectsMetric, float64(s.Store.Shared.Objects))
 	f.sum(ownWritesMetric, float64(s.Store.OwnWrites))
-	f.sum(pinnedMetric, float64(s.Store.Pinned))
+	f.sum(keptStatesMetric, float64(s.Store.KeptStates))
 	f.sum(labelIndexesMetric, 0)
 	for _, one := range s.Store.Indexes {
 		if one.Label {

@@ -16,7 +16,7 @@ const (
 	decodedObjectsMetric
 	labelIndexesMetric
 	ownWritesMetric
-	pinnedMetric
+	keptStatesMetric
 	incompleteMetric
 	eventsMetric
 	decodeMetric
@@ -58,7 +58,7 @@ var definitions = [numberOfMetrics]definition{
 	decodedObjectsMetric:  {"tarn_informer_decoded_objects", "Objects that are kept flat and are also kept decoded, because they are read without copies.", nil},
 	labelIndexesMetric:    {"tarn_informer_label_indexes", "Labels that are indexed because lists ask for them.", nil},
 	ownWritesMetric:       {"tarn_informer_own_writes", "Objects the program has written that the watch has not shown yet.", nil},
-	pinnedMetric:          {"tarn_informer_pinned_states", "Old states that are kept for lists with pages to come.", nil},
+	keptStatesMetric:      {"tarn_informer_pinned_states", "Old states that are kept for lists with pages to come.", nil},
 	incompleteMetric:      {"tarn_informer_incomplete_objects", "Objects that are missing, in the cache or in an index, because a function of the program failed for them, by cause.", []string{"cause"}},
 	eventsMetric:          {"tarn_informer_events_total", "Events of watches after the list, by type.", []string{"type"}},
 	decodeMetric:          {"tarn_informer_decode_duration_seconds", "Time to decode the object of a watch event and to bring it into the form in which it is kept.", nil},

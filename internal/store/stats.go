@@ -41,10 +41,10 @@ type StoreStats struct {
 	// Indexes are those of fields and labels, sorted by name.
 	Indexes []IndexStats
 	// Shared are decoded objects that are kept for reads without copies, and OwnWrites pending
-	// writes. Pinned is the number of states that are kept for lists with pages to come.
-	Shared            object.SharedSize
-	OwnWrites, Pinned int
-	Memory            Memory
+	// writes. KeptStates is the number of states that are kept for lists with pages to come.
+	Shared                object.SharedSize
+	OwnWrites, KeptStates int
+	Memory                Memory
 }
 
 // IndexStats are figures of an index.
@@ -65,9 +65,9 @@ type Memory struct {
 	Flat, Decoded, Tree, Dictionary int
 	// FieldIndexes are the declared indexes, and LabelIndexes the indexes made on demand.
 	FieldIndexes, LabelIndexes int
-	// Shared is for the decoded objects that reads without copies share, Pinned for the retained
+	// Shared is for the decoded objects that reads without copies share, Retained for the retained
 	// bytes of old states, and OwnWrites for pending writes.
-	Shared, Pinned, OwnWrites int
+	Shared, Retained, OwnWrites int
 }
 
 // Stats implements Store.
@@ -105,7 +105,7 @@ func (s *Engine) figures() *StoreStats {
 	m := &made.Memory
 	m.Shared = int(made.Shared.Bytes)
 	made.OwnWrites, m.OwnWrites = s.OwnWrites()
-	made.Pinned, m.Pinned = s.kept.size()
+	made.KeptStates, m.Retained = s.kept.size()
 	hits := s.reads.used(snapshot)
 	indexes := maps.Collect(snapshot.Indexes())
 	for _, name := range slices.Sorted(maps.Keys(indexes)) {

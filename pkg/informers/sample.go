@@ -62,7 +62,7 @@ func memory(of *store.StoreStats, in *informer.Stats) iter.Seq2[string, int] {
 		_ = yield("flat", kept.Flat) && yield("decoded", kept.Decoded) && yield("tree", kept.Tree) &&
 			yield("dictionary", kept.Dictionary) && yield("field_indexes", kept.FieldIndexes) &&
 			yield("label_indexes", kept.LabelIndexes) && yield("shared", kept.Shared) && yield("window", window.Window) &&
-			yield("walks", window.Replay) && yield("pinned", kept.Pinned) && yield("own_writes", kept.OwnWrites)
+			yield("walks", window.Replay) && yield("pinned", kept.Retained) && yield("own_writes", kept.OwnWrites)
 	}
 }
 

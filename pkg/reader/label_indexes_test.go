@@ -230,9 +230,9 @@ func TestAStateIsKeptIfThereArePagesToCome(t *testing.T) {
 	l := newLabelled(t, 200)
 	list := &corev1.PodList{}
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(200))).To(Succeed())
-	l.Expect(l.Stats().Store.Pinned).To(BeZero(), "there are no pages to come")
+	l.Expect(l.Stats().Store.KeptStates).To(BeZero(), "there are no pages to come")
 	l.Expect(l.reader.List(t.Context(), list, client.Limit(199))).To(Succeed())
-	l.Expect(l.Stats().Store.Pinned).To(Equal(1))
+	l.Expect(l.Stats().Store.KeptStates).To(Equal(1))
 }
 
 // TestAListThatCannotGoOnHoldsNothing loses one of the two states that a list reads: the other
@@ -247,9 +247,9 @@ func TestAListThatCannotGoOnHoldsNothing(t *testing.T) {
 	}
 	list := &corev1.PodList{}
 	g.Expect(List(t.Context(), list, &client.ListOptions{Limit: 3}, readers...)).To(Succeed())
-	g.Expect(kept[1].Stats().Store.Pinned).To(Equal(1))
+	g.Expect(kept[1].Stats().Store.KeptStates).To(Equal(1))
 	kept[0].DropPages()
 	err := List(t.Context(), list, &client.ListOptions{Limit: 3, Continue: list.Continue}, readers...)
 	g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "%v", err)
-	g.Expect(kept[1].Stats().Store.Pinned).To(BeZero())
+	g.Expect(kept[1].Stats().Store.KeptStates).To(BeZero())
 }

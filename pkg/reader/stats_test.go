@@ -70,8 +70,8 @@ func TestStatsCountReadsByPlan(t *testing.T) {
 		m := s.Store.Memory
 		f.Expect(m.Flat > 0).To(Equal(store == "flat engine"))
 		f.Expect(m.Decoded > 0).To(Equal(store == "decoded engine"))
-		f.Expect([]int{m.Tree, m.FieldIndexes, m.Pinned + 1}).To(HaveEach(BeNumerically(">", 0)))
-		f.Expect(s.Store.Pinned).To(Equal(1), "the list with a limit has pages to come")
+		f.Expect([]int{m.Tree, m.FieldIndexes, m.Retained + 1}).To(HaveEach(BeNumerically(">", 0)))
+		f.Expect(s.Store.KeptStates).To(Equal(1), "the list with a limit has pages to come")
 	})
 }
 

@@ -25,24 +25,24 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// pinned is a store whose pages a test counts itself.
-type pinned struct {
+// retaining is a store whose pages a test counts itself.
+type retaining struct {
 	*Engine
 	*rand.Rand
 	engine   *watchcache.Engine[object.Object, struct{}] // Engine reads it
 	revision uint64
 }
 
-func newPinned(t *testing.T, decoded bool) *pinned {
+func newRetaining(t *testing.T, decoded bool) *retaining {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod](), Decoded: decoded})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-	return &pinned{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
+	return &retaining{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // made returns the next version of a Pod.
-func (s *pinned) made(n int) Item {
+func (s *retaining) made(n int) Item {
 	s.revision++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fmt.Sprint("ns", n%5), Name: fmt.Sprintf("pod%05d", n), Labels: map[string]string{"app": fmt.Sprint(n % 50)},
@@ -52,12 +52,12 @@ func (s *pinned) made(n int) Item {
 }
 
 // write puts or deletes a Pod.
-func (s *pinned) write(n int, deleted bool) {
+func (s *retaining) write(n int, deleted bool) {
 	s.engine.Apply(watchcache.Change[object.Object, struct{}]{Item: s.made(n), Deleted: deleted})
 }
 
 // relist replaces the state by one of as many Pods, some of them as they were.
-func (s *pinned) relist(n int) {
+func (s *retaining) relist(n int) {
 	var items []Item
 	for i := range n {
 		made := s.made(i)
@@ -70,7 +70,7 @@ func (s *pinned) relist(n int) {
 }
 
 // Keep keeps the state of now, whatever all hold.
-func (s *pinned) Keep() uint64 {
+func (s *retaining) Keep() uint64 {
 	s.kept.mu.Lock()
 	s.kept.measured = time.Now().Add(time.Hour)
 	s.kept.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *pinned) Keep() uint64 {
 func TestPinsCountEachVersionOnce(t *testing.T) {
 	for _, decoded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("decoded %t", decoded), func(t *testing.T) {
-			g, s := NewWithT(t), newPinned(t, decoded)
+			g, s := NewWithT(t), newRetaining(t, decoded)
 			const objects = 40
 			for range 2000 {
 				switch s.IntN(30) {
@@ -109,14 +109,14 @@ func TestPinsCountEachVersionOnce(t *testing.T) {
 }
 
 // kept returns the states that are kept.
-func (s *pinned) states() []*keptState[engineView] {
+func (s *retaining) states() []*keptState[engineView] {
 	s.kept.mu.Lock()
 	defer s.kept.mu.Unlock()
 	return slices.Clone(s.kept.states)
 }
 
 // versions returns the bytes of versions that the states hold, by comparing each state with the next.
-func (s *pinned) versions() (bytes int) {
+func (s *retaining) versions() (bytes int) {
 	views := s.views()
 	for i, view := range views {
 		next := s.engine.Snapshot()
@@ -129,7 +129,7 @@ func (s *pinned) versions() (bytes int) {
 }
 
 // bounded expects that the number of events bounds the number of versions of each state.
-func (s *pinned) bounded(g *WithT) {
+func (s *retaining) bounded(g *WithT) {
 	now := s.engine.Snapshot()
 	for _, view := range s.views() {
 		taken := 0
@@ -142,7 +142,7 @@ func (s *pinned) bounded(g *WithT) {
 	}
 }
 
-func (s *pinned) views() (views []engineView) {
+func (s *retaining) views() (views []engineView) {
 	for _, state := range s.states() {
 		views = append(views, state.state)
 	}
@@ -150,7 +150,7 @@ func (s *pinned) views() (views []engineView) {
 }
 
 // unshared returns the bytes of all versions that are in a kept state, and not in the state of now.
-func (s *pinned) unshared() (bytes int) {
+func (s *retaining) unshared() (bytes int) {
 	held := map[object.Object]int{}
 	for _, state := range s.states() {
 		for it := range state.state.snapshot.Items("", "") {
@@ -178,7 +178,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 		"objects come, go": {writes: 8000, pages: 3, deleted: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, s := NewWithT(t), newPinned(t, false)
+			g, s := NewWithT(t), newRetaining(t, false)
 			for n := range objects {
 				s.write(n, false)
 			}
@@ -217,7 +217,7 @@ func inUse() int {
 // answered: the state that it has read has nothing in common with that of now, and would not be
 // counted.
 func TestAStateOfBeforeARewriteIsNotKept(t *testing.T) {
-	g, s := NewWithT(t), newPinned(t, false)
+	g, s := NewWithT(t), newRetaining(t, false)
 	s.relist(300)
 	read, err := s.Find(context.Background(), &Request{Page: Page{Limit: 10}})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -239,7 +239,7 @@ func TestAStateOfBeforeARewriteIsNotKept(t *testing.T) {
 func BenchmarkKeep(b *testing.B) {
 	form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 	engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-	s := &pinned{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
+	s := &retaining{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 	for n := range 100_000 {
 		s.write(n, false)
 	}
@@ -266,7 +266,7 @@ func BenchmarkWriteBesidePages(b *testing.B) {
 		b.Run(fmt.Sprint(pages, " pages"), func(b *testing.B) {
 			form := object.NewForm(object.Options{Type: reflect.TypeFor[*corev1.Pod]()})
 			engine := watchcache.New[object.Object, struct{}](watchcache.Options[object.Object]{Values: informer.Values(form)})
-			s := &pinned{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
+			s := &retaining{Engine: NewEngine(engine, form, clock.RealClock{}), engine: engine, Rand: rand.New(rand.NewPCG(1, 1))}
 			for n := range 20_000 {
 				s.write(n, false)
 			}
