@@ -132,8 +132,8 @@ func internalImports(file *ast.File) map[string]bool {
 	return names
 }
 
-// typesOf returns the types of the functions, methods, fields, constants and variables of a file of which only exported
-// parts are left, by their names. Those of aliases are not among them.
+// typesOf returns the types of the functions, methods, fields, constants and variables of a file, by their names,
+// without aliases. Only the exported parts of the file are left.
 func typesOf(file *ast.File) map[string]ast.Node {
 	types := map[string]ast.Node{}
 	for _, declaration := range file.Decls {

@@ -33,8 +33,8 @@ func IsOwn(agent string) bool { return strings.HasSuffix(agent, " "+UserAgent) }
 var (
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-	// selectors leave out the APIServices that the server has made itself, which tell nothing that CRDs do not. The label is
-	// AutoRegisterManagedLabel of k8s.io/kube-aggregator/pkg/controllers/autoregister.
+	// selectors leave out the server's own APIServices: CRDs tell the same. The label is AutoRegisterManagedLabel of
+	// k8s.io/kube-aggregator/pkg/controllers/autoregister.
 	selectors = map[schema.GroupVersionResource]string{apiServices: "!kube-aggregator.kubernetes.io/automanaged"}
 )
 

@@ -60,7 +60,7 @@ type Engine[V, A any] struct {
 	noting   map[*notes]struct{}
 	window   window[V, A]
 	recent   []*Snapshot[V]             // of older revisions; the one asked for last is at the end
-	cursors  map[*Cursor[V, A]]struct{} // those that catch up
+	cursors  map[*Cursor[V, A]]struct{} // the merging ones
 	told     Observer[V]
 	changed  signal.Broadcast // of anything
 }
