@@ -21,3 +21,9 @@ func ExampleStorageWithCacher() {
 	}
 	_ = restOptions
 }
+
+// The Cachers of all resources share a bound for what their histories hold.
+func ExampleNewHistoryBudget() {
+	options := cacher.Options{HistoryBudget: cacher.NewHistoryBudget(64 << 20)}
+	_ = cacher.StorageWithCacher(nil, options)
+}

@@ -34,3 +34,37 @@ func ExampleStoreOf() {
 	// <nil> db web
 	// <nil> 1
 }
+
+// shopPods returns a reader of two Pods.
+func shopPods() *reader.CacheReader {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	for _, name := range []string{"web", "db"} {
+		_ = indexer.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}})
+	}
+	pods := corev1.SchemeGroupVersion.WithKind("Pod")
+	fields := index.NewFields(pods, logr.Discard())
+	return reader.New(reader.Options{Store: reader.StoreOf(indexer, fields), GVK: pods, Fields: fields})
+}
+
+// Lists of several readers are one list; a walk makes one object at a time, and a look takes no part in the figures.
+func ExampleList() {
+	ctx, pods, list := context.Background(), shopPods(), &corev1.PodList{}
+	fmt.Println(reader.List(ctx, list, &client.ListOptions{}, pods), len(list.Items))
+	for pod, err := range reader.Iterate(ctx, &corev1.Pod{}, &client.ListOptions{}, pods) {
+		fmt.Println(pod.GetName(), err)
+	}
+	fmt.Println(reader.Look(ctx, list, &client.ListOptions{Limit: 1}, pods), list.Items[0].Name)
+	// Output:
+	// <nil> 2
+	// db <nil>
+	// web <nil>
+	// <nil> db
+}
+
+// A plan says whether an index answers a list.
+func ExampleCacheReader_Plan() {
+	var plan reader.Plan
+	plan, err := shopPods().Plan(client.MatchingLabels{"app": "web"})
+	fmt.Println(plan.By, plan.Candidates, plan.Objects, err)
+	// Output: scan 2 2 <nil>
+}
