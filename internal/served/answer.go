@@ -4,6 +4,7 @@
 package served
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -14,83 +15,67 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// answer is what discovery says of a kind. The zero value is that it is absent.
-type answer struct {
-	resource string
-	scope    meta.RESTScopeName
-	verbs    string // joined, of a kind without list or watch; empty of one that can be cached
-}
+func (s State) served() bool { return s.Mapping != nil || s.Verbs != nil }
 
-func (a answer) served() bool { return a.resource != "" }
-
-func (a answer) cacheable() bool { return a.served() && a.verbs == "" }
-
-// answerFor returns what a list of resources says of a kind. If the kind has several resources, it takes one that can
-// be cached.
-func answerFor(kind string, resources *metav1.APIResourceList) (found answer) {
+// in returns what an answer says of the kind, and where it is served, nil if it is not. If the kind has several resources, that is one
+// that can be cached.
+func (k *kind) in(resources *metav1.APIResourceList) (now State, at *meta.RESTMapping) {
 	for _, r := range resources.APIResources {
-		if r.Kind != kind || strings.Contains(r.Name, "/") {
+		if r.Kind != k.Kind || strings.Contains(r.Name, "/") {
 			continue
 		}
-		found = answer{resource: r.Name, scope: meta.RESTScopeNameRoot}
+		scope := meta.RESTScopeRoot
 		if r.Namespaced {
-			found.scope = meta.RESTScopeNameNamespace
+			scope = meta.RESTScopeNamespace
 		}
+		at = MappingTo(k.GroupVersionKind, r.Name, scope)
 		if len(r.Verbs) == 0 || slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch") {
-			return found
+			return State{Mapping: at}, at
 		}
-		found.verbs = strings.Join(r.Verbs, ",")
+		now.Verbs = r.Verbs
 	}
-	return found
+	return now, at
 }
 
-// doubted returns the kinds that an answer lacks, which could be cached until now, and whose deletion no event has told.
-func (v *version) doubted(resources *metav1.APIResourceList) sets.Set[string] {
-	kinds := sets.New[string]()
-	for name, k := range v.kinds {
-		if k.now.cacheable() && k.news != deleted && !answerFor(name, resources).cacheable() {
-			kinds.Insert(name)
+// inDoubt returns those of the kinds that an answer lacks, that could be cached until now, and whose deletion no event has told.
+func inDoubt(kinds []*kind, resources *metav1.APIResourceList) sets.Set[string] {
+	doubted := sets.New[string]()
+	for _, k := range kinds {
+		if now, _ := k.in(resources); now.Mapping == nil && k.now.Mapping != nil && k.news != deleted {
+			doubted.Insert(k.Kind)
 		}
 	}
-	return kinds
+	return doubted
 }
 
-// see takes what an answer says, and reports whether that differs from what is known.
-func (k *kind) see(now answer) (differs bool) {
-	if differs = now != k.now; differs {
+// see takes what an answer says, and reports whether that is news. A server that has failed may not know all of its kinds yet.
+func (k *kind) see(resources *metav1.APIResourceList) (news bool) {
+	now, at := k.in(resources)
+	differs := !reflect.DeepEqual(now, k.now)
+	if differs {
 		k.lost = !now.served() && k.news < changed
 	}
-	if differs && now.served() || k.news == deleted && !now.served() {
+	switch {
+	case differs && now.served(), k.news == deleted && !now.served():
 		k.news = none // the answer shows what has happened
+	case k.failed:
+		k.news = max(k.news, possible)
 	}
-	if k.now = now; now.served() {
-		k.last = now
+	if k.now = now; at != nil {
+		k.last = at
 	}
-	return differs
+	return differs || k.failed
 }
 
 // hear takes the event of a definition of a resource, or of all if that is empty, and reports whether it may be about the kind. The
 // definition of another resource may be, if it comes and the kind is absent or goes.
 func (k *kind) hear(resource string, what news) bool {
-	stays := k.now.cacheable() && k.news != deleted
-	if resource != "" && resource != k.last.resource && (what == deleted || stays) {
+	stays := k.now.Mapping != nil && k.news != deleted
+	if resource != "" && resource != k.last.Resource.Resource && (what == deleted || stays) {
 		return false
 	}
 	k.news, k.lost = what, false
 	return true
-}
-
-// state returns what the followers of the kind are told.
-func (k *kind) state() State {
-	switch {
-	case !k.now.served():
-		return State{}
-	case !k.now.cacheable():
-		return State{Verbs: strings.Split(k.now.verbs, ",")}
-	case k.now.scope == meta.RESTScopeNameRoot:
-		return State{Mapping: MappingTo(k.GroupVersionKind, k.now.resource, meta.RESTScopeRoot)}
-	}
-	return State{Mapping: MappingTo(k.GroupVersionKind, k.now.resource, meta.RESTScopeNamespace)}
 }
 
 // MappingTo returns the mapping of a kind to a resource in its version of the group.

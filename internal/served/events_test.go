@@ -69,7 +69,7 @@ func (f *followed) answer(resource string) (questions int) {
 	before := f.server.asked
 	f.server.resource = resource
 	gv, _ := f.queue.Get()
-	f.Expect(f.due(gv)).To(BeTrue())
+	f.Expect(f.isDue(gv)).To(BeTrue())
 	f.ask(context.Background(), gv)
 	f.queue.Done(gv)
 	return f.server.asked - before
@@ -84,10 +84,10 @@ func (f *followed) asks() bool {
 	for end := time.Now().Add(2 * time.Minute); f.queue.Len() == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	return f.versions[foo.GroupVersion()].due
+	return f.due.Has(foo.GroupVersion())
 }
 
-func (f *followed) served() bool { return f.versions[foo.GroupVersion()].kinds[foo.Kind].now.served() }
+func (f *followed) served() bool { return f.kinds[foo].now.served() }
 
 // agrees answers until nothing is asked, for a minute of the bubble at most.
 func (f *followed) agrees(resource string) {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
 const (
@@ -37,33 +39,27 @@ const (
 
 // Follower tells when the API server begins and ends to serve kinds. Safe for concurrent use.
 type Follower struct {
-	config    *rest.Config
-	client    *http.Client
-	discovery *discovery.DiscoveryClient
-	logger    logr.Logger
+	discovery   *discovery.DiscoveryClient
+	definitions []*definitions
+	logger      logr.Logger
 
-	mu       sync.Mutex                                                // guards what follows
-	queue    workqueue.TypedRateLimitingInterface[schema.GroupVersion] // of versions to be asked for; nil before Run
-	versions map[schema.GroupVersion]*version
-	blind    sets.Set[string]              // resources of definitions that may not be watched now
-	foreign  sets.Set[schema.GroupVersion] // versions that another server may serve
-}
-
-// version is a version of a group with kinds that are followed.
-type version struct {
-	kinds  map[string]*kind
-	due    bool // it is to be asked for
-	failed bool // the last question had no answer
+	mu      sync.Mutex                                                // guards what follows
+	queue   workqueue.TypedRateLimitingInterface[schema.GroupVersion] // nil before Run
+	due     sets.Set[schema.GroupVersion]                             // versions that are to be asked for; the queue may have others, from before
+	kinds   map[schema.GroupVersionKind]*kind
+	blind   sets.Set[string]              // resources of definitions that may not be watched now
+	foreign sets.Set[schema.GroupVersion] // versions that another server may serve
 }
 
 // kind is a kind that is followed.
 type kind struct {
 	schema.GroupVersionKind
-	now   answer
-	last  answer // when the kind was served
-	news  news   // that no answer shows yet
-	lost  bool   // it is absent, and no event says why
-	tells map[*func(State)]struct{}
+	now    State
+	last   *meta.RESTMapping // where it was served last; a guess if it was not
+	news   news              // that no answer shows yet
+	lost   bool              // it is absent, and no event says why
+	failed bool              // the last question had no answer
+	tells  map[*func(State)]struct{}
 }
 
 // news is what has happened to a kind.
@@ -94,10 +90,18 @@ func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, 
 	if err != nil {
 		return nil, fmt.Errorf("make the client of discovery: %w", err)
 	}
-	return &Follower{
-		config: cfg, client: &own, discovery: asks, logger: logger,
-		versions: map[schema.GroupVersion]*version{}, blind: sets.New[string](), foreign: sets.New[schema.GroupVersion](),
-	}, nil
+	f := &Follower{
+		discovery: asks, logger: logger, due: sets.New[schema.GroupVersion](), kinds: map[schema.GroupVersionKind]*kind{},
+		blind: sets.New[string](), foreign: sets.New[schema.GroupVersion](),
+	}
+	for _, of := range []schema.GroupVersionResource{crds, apiServices} {
+		source, err := listwatch.Metadata(listwatch.Target{Config: cfg, HTTPClient: &own, Kind: of.GroupVersion().WithKind(of.Resource), Resource: of})
+		if err != nil {
+			return nil, fmt.Errorf("make the client of %s: %w", of.Resource, err)
+		}
+		f.definitions = append(f.definitions, &definitions{f, of, source})
+	}
+	return f, nil
 }
 
 // Follow has tell called with each answer about a kind that is certain, from the next one on until forget is called: by one
@@ -105,37 +109,19 @@ func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, 
 func (f *Follower) Follow(gvk schema.GroupVersionKind, mapping *meta.RESTMapping, tell func(State)) (forget func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := f.versions[gvk.GroupVersion()]
-	if v == nil {
-		v = &version{kinds: map[string]*kind{}}
-		f.versions[gvk.GroupVersion()] = v
-	}
-	k := v.kinds[gvk.Kind]
+	k := f.kinds[gvk]
 	if k == nil {
-		k = &kind{GroupVersionKind: gvk, last: answer{scope: meta.RESTScopeNameNamespace}, tells: map[*func(State)]struct{}{}}
-		if mapping != nil {
-			k.now = answer{resource: mapping.Resource.Resource, scope: mapping.Scope.Name()}
-			k.last = k.now
-		}
-		v.kinds[gvk.Kind] = k
+		k = &kind{GroupVersionKind: gvk, now: State{Mapping: mapping}, last: cmp.Or(mapping, Guess(gvk)), tells: map[*func(State)]struct{}{}}
+		f.kinds[gvk] = k
 	}
 	k.tells[&tell] = struct{}{}
 	k.news = max(k.news, possible)
-	f.askLocked(gvk.GroupVersion(), v)
-	return func() { f.forget(v, k, &tell) }
-}
-
-func (f *Follower) forget(v *version, k *kind, tell *func(State)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(k.tells, tell)
-	if len(k.tells) == 0 && v.kinds[k.Kind] == k {
-		delete(v.kinds, k.Kind)
-	}
-	if len(v.kinds) == 0 && f.versions[k.GroupVersion()] == v {
-		delete(f.versions, k.GroupVersion())
-		if f.queue != nil {
-			f.queue.Forget(k.GroupVersion())
+	f.askLocked(gvk.GroupVersion())
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if delete(k.tells, &tell); len(k.tells) == 0 && f.kinds[gvk] == k {
+			delete(f.kinds, gvk)
 		}
 	}
 }
@@ -144,25 +130,25 @@ func (f *Follower) forget(v *version, k *kind, tell *func(State)) {
 func (f *Follower) ScopeOf(gvk schema.GroupVersionKind) (scope meta.RESTScopeName, followed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if v := f.versions[gvk.GroupVersion()]; v != nil && v.kinds[gvk.Kind] != nil {
-		return v.kinds[gvk.Kind].last.scope, true
+	if k := f.kinds[gvk]; k != nil {
+		return k.last.Scope.Name(), true
 	}
 	return "", false
 }
 
-// Refused says that the API server has refused a list or a watch of a kind, so that discovery may know more.
+// Refused says that the API server has refused a list or a watch of a kind, so that discovery may know that it is gone or away.
 func (f *Follower) Refused(gvk schema.GroupVersionKind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if v := f.versions[gvk.GroupVersion()]; v != nil && f.queue != nil {
-		v.due = true
+	if k := f.kinds[gvk]; k != nil && k.now.served() && f.queue != nil {
+		f.due.Insert(gvk.GroupVersion())
 		f.queue.Add(gvk.GroupVersion())
 	}
 }
 
 // askLocked has a version asked for now, and then at the pauses that follow an event.
-func (f *Follower) askLocked(gv schema.GroupVersion, v *version) {
-	v.due = true
+func (f *Follower) askLocked(gv schema.GroupVersion) {
+	f.due.Insert(gv)
 	if f.queue != nil {
 		f.queue.Forget(gv)
 		f.queue.Add(gv)
@@ -176,8 +162,8 @@ func (f *Follower) Run(ctx context.Context) {
 	queue := f.open()
 	context.AfterFunc(ctx, queue.ShutDown)
 	watch := sync.OnceFunc(func() {
-		for _, of := range []schema.GroupVersionResource{crds, apiServices} {
-			running.Go(func() { (&definitions{Follower: f, GroupVersionResource: of}).watch(ctx) })
+		for _, d := range f.definitions {
+			running.Go(func() { d.watch(ctx) })
 		}
 	})
 	for {
@@ -188,7 +174,7 @@ func (f *Follower) Run(ctx context.Context) {
 		watch()
 		running.Go(func() { // the queue has no version twice at a time
 			defer queue.Done(gv)
-			if f.due(gv) {
+			if f.isDue(gv) {
 				f.ask(ctx, gv)
 			}
 		})
@@ -200,22 +186,31 @@ func (f *Follower) open() workqueue.TypedRateLimitingInterface[schema.GroupVersi
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[schema.GroupVersion](firstPause, longestPause))
-	for gv := range f.versions {
+	for gv := range f.due {
 		f.queue.Add(gv)
 	}
 	return f.queue
 }
 
-// due takes a version out of those to be asked for, and reports whether it was one: the queue may have it once more.
-func (f *Follower) due(gv schema.GroupVersion) bool {
+// isDue reports whether a version is due, and notes that it is asked for.
+func (f *Follower) isDue(gv schema.GroupVersion) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := f.versions[gv]
-	due := v != nil && v.due
-	if due {
-		v.due = false
+	due := f.due.Has(gv) && len(f.of(gv)) > 0
+	if f.due.Delete(gv); !due {
+		f.queue.Forget(gv)
 	}
 	return due
+}
+
+// of returns the kinds of a version that are followed. Callers hold f.mu.
+func (f *Follower) of(gv schema.GroupVersion) (kinds []*kind) {
+	for _, k := range f.kinds {
+		if k.GroupVersion() == gv {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
 }
 
 // ask asks discovery for a version of a group until two answers agree on what is absent, and tells the followers of its kinds.
@@ -242,56 +237,44 @@ func (f *Follower) ask(ctx context.Context, gv schema.GroupVersion) {
 }
 
 // answered takes an answer, and returns what is to be told without the lock. If kinds are in doubt that were not so before, it returns
-// these instead, and the next answer decides.
+// these instead, and the next answer decides. It has the version asked for again after a pause: until answers show what has happened,
+// mostQuestions at most, and then on for what is absent and may come without an event.
 func (f *Follower) answered(gv schema.GroupVersion, resources *metav1.APIResourceList, err error, before sets.Set[string]) (doubted sets.Set[string], tells []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := f.versions[gv]
-	if v == nil {
-		return nil, nil
-	}
+	kinds, ask := f.of(gv), err != nil
 	if err == nil {
-		if doubted = v.doubted(resources); !before.IsSuperset(doubted) {
+		if doubted = inDoubt(kinds, resources); !before.IsSuperset(doubted) {
 			return doubted, nil
 		}
 	}
-	recovered := v.failed && err == nil
-	if v.failed = err != nil; recovered {
-		f.queue.Forget(gv)
-	}
-	for _, k := range v.kinds {
+	for _, k := range kinds {
 		state := State{Err: err}
-		if recovered {
-			k.news = max(k.news, possible) // the server may not know all of its kinds yet
-		}
-		if err == nil {
-			if k.see(answerFor(k.Kind, resources)) {
+		switch {
+		case err == nil:
+			if k.see(resources) {
 				f.queue.Forget(gv)
 			}
-			state = k.state()
-		} else if !MayBeAway(err) {
+			state = k.now
+		case !MayBeAway(err):
 			continue // another answer follows
 		}
 		for tell := range k.tells {
 			tells = append(tells, func() { (*tell)(state) })
 		}
 	}
-	f.askOnLocked(gv, v)
-	return nil, tells
-}
-
-// askOnLocked has a version asked for again after a pause: until answers show what has happened, mostQuestions at most, and then on for
-// what is absent and may come without an event.
-func (f *Follower) askOnLocked(gv schema.GroupVersion, v *version) {
-	ask, over := v.failed, f.queue.NumRequeues(gv)+1 >= mostQuestions
-	for _, k := range v.kinds {
-		if over && !v.failed {
+	over := f.queue.NumRequeues(gv)+1 >= mostQuestions
+	for _, k := range kinds {
+		if k.failed = err != nil; over && !k.failed {
 			k.news = none
 		}
-		ask = ask || k.news != none || !k.now.cacheable() && (k.lost || f.blindTo(gv))
+		ask = ask || k.news != none || k.now.Mapping == nil && (k.lost || f.blindTo(gv))
 	}
-	if ask {
-		v.due = true
+	if ask && len(kinds) > 0 {
+		f.due.Insert(gv)
 		f.queue.AddRateLimited(gv)
+	} else {
+		f.queue.Forget(gv)
 	}
+	return nil, tells
 }

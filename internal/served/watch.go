@@ -12,10 +12,9 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -33,10 +32,11 @@ func IsOwn(agent string) bool { return strings.HasSuffix(agent, " "+UserAgent) }
 var (
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-	// selectors leave out the server's own APIServices: CRDs tell the same. The label is AutoRegisterManagedLabel of
-	// k8s.io/kube-aggregator/pkg/controllers/autoregister.
-	selectors = map[schema.GroupVersionResource]string{apiServices: "!kube-aggregator.kubernetes.io/automanaged"}
 )
+
+// foreign leaves out the server's own APIServices: CRDs tell the same. The label is AutoRegisterManagedLabel of
+// k8s.io/kube-aggregator/pkg/controllers/autoregister.
+const foreign = "!kube-aggregator.kubernetes.io/automanaged"
 
 // idleTimeout is how long a watch may bring nothing: API servers send a bookmark about every minute.
 const idleTimeout = 3 * time.Minute
@@ -54,53 +54,44 @@ var (
 	_ listwatch.Source          = (*definitions)(nil)
 )
 
-// watch lists and watches the metadata of the definitions until ctx ends. While that is refused it is tried again after each
-// longestPause.
+// watch lists and watches the metadata of the definitions until ctx ends. The times between two attempts are client-go's.
 func (d *definitions) watch(ctx context.Context) {
-	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
-		err := d.watchOnce(ctx)
-		blind := !apierrors.IsNotFound(err) // a server that does not serve them has none
-		if ctx.Err() == nil && d.setBlind(blind) && blind {
-			d.logger.Info("A resource cannot be watched that tells which kinds are served: until it can, the cache asks discovery for optional kinds that are absent, at least once a minute", "resource", d.Resource, "reason", err.Error())
-		}
-	}, longestPause, 0.1, true)
-}
-
-// watchOnce lists and watches the definitions until ctx ends, or until that is not allowed or they are not served: then it returns the
-// error. The times between two attempts are client-go's. A 401 ends nothing: tokens are rotated.
-func (d *definitions) watchOnce(ctx context.Context) (err error) {
-	d.Source, err = listwatch.Metadata(listwatch.Target{
-		Config: d.config, HTTPClient: d.client, Kind: d.GroupVersion().WithKind(d.Resource), Resource: d.GroupVersionResource,
-	})
-	if err != nil {
-		return err
-	}
-	selector, err := labels.Parse(selectors[d.GroupVersionResource])
-	if err != nil {
-		return err
-	}
 	var waits sync.WaitGroup
 	defer waits.Wait()
-	lw := listwatch.New(d, listwatch.Options{
-		Selector: listwatch.Selector{Label: selector}, Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {},
-	})
+	lw := listwatch.New(d, listwatch.Options{Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {}})
 	reflector := toolscache.NewReflectorWithOptions(lw, nil, d, toolscache.ReflectorOptions{
 		TypeDescription: d.Resource, Clock: informer.ClockUntil(ctx, &waits),
 	})
 	informer.Retry(ctx, clock.RealClock{}, func(ctx context.Context) (done bool) {
-		err = reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
-		return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+		err := reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
+		if (apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)) && d.setBlind(true) {
+			d.logger.Info("A resource cannot be watched that tells which kinds are served: until it can, the cache asks discovery for optional kinds that are absent, at least once a minute", "resource", d.Resource, "reason", err.Error())
+		} else if apierrors.IsNotFound(err) {
+			d.setBlind(false) // a server that does not serve them has none
+		}
+		return false
 	})
-	return err
+}
+
+// List implements listwatch.Source.
+func (d *definitions) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return d.Source.List(ctx, d.selected(opts))
 }
 
 // Watch implements listwatch.Source.
 func (d *definitions) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	w, err := d.Source.Watch(ctx, opts)
+	w, err := d.Source.Watch(ctx, d.selected(opts))
 	if err == nil {
 		d.setBlind(false)
 	}
 	return w, err
+}
+
+func (d *definitions) selected(opts metav1.ListOptions) metav1.ListOptions {
+	if d.GroupVersionResource == apiServices {
+		opts.LabelSelector = foreign
+	}
+	return opts
 }
 
 // setBlind notes whether the definitions may not be watched, and reports whether that is new: then nothing is known of what happens, or
@@ -143,7 +134,12 @@ func (d *definitions) Replace(all []any, _ string) error {
 func (d *definitions) Add(obj any) error { return d.event(d.of(obj), changed) }
 
 // Update implements toolscache.ReflectorStore.
-func (d *definitions) Update(obj any) error { return d.event(d.of(obj), changed) }
+func (d *definitions) Update(obj any) error {
+	if obj.(*metav1.PartialObjectMetadata).DeletionTimestamp != nil {
+		return nil // a definition that is being deleted serves its kinds until it is gone
+	}
+	return d.event(d.of(obj), changed)
+}
 
 // Delete implements toolscache.ReflectorStore.
 func (d *definitions) Delete(obj any) error { return d.event(d.of(obj), deleted) }
@@ -171,15 +167,9 @@ func (f *Follower) event(of schema.GroupVersionResource, what news) error {
 	} else if of.Resource == "" {
 		f.foreign.Insert(of.GroupVersion())
 	}
-	for gv, v := range f.versions {
-		heard := false
-		for _, k := range v.kinds {
-			if gv.Group == of.Group && (of.Version == "" || of.Version == gv.Version) {
-				heard = k.hear(of.Resource, what) || heard
-			}
-		}
-		if heard {
-			f.askLocked(gv, v)
+	for gvk, k := range f.kinds {
+		if gvk.Group == of.Group && (of.Version == "" || of.Version == gvk.Version) && k.hear(of.Resource, what) {
+			f.askLocked(gvk.GroupVersion())
 		}
 	}
 	return nil
@@ -187,10 +177,8 @@ func (f *Follower) event(of schema.GroupVersionResource, what news) error {
 
 // allLocked asks for all versions.
 func (f *Follower) allLocked() {
-	for gv, v := range f.versions {
-		for _, k := range v.kinds {
-			k.news = possible
-		}
-		f.askLocked(gv, v)
+	for gvk, k := range f.kinds {
+		k.news = possible
+		f.askLocked(gvk.GroupVersion())
 	}
 }
