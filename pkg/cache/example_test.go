@@ -24,7 +24,7 @@ func ExampleReady() {
 	_ = serve
 }
 
-// Who may not list a kind is told what is missing.
+// A program that may not list a kind learns which role is missing.
 func ExampleNotSynced() {
 	tell := func(c cache.Cache) {
 		for _, reason := range cache.NotSynced(c) {
