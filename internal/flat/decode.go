@@ -4,56 +4,64 @@
 package flat
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
+	"reflect"
 	"unsafe"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
-// decoder reads one Object. After a failure it stands at the end of its bytes and reads zeros, so
-// every loop ends soon. The method finish reports the failure.
-type decoder struct {
-	source
-	memory
-	comparison
-	depth int
-	bad   bool
-
-	flags       byte
-	fingerprint byte
-}
-
-// source is the bytes that a decoder reads, and the dictionary and parts to which they refer.
-type source struct {
+// reader reads the numbers and strings of one Object. After a failure it stands at the end of its
+// bytes and reads zeros, so every loop ends soon. The method finish reports the failure.
+type reader struct {
+	head header
 	buf  string          // the bytes that are being read: body, or a dictionary entry
 	pos  int             // the next byte of buf
 	view dictionary.View // the entries of the dictionary
 	body string          // the object without its header
 	base int             // where in body the section begins that is being read, if one is
-	// table is what the header says of sections, see section.go; empty for most objects.
-	table string
 	// annex is the annex of the object, never nil. The position in a string reference counts from
 	// the start of the parts, or from the start of the body if there are no parts.
-	annex *annex
+	annex  *annex
+	depth  int
+	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
+	bad    bool
+}
+
+// header is what an object says before its body.
+type header struct {
+	flags       byte
+	fingerprint byte   // of the type
+	noscan      int    // bytes of the pointer-free values
+	strings     int    // string headers
+	counts      string // of slabs
+	table       string // of sections, see section.go; empty for most objects
+}
+
+// decoder reads one Object into Go values.
+type decoder struct {
+	reader
+	memory memory
+	comparison
 }
 
 // memory is the source of the memory for decoded values. The header of an object says how much it
 // needs, so that small values are allocated together.
 type memory struct {
-	carved  unsafe.Pointer // the chunk that pointer-free values are carved from
-	carvedN uintptr        // bytes of the chunk
-	carvedO uintptr        // bytes of the chunk that are taken
-	strs    []string       // string headers not yet handed out
-	want    uintptr        // bytes of the chunk when it is first needed
-	wantStr int            // number of string headers when they are first needed
+	chunk   unsafe.Pointer // that pointer-free values are carved from
+	size    uintptr        // bytes of the chunk
+	taken   uintptr        // bytes of the chunk that are taken
+	strings []string       // string headers not yet handed out
 
-	counts string     // of slabs, from the header
-	slabs  *slabTable // nil to allocate singly
-
-	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
+	want        uintptr    // bytes of the chunk when it is first needed
+	wantStrings int        // number of string headers when they are first needed
+	large       bool       // the object is large: few headers share an allocation
+	slabs       *slabTable // nil to allocate singly
 }
 
 // comparison is the state of a comparison with another object, see DecodeReusing.
@@ -78,130 +86,183 @@ const (
 )
 
 // open starts reading o.
-func (d *decoder) open(o Object) bool {
+func (r *reader) open(o Object) bool {
 	if len(o.data) < headerSize {
 		return false
 	}
-	d.flags, d.fingerprint = o.data[0]&^flagSections, o.data[1]
-	d.buf, d.pos = o.data, headerSize
-	d.annex = &noAnnex
+	r.head.flags, r.head.fingerprint = o.data[0]&^flagSections, o.data[1]
+	r.buf, r.pos = o.data, headerSize
+	r.annex = &noAnnex
 	if o.annex != nil {
-		d.annex, d.view = o.annex, o.annex.Dict.View()
+		r.annex, r.view = o.annex, o.annex.Dict.View()
 	}
-	noscan, strs := d.uvarint(), d.uvarint()
-	d.skipSlabs()
+	noscan, strs := r.uvarint(), r.uvarint()
+	r.skipSlabs()
 	if o.data[0]&flagSections != 0 {
-		d.openTable()
+		r.openTable()
 	}
-	if d.bad {
+	if r.bad {
 		return false
 	}
-	d.budget = leastBudget
-	d.body = o.data[d.pos:]
-	d.buf, d.pos = d.body, 0
+	r.budget = leastBudget
+	r.body = o.data[r.pos:]
+	r.buf, r.pos = r.body, 0
 	if noscan > largestChunk || strs > largestHeaders {
 		return false
 	}
-	d.want, d.wantStr = uintptr(noscan), int(strs)
+	r.head.noscan, r.head.strings = int(noscan), int(strs)
 	return true
 }
 
+// is says whether the header is that of an object of the type of t.
+func (h *header) is(t *root) bool { return h.flags == t.flags && h.fingerprint == t.fingerprint }
+
+// open starts reading o, and expects to allocate each value when it is needed.
+func (d *decoder) open(o Object) bool {
+	if !d.reader.open(o) {
+		return false
+	}
+	d.memory.large = d.annex.Parts != nil
+	return true
+}
+
+// decode overwrites into, a non-nil pointer to a struct of the root's type, with the object of o.
+// Values stand in slabs or singly. The error is ErrWrongType or ErrCorrupt.
+func decode(t *root, o Object, into any, inSlabs bool) error {
+	p, err := t.memory(into)
+	if err != nil {
+		return err
+	}
+	var d decoder
+	if !d.open(o) || !d.head.is(t) {
+		return wrong(t, o)
+	}
+	d.memory.expect(&d.head)
+	if t.flags&flagContent != 0 {
+		u := (*unstructured.Unstructured)(p)
+		u.Object = nil
+		d.skipHead()
+		d.document(&u.Object)
+		return d.finish()
+	}
+	var slabs slabTable
+	if inSlabs {
+		slabs.fill(d.head.counts)
+		d.memory.slabs = &slabs
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	if t.flags&flagMetadata != 0 {
+		d.structure(metadataPlan(), unsafe.Add(p, t.meta))
+	}
+	d.structure(t.fields, p)
+	return d.finish()
+}
+
+// wrong returns the error for an Object that does not fit to t: ErrWrongType, or ErrCorrupt if its
+// header is incomplete.
+func wrong(t *root, o Object) error {
+	if len(o.data) < headerSize {
+		return ErrCorrupt
+	}
+	return fmt.Errorf("%w: the object is not a flat %v", ErrWrongType, t.typ)
+}
+
 // fail notes that the bytes are corrupt.
-func (d *decoder) fail() {
-	d.bad = true
-	d.pos = len(d.buf)
+func (r *reader) fail() {
+	r.bad = true
+	r.pos = len(r.buf)
 }
 
 // finish returns ErrCorrupt if reading failed or bytes are left over.
-func (d *decoder) finish() error {
-	if d.bad || d.pos != len(d.buf) {
+func (r *reader) finish() error {
+	if r.bad || r.pos != len(r.buf) {
 		return ErrCorrupt
 	}
 	return nil
 }
 
 // enter goes one level deeper. It fails when the level is too deep.
-func (d *decoder) enter() bool {
-	d.depth++
-	if d.depth > 4*maxDepth { // one level of the encoder is up to four levels here
-		d.fail()
+func (r *reader) enter() bool {
+	r.depth++
+	if r.depth > 4*maxDepth { // one level of the encoder is up to four levels here
+		r.fail()
 	}
-	return !d.bad
+	return !r.bad
 }
 
 // charge subtracts an allocation of n bytes from the budget. It fails when the budget is used up.
-func (d *decoder) charge(n int) bool {
-	d.budget -= n
-	if d.budget < 0 {
-		d.fail()
+func (r *reader) charge(n int) bool {
+	r.budget -= n
+	if r.budget < 0 {
+		r.fail()
 	}
-	return !d.bad
+	return !r.bad
 }
 
 // byte reads one byte.
-func (d *decoder) byte() byte {
-	if d.pos >= len(d.buf) {
-		d.fail()
+func (r *reader) byte() byte {
+	if r.pos >= len(r.buf) {
+		r.fail()
 		return 0
 	}
-	b := d.buf[d.pos]
-	d.pos++
+	b := r.buf[r.pos]
+	r.pos++
 	return b
 }
 
 // uvarint reads an unsigned number.
-func (d *decoder) uvarint() uint64 {
-	if d.pos < len(d.buf) && d.buf[d.pos] < 0x80 {
-		d.pos++
-		return uint64(d.buf[d.pos-1])
+func (r *reader) uvarint() uint64 {
+	if r.pos < len(r.buf) && r.buf[r.pos] < 0x80 {
+		r.pos++
+		return uint64(r.buf[r.pos-1])
 	}
-	return d.longUvarint()
+	return r.longUvarint()
 }
 
 // longUvarint reads an unsigned number of two bytes or more.
-func (d *decoder) longUvarint() uint64 {
+func (r *reader) longUvarint() uint64 {
 	var v uint64
-	rest := d.buf[d.pos:]
+	rest := r.buf[r.pos:]
 	for i := 0; i < len(rest) && i < 10; i++ {
 		b := rest[i]
 		v |= uint64(b&0x7f) << (7 * i)
 		if b < 0x80 {
-			d.pos += i + 1
+			r.pos += i + 1
 			return v
 		}
 	}
-	d.fail()
+	r.fail()
 	return 0
 }
 
 // varint reads a signed number.
-func (d *decoder) varint() int64 {
-	v := d.uvarint()
+func (r *reader) varint() int64 {
+	v := r.uvarint()
 	return int64(v>>1) ^ -int64(v&1)
 }
 
 // uint32 reads four bytes.
-func (d *decoder) uint32() uint32 {
-	if len(d.buf)-d.pos < 4 {
-		d.fail()
+func (r *reader) uint32() uint32 {
+	if len(r.buf)-r.pos < 4 {
+		r.fail()
 		return 0
 	}
-	b := d.buf[d.pos : d.pos+4]
-	d.pos += 4
+	b := r.buf[r.pos : r.pos+4]
+	r.pos += 4
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
 // uint64 reads eight bytes.
-func (d *decoder) uint64() uint64 { return uint64(d.uint32()) | uint64(d.uint32())<<32 }
+func (r *reader) uint64() uint64 { return uint64(r.uint32()) | uint64(r.uint32())<<32 }
 
 // bitmap reads the bitmap of a group.
-func (d *decoder) bitmap(g *fieldGroup) uint64 {
-	if len(d.buf)-d.pos < g.width {
-		d.fail()
+func (r *reader) bitmap(g *fieldGroup) uint64 {
+	if len(r.buf)-r.pos < g.width {
+		r.fail()
 		return 0
 	}
 	var v uint64
-	if s := d.buf[d.pos:]; len(s) >= 8 {
+	if s := r.buf[r.pos:]; len(s) >= 8 {
 		v = uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 		v &= g.bytes
@@ -210,9 +271,9 @@ func (d *decoder) bitmap(g *fieldGroup) uint64 {
 			v |= uint64(s[i]) << (8 * i)
 		}
 	}
-	d.pos += g.width
+	r.pos += g.width
 	if v&^g.valid != 0 {
-		d.fail()
+		r.fail()
 		return 0
 	}
 	return v
@@ -350,27 +411,27 @@ type place struct {
 }
 
 // shared continues reading in dictionary entry id. It returns the place for leave.
-func (d *decoder) shared(id uint64) (place, bool) {
-	s, ok := d.view.Entry(id)
-	if !ok || !d.enter() {
-		d.fail()
+func (r *reader) shared(id uint64) (place, bool) {
+	s, ok := r.view.Entry(id)
+	if !ok || !r.enter() {
+		r.fail()
 		return place{}, false
 	}
-	back := place{d.buf, d.pos}
-	d.buf, d.pos = s, 0
+	back := place{r.buf, r.pos}
+	r.buf, r.pos = s, 0
 	return back, true
 }
 
 // leave continues reading at back, after the reference to an entry. It fails unless the entry was
 // read to its end.
-func (d *decoder) leave(back place) {
-	if d.pos != len(d.buf) {
-		d.bad = true
+func (r *reader) leave(back place) {
+	if r.pos != len(r.buf) {
+		r.bad = true
 	}
-	d.depth--
-	d.buf, d.pos = back.buf, back.pos
-	if d.bad {
-		d.fail()
+	r.depth--
+	r.buf, r.pos = back.buf, back.pos
+	if r.bad {
+		r.fail()
 	}
 }
 
@@ -379,24 +440,24 @@ func (d *decoder) pointee(t *plan, p unsafe.Pointer) {
 	if !d.enter() || !d.charge(int(t.size)) {
 		return
 	}
-	to := d.newPointee(t)
+	to := d.memory.newPointee(t)
 	*(*unsafe.Pointer)(p) = to
 	d.element(t, to)
 	d.depth--
 }
 
 // newPointee allocates a zero value for a pointer.
-func (d *decoder) newPointee(t *plan) unsafe.Pointer {
-	if t.slab != 0 && d.slabs != nil {
-		if to := d.slabs.take(t, 1); to != nil {
+func (m *memory) newPointee(t *plan) unsafe.Pointer {
+	if t.slab != 0 && m.slabs != nil {
+		if to := m.slabs.take(t, 1); to != nil {
 			return to
 		}
 	}
 	switch {
 	case t.noscan && t.size <= carveLimit:
-		return d.carve(t.size, uintptr(t.align))
+		return m.carve(t.size, uintptr(t.align))
 	case t.kind == kindString:
-		return unsafe.Pointer(&d.stringHeaders(1)[0])
+		return unsafe.Pointer(&m.stringHeaders(1)[0])
 	default:
 		return t.allocate(1)
 	}
@@ -432,21 +493,21 @@ func (d *decoder) makeSlice(t *plan, s *sliceHeader, h uint64) int {
 		d.fail()
 		return 0
 	}
-	d.allocate(t, s, n)
+	d.memory.allocate(t, s, n)
 	return n
 }
 
 // allocate makes s a slice of n zero elements.
-func (d *decoder) allocate(t *plan, s *sliceHeader, n int) {
+func (m *memory) allocate(t *plan, s *sliceHeader, n int) {
 	size := uintptr(n) * t.elem.size
 	switch {
 	case t.elem.kind == kindString:
-		s.data = unsafe.Pointer(unsafe.SliceData(d.stringHeaders(n)))
+		s.data = unsafe.Pointer(unsafe.SliceData(m.stringHeaders(n)))
 	case t.elem.noscan && size <= carveLimit:
-		s.data = d.carve(size, uintptr(t.elem.align))
+		s.data = m.carve(size, uintptr(t.elem.align))
 	default:
-		if t.elem.slab != 0 && d.slabs != nil {
-			if s.data = d.slabs.take(t.elem, n); s.data != nil {
+		if t.elem.slab != 0 && m.slabs != nil {
+			if s.data = m.slabs.take(t.elem, n); s.data != nil {
 				break
 			}
 		}
@@ -470,33 +531,36 @@ func (d *decoder) elements(t *plan, p unsafe.Pointer, n int) {
 	}
 }
 
+// expect prepares for the memory that the header of an object announces.
+func (m *memory) expect(h *header) { m.want, m.wantStrings = uintptr(h.noscan), h.strings }
+
 // carve returns size zeroed bytes for a pointer-free value.
-func (d *decoder) carve(size, align uintptr) unsafe.Pointer {
-	at := (d.carvedO + align - 1) &^ (align - 1)
-	if d.carved == nil || at+size > d.carvedN {
+func (m *memory) carve(size, align uintptr) unsafe.Pointer {
+	at := (m.taken + align - 1) &^ (align - 1)
+	if m.chunk == nil || at+size > m.size {
 		// The first need takes the chunk that the encoder measured, or some of it. Corrupt bytes
 		// may have measured too little: then each value gets memory of its own.
-		d.carvedN = max(min(d.want, carveChunk), size)
-		d.want -= min(d.want, d.carvedN)
-		words := make([]uint64, (d.carvedN+7)/8+1)
-		d.carved = unsafe.Pointer(unsafe.SliceData(words))
+		m.size = max(min(m.want, carveChunk), size)
+		m.want -= min(m.want, m.size)
+		words := make([]uint64, (m.size+7)/8+1)
+		m.chunk = unsafe.Pointer(unsafe.SliceData(words))
 		at = 0
 	}
-	d.carvedO = at + size
-	return unsafe.Add(d.carved, at)
+	m.taken = at + size
+	return unsafe.Add(m.chunk, at)
 }
 
 // stringHeaders returns n empty strings that are used nowhere else.
-func (d *decoder) stringHeaders(n int) []string {
-	if len(d.strs) < n {
-		size := d.wantStr
-		if d.annex.Parts != nil {
+func (m *memory) stringHeaders(n int) []string {
+	if len(m.strings) < n {
+		size := m.wantStrings
+		if m.large {
 			size = min(size, boxedTogether)
 		}
-		d.strs = make([]string, max(n, size))
+		m.strings = make([]string, max(n, size))
 	}
-	d.wantStr -= n
-	out := d.strs[:n:n]
-	d.strs = d.strs[n:]
+	m.wantStrings -= n
+	out := m.strings[:n:n]
+	m.strings = m.strings[n:]
 	return out
 }

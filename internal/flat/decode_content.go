@@ -45,7 +45,7 @@ func (d *decoder) content() any {
 			return boxString(s)
 		}
 	case contentText:
-		return boxString(d.header(d.string()))
+		return boxString(d.memory.header(d.string()))
 	case contentConstant:
 		return d.constant(n)
 	case contentInt:
@@ -83,13 +83,13 @@ func (d *decoder) constant(n uint64) any {
 	case constantNilList:
 		return []any(nil)
 	case constantFloat:
-		p := d.carve(8, 8)
+		p := d.memory.carve(8, 8)
 		*(*uint64)(p) = d.uint64()
 		return boxed(typeWordFloat, p)
 	case constantInt:
 		return d.boxInt(int64(d.uint64()))
 	case constantNumber:
-		return boxed(typeWordNumber, unsafe.Pointer(d.header(d.string())))
+		return boxed(typeWordNumber, unsafe.Pointer(d.memory.header(d.string())))
 	}
 	d.fail()
 	return nil
@@ -147,7 +147,7 @@ func boxString(s *string) any { return boxed(typeWordString, unsafe.Pointer(s)) 
 
 // boxInt returns v as an interface, whose memory is in the chunk for pointer-free values.
 func (d *decoder) boxInt(v int64) any {
-	p := d.carve(8, 8)
+	p := d.memory.carve(8, 8)
 	*(*int64)(p) = v
 	return boxed(typeWordInt, p)
 }

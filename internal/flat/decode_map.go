@@ -12,58 +12,58 @@ import (
 
 // pairCount returns the number of pairs that h announces. A pair takes at least a byte of the form,
 // and size bytes of memory.
-func (d *decoder) pairCount(h uint64, size int) (int, bool) {
+func (r *reader) pairCount(h uint64, size int) (int, bool) {
 	n := h >> 1
-	if n > uint64(len(d.buf)-d.pos) || !d.charge(int(n)*size) {
-		d.fail()
+	if n > uint64(len(r.buf)-r.pos) || !r.charge(int(n)*size) {
+		r.fail()
 		return 0, false
 	}
 	return int(n), true
 }
 
 // stringMap reads a map of strings. If it fails, it returns the pairs that it has read.
-func (d *decoder) stringMap() map[string]string {
-	h := d.uvarint()
+func (r *reader) stringMap() map[string]string {
+	h := r.uvarint()
 	if h&1 != 0 {
-		back, ok := d.shared(h >> 1)
+		back, ok := r.shared(h >> 1)
 		if !ok {
 			return nil
 		}
-		m := d.stringMap()
-		d.leave(back)
+		m := r.stringMap()
+		r.leave(back)
 		return m
 	}
-	n, ok := d.pairCount(h, stringPair)
+	n, ok := r.pairCount(h, stringPair)
 	if !ok {
 		return nil
 	}
 	m := make(map[string]string, n)
-	for i := 0; i < n && !d.bad; i++ {
-		k := d.string()
-		m[k] = d.string()
+	for i := 0; i < n && !r.bad; i++ {
+		k := r.string()
+		m[k] = r.string()
 	}
 	return m
 }
 
 // quantityMap reads a map of quantities into the map at p. The keys may be of any string type.
-func (d *decoder) quantityMap(p unsafe.Pointer) {
-	h := d.uvarint()
+func (r *reader) quantityMap(p unsafe.Pointer) {
+	h := r.uvarint()
 	if h&1 != 0 {
-		if back, ok := d.shared(h >> 1); ok {
-			d.quantityMap(p)
-			d.leave(back)
+		if back, ok := r.shared(h >> 1); ok {
+			r.quantityMap(p)
+			r.leave(back)
 		}
 		return
 	}
-	n, ok := d.pairCount(h, quantityPair)
+	n, ok := r.pairCount(h, quantityPair)
 	if !ok {
 		return
 	}
 	m := make(map[string]resource.Quantity, n)
-	for i := 0; i < n && !d.bad; i++ {
-		k := d.string()
+	for i := 0; i < n && !r.bad; i++ {
+		k := r.string()
 		var q resource.Quantity
-		d.quantity(unsafe.Pointer(&q))
+		r.quantity(unsafe.Pointer(&q))
 		m[k] = q
 	}
 	*(*map[string]resource.Quantity)(p) = m

@@ -9,38 +9,38 @@ import (
 )
 
 // string reads a string. It points into the object or the dictionary.
-func (d *decoder) string() string { return d.stringAfter(d.uvarint()) }
+func (r *reader) string() string { return r.stringAfter(r.uvarint()) }
 
 // stringAfter reads the string that h announces.
-func (d *decoder) stringAfter(h uint64) string {
+func (r *reader) stringAfter(h uint64) string {
 	if h&1 != 0 {
-		if s := d.view.Pointer(h >> 1); s != nil {
+		if s := r.view.Pointer(h >> 1); s != nil {
 			return *s
 		}
-		d.fail()
+		r.fail()
 		return ""
 	}
 	if h&2 != 0 {
-		return d.earlier(h >> 2)
+		return r.earlier(h >> 2)
 	}
 	n := h >> 2
-	if n > uint64(len(d.buf)-d.pos) {
-		d.fail()
+	if n > uint64(len(r.buf)-r.pos) {
+		r.fail()
 		return ""
 	}
-	s := d.buf[d.pos : d.pos+int(n)]
-	d.pos += int(n)
-	if len(d.buf) > pinLimit {
-		return d.clone(s)
+	s := r.buf[r.pos : r.pos+int(n)]
+	r.pos += int(n)
+	if len(r.buf) > pinLimit {
+		return r.clone(s)
 	}
 	return s
 }
 
 // earlier returns the string that stands inline at another position.
-func (d *decoder) earlier(at uint64) string {
-	s, ok := d.stringAt(at)
+func (r *reader) earlier(at uint64) string {
+	s, ok := r.stringAt(at)
 	if !ok {
-		d.fail()
+		r.fail()
 	}
 	return s
 }
@@ -82,11 +82,11 @@ func (d *decoder) room(n uint64) []byte {
 	case n > carveLimit:
 		return make([]byte, n)
 	default:
-		return unsafe.Slice((*byte)(d.carve(uintptr(n), 1)), n)
+		return unsafe.Slice((*byte)(d.memory.carve(uintptr(n), 1)), n)
 	}
 }
 
 // handle reads the string behind a unique.Handle.
-func (d *decoder) handle(p unsafe.Pointer) {
-	*(*unique.Handle[string])(p) = unique.Make(d.string())
+func (r *reader) handle(p unsafe.Pointer) {
+	*(*unique.Handle[string])(p) = unique.Make(r.string())
 }

@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math"
+	"reflect"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +24,9 @@ const (
 	shortString = 3
 	// shortShared is the encoded length in bytes below which a value does not enter the dictionary.
 	shortShared = 6
+)
+
+const (
 	// maxDepth is the number of levels after which an object is refused. An object that contains
 	// itself is refused by it.
 	maxDepth = 1000
@@ -37,12 +42,20 @@ const (
 	largestHeaders = 1 << 16
 )
 
+// longestHeader is the size in bytes of the longest header without a table of sections.
+const longestHeader = headerSize + 2*binary.MaxVarintLen64 + 2*slabKinds + 1
+
 // encoder writes one object at a time. A codec reuses its encoders, with their buffers.
 type encoder struct {
-	codec *Codec
+	writer
+	root *root
+}
+
+// writer writes the numbers and strings of one object.
+type writer struct {
 	destination
-	buf  []byte
-	head [headerSize + 2*binary.MaxVarintLen64 + 2*slabKinds + 1]byte
+	typ reflect.Type // of the object
+	buf []byte
 
 	// private counts the parts of the object that no other object is expected to have: strings that
 	// are not in the dictionary, references to them, and times. A value without such parts may
@@ -51,11 +64,14 @@ type encoder struct {
 	private int
 	depth   int
 	err     error
-	needs
+	needs   needs
 	inlined *inlined
 	split   *splitter
 	pairs   *pairStack
 }
+
+// seed returns the seed of hashes that are used within this process only.
+var seed = sync.OnceValue(maphash.MakeSeed)
 
 // destination is the dictionary that an object is encoded with, and the identity of the object that
 // the dictionary is told.
@@ -69,30 +85,34 @@ type destination struct {
 type needs struct {
 	noscan  uintptr // bytes to carve pointer-free values from
 	strings int     // string headers other than those in structs and maps
-	charged int     // bytes that the reader will account for, see decoder.charge
+	charged int     // bytes that the reader will account for, see its method charge
 	slabs   slabCounts
 }
 
-// newEncoder returns an encoder for the objects of c.
-func newEncoder(c *Codec) *encoder {
-	return &encoder{codec: c, inlined: &inlined{}, split: &splitter{}, pairs: &pairStack{}}
+// newEncoder returns an encoder for the objects of r.
+func newEncoder(r *root) *encoder {
+	return &encoder{writer{typ: r.typ, inlined: &inlined{}, split: &splitter{}, pairs: &pairStack{}}, r}
 }
 
-// object encodes the object at p.
-func (e *encoder) object(p unsafe.Pointer, dict *dictionary.Dictionary) (Object, error) {
+// object encodes obj, a non-nil pointer to a struct of the root's type.
+func (e *encoder) object(obj any, dict *dictionary.Dictionary) (Object, error) {
+	p, err := e.root.memory(obj)
+	if err != nil {
+		return Object{}, err
+	}
 	e.reset(dict)
-	if e.codec.flags&flagContent != 0 {
+	if e.root.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		e.owner = e.contentOwner(u)
 		e.contentHead(u)
 		e.document(u.Object)
 	} else {
-		if e.codec.flags&flagMetadata != 0 {
-			meta := unsafe.Add(p, e.codec.meta)
+		if e.root.flags&flagMetadata != 0 {
+			meta := unsafe.Add(p, e.root.meta)
 			e.owner = e.metadataOwner(meta)
 			e.structure(metadataPlan(), meta)
 		}
-		e.structure(e.codec.fields, p)
+		e.structure(e.root.fields, p)
 	}
 	return e.finish(dict, nil)
 }
@@ -107,37 +127,38 @@ func (e *encoder) finish(dict *dictionary.Dictionary, table []byte) (Object, err
 	if dict != nil {
 		dict.Encoded()
 	}
-	return Object{data: data, annex: newAnnex(dict, parts)}, nil
+	return newObject(data, dict, parts), nil
 }
 
 // reset prepares for the next object.
-func (e *encoder) reset(dict *dictionary.Dictionary) {
-	e.dict, e.owner = dict, 0
-	e.buf = e.buf[:0]
-	e.private, e.noscan, e.strings, e.charged, e.depth, e.err = 0, 0, 0, 0, 0, nil
-	e.seed = seed()
+func (w *writer) reset(dict *dictionary.Dictionary) {
+	w.dict, w.owner = dict, 0
+	w.buf = w.buf[:0]
+	w.private, w.needs.noscan, w.needs.strings, w.needs.charged, w.depth, w.err = 0, 0, 0, 0, 0, nil
+	w.seed = seed()
 	if dict != nil {
-		e.seed = dict.Seed()
+		w.seed = dict.Seed()
 	}
-	e.inlined.reset()
-	e.slabs.reset()
-	e.pairs.reset()
-	e.split.reset()
+	w.inlined.reset()
+	w.needs.slabs.reset()
+	w.pairs.reset()
+	w.split.reset()
 }
 
 // result puts the header before the bytes that were written and returns both as immutable bytes,
 // together with the parts of a large object. An object with a table of sections has no parts.
 func (e *encoder) result(table []byte) (data string, parts []string) {
-	if e.charged > leastBudget {
+	if e.needs.charged > leastBudget {
 		e.refuse("it takes too much memory")
 	}
 	if e.err != nil {
 		return "", nil
 	}
 	end := e.slabBlock()
-	head := append(e.head[:0], e.codec.flags, e.codec.fingerprint)
-	head = binary.AppendUvarint(head, uint64(min(e.noscan, largestChunk)))
-	head = binary.AppendUvarint(head, uint64(min(e.strings, largestHeaders)))
+	var room [longestHeader]byte
+	head := append(room[:0], e.root.flags, e.root.fingerprint)
+	head = binary.AppendUvarint(head, uint64(min(e.needs.noscan, largestChunk)))
+	head = binary.AppendUvarint(head, uint64(min(e.needs.strings, largestHeaders)))
 	head = append(head, e.buf[end:]...)
 	if len(table) > 0 {
 		head[0] |= flagSections
@@ -158,39 +179,39 @@ func (e *encoder) result(table []byte) (data string, parts []string) {
 }
 
 // refuse notes the first reason why this object cannot be encoded.
-func (e *encoder) refuse(reason string) {
-	if e.err == nil {
-		e.err = &ValueError{Type: e.codec.typ, Reason: reason}
+func (w *writer) refuse(reason string) {
+	if w.err == nil {
+		w.err = &ValueError{Type: w.typ, Reason: reason}
 	}
 }
 
 // enter goes one level deeper. It returns false, and refuses the object, when the level is too
 // deep.
-func (e *encoder) enter() bool {
-	e.depth++
-	if e.depth <= maxDepth {
+func (w *writer) enter() bool {
+	w.depth++
+	if w.depth <= maxDepth {
 		return true
 	}
-	e.refuse("it is nested too deep or contains itself")
+	w.refuse("it is nested too deep or contains itself")
 	return false
 }
 
 // uvarint writes an unsigned number.
-func (e *encoder) uvarint(v uint64) {
+func (w *writer) uvarint(v uint64) {
 	if v < 0x80 {
-		e.buf = append(e.buf, byte(v))
+		w.buf = append(w.buf, byte(v))
 		return
 	}
-	e.buf = binary.AppendUvarint(e.buf, v)
+	w.buf = binary.AppendUvarint(w.buf, v)
 }
 
 // varint writes a signed number.
-func (e *encoder) varint(v int64) { e.uvarint(uint64(v<<1) ^ uint64(v>>63)) }
+func (w *writer) varint(v int64) { w.uvarint(uint64(v<<1) ^ uint64(v>>63)) }
 
 // carve counts memory that the decoder will carve for a pointer-free value.
-func (e *encoder) carve(size, align uintptr) {
+func (n *needs) carve(size, align uintptr) {
 	if size <= carveLimit {
-		e.noscan = (e.noscan+align-1)&^(align-1) + size
+		n.noscan = (n.noscan+align-1)&^(align-1) + size
 	}
 }
 
@@ -379,21 +400,21 @@ func (e *encoder) pointee(t *plan, p unsafe.Pointer) {
 	if !e.enter() {
 		return
 	}
-	e.needPointee(t)
+	e.needs.pointee(t)
 	e.element(t, p)
 	e.depth--
 }
 
 // needPointee counts the memory of what a pointer points to.
-func (e *encoder) needPointee(t *plan) {
-	e.charged += int(t.size)
+func (n *needs) pointee(t *plan) {
+	n.charged += int(t.size)
 	switch {
 	case t.noscan:
-		e.carve(t.size, uintptr(t.align))
+		n.carve(t.size, uintptr(t.align))
 	case t.slab != 0:
-		e.slabs.add(t, 1)
+		n.slabs.add(t, 1)
 	case t.kind == kindString:
-		e.strings++
+		n.strings++
 	}
 }
 
@@ -404,7 +425,7 @@ func (e *encoder) slice(t *plan, s *sliceHeader) {
 	}
 	at, before := len(e.buf), e.private
 	e.uvarint(uint64(s.len) << 1)
-	e.needSlice(t, s.len)
+	e.needs.slice(t, s.len)
 	for i := range s.len {
 		e.element(t, unsafe.Add(s.data, uintptr(i)*t.size))
 	}
@@ -413,15 +434,15 @@ func (e *encoder) slice(t *plan, s *sliceHeader) {
 }
 
 // needSlice counts the memory of n elements of a slice.
-func (e *encoder) needSlice(t *plan, n int) {
-	e.charged += n * int(t.size)
+func (n *needs) slice(t *plan, count int) {
+	n.charged += count * int(t.size)
 	switch {
 	case t.kind == kindString:
-		e.strings += n
-	case t.noscan && n > 0:
-		e.carve(t.size*uintptr(n), uintptr(t.align))
+		n.strings += count
+	case t.noscan && count > 0:
+		n.carve(t.size*uintptr(count), uintptr(t.align))
 	case t.slab != 0:
-		e.slabs.add(t, n)
+		n.slabs.add(t, count)
 	}
 }
 
@@ -430,27 +451,27 @@ func (e *encoder) needSlice(t *plan, n int) {
 // object: before is the count of private parts at that position. Every shared form starts with a
 // number: its lowest bit is zero if the value follows, and one if it is the number of a dictionary
 // entry.
-func (e *encoder) share(at, before int) {
-	if e.dict == nil || e.private != before || len(e.buf)-at < shortShared {
+func (w *writer) share(at, before int) {
+	if w.dict == nil || w.private != before || len(w.buf)-at < shortShared {
 		return
 	}
-	b := stringOf(e.buf[at:])
-	if id, ok := e.dict.Intern(e.dict.Hash(b), e.owner, b); ok {
-		e.buf = e.buf[:at]
-		e.uvarint(uint64(id)<<1 | 1)
+	b := stringOf(w.buf[at:])
+	if id, ok := w.dict.Intern(w.dict.Hash(b), w.owner, b); ok {
+		w.buf = w.buf[:at]
+		w.uvarint(uint64(id)<<1 | 1)
 	}
 }
 
 // rawExtension writes the raw bytes. It refuses an extension that also holds a decoded object.
-func (e *encoder) rawExtension(r *runtime.RawExtension) {
+func (w *writer) rawExtension(r *runtime.RawExtension) {
 	if r.Object != nil {
-		e.refuse("a RawExtension with a decoded Object")
+		w.refuse("a RawExtension with a decoded Object")
 		return
 	}
 	if r.Raw == nil {
-		e.buf = append(e.buf, 0)
+		w.buf = append(w.buf, 0)
 		return
 	}
-	e.buf = append(e.buf, 1)
-	e.bytes(r.Raw)
+	w.buf = append(w.buf, 1)
+	w.bytes(r.Raw)
 }

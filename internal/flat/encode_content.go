@@ -13,9 +13,9 @@ import (
 )
 
 // contentOwner returns the hash of the identity of u.
-func (e *encoder) contentOwner(u *unstructured.Unstructured) uint32 {
+func (w *writer) contentOwner(u *unstructured.Unstructured) uint32 {
 	m, _ := u.Object["metadata"].(map[string]any)
-	return e.identity(text(m, "uid"), text(m, "namespace"), text(m, "name"))
+	return w.identity(text(m, "uid"), text(m, "namespace"), text(m, "name"))
 }
 
 // text returns the string at key, or an empty one if there is none.
@@ -28,189 +28,189 @@ func text(m map[string]any, key string) string {
 // resourceVersion, uid, labels and annotations. Its form is that of the first fields of ObjectMeta
 // in typed objects. The same strings occur again in the content, where they are written as short
 // references.
-func (e *encoder) contentHead(u *unstructured.Unstructured) {
+func (w *writer) contentHead(u *unstructured.Unstructured) {
 	m, _ := u.Object["metadata"].(map[string]any)
-	at := len(e.buf)
-	e.buf = append(e.buf, zeros[:metadataPlan().groups[0].width]...)
+	at := len(w.buf)
+	w.buf = append(w.buf, zeros[:metadataPlan().groups[0].width]...)
 	var bits byte
 	for i, key := range [...]string{"namespace", "name", "resourceVersion", "uid"} {
 		if s := text(m, key); s != "" {
-			e.string(s)
+			w.string(s)
 			bits |= 1 << i
 		}
 	}
 	for i, key := range [...]string{"labels", "annotations"} {
-		if e.contentStrings(m[key]) {
+		if w.contentStrings(m[key]) {
 			bits |= 1 << (4 + i)
 		}
 	}
-	e.buf[at] = bits
+	w.buf[at] = bits
 }
 
 // contentStrings writes v and returns true if v is a map whose values are all strings.
-func (e *encoder) contentStrings(v any) bool {
+func (w *writer) contentStrings(v any) bool {
 	m, ok := v.(map[string]any)
 	if !ok || m == nil {
 		return false
 	}
-	at := len(e.pairs.all)
+	at := len(w.pairs.all)
 	for k, v := range m {
 		s, ok := v.(string)
 		if !ok {
-			e.pairs.pop(at)
+			w.pairs.pop(at)
 			return false
 		}
-		e.pairs.all = append(e.pairs.all, pair{key: k, text: s})
+		w.pairs.all = append(w.pairs.all, pair{key: k, text: s})
 	}
-	e.stringPairs(at)
+	w.stringPairs(at)
 	return true
 }
 
 // document writes the content of an unstructured object. The metadata comes first, so that a
 // decoder can read it alone.
-func (e *encoder) document(m map[string]any) {
+func (w *writer) document(m map[string]any) {
 	if m == nil {
-		e.buf = append(e.buf, 0)
+		w.buf = append(w.buf, 0)
 		return
 	}
 	meta, ok := m["metadata"]
 	if !ok {
-		e.buf = append(e.buf, 1)
-		e.content(m)
+		w.buf = append(w.buf, 1)
+		w.content(m)
 		return
 	}
-	e.buf = append(e.buf, 2)
-	e.content(meta)
-	e.contentPairs(m, "metadata")
+	w.buf = append(w.buf, 2)
+	w.content(meta)
+	w.contentPairs(m, "metadata")
 }
 
 // contentMap writes a map that is not nil, for a field of type map[string]any.
-func (e *encoder) contentMap(m map[string]any) { e.content(m) }
+func (w *writer) contentMap(m map[string]any) { w.content(m) }
 
 // content writes one value.
-func (e *encoder) content(v any) {
+func (w *writer) content(v any) {
 	switch v := v.(type) {
 	case string:
-		e.contentString(v)
+		w.contentString(v)
 	case map[string]any:
-		e.contentObject(v)
+		w.contentObject(v)
 	case []any:
-		e.contentArray(v)
+		w.contentArray(v)
 	case int64:
-		e.contentInt(v)
+		w.contentInt(v)
 	case float64:
-		e.constant(constantFloat)
-		e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(v))
+		w.constant(constantFloat)
+		w.buf = binary.LittleEndian.AppendUint64(w.buf, math.Float64bits(v))
 	case bool:
 		if v {
-			e.constant(constantTrue)
+			w.constant(constantTrue)
 		} else {
-			e.constant(constantFalse)
+			w.constant(constantFalse)
 		}
 	case nil:
-		e.constant(constantNil)
+		w.constant(constantNil)
 	case json.Number:
-		e.constant(constantNumber)
-		e.strings++
-		e.string(string(v))
+		w.constant(constantNumber)
+		w.needs.strings++
+		w.string(string(v))
 	default:
-		e.refuse(fmt.Sprintf("content of type %T", v))
+		w.refuse(fmt.Sprintf("content of type %T", v))
 	}
 }
 
 // constant writes one of the constants.
-func (e *encoder) constant(c uint64) { e.tagged(contentConstant, c) }
+func (w *writer) constant(c uint64) { w.tagged(contentConstant, c) }
 
 // tagged writes a tag, which says what a value is, and the number n that belongs to it.
-func (e *encoder) tagged(tag, n uint64) { e.uvarint(n<<contentBits | tag) }
+func (w *writer) tagged(tag, n uint64) { w.uvarint(n<<contentBits | tag) }
 
 // contentInt writes an int64. It counts the memory that the decoder needs to put it into an
 // interface.
-func (e *encoder) contentInt(v int64) {
+func (w *writer) contentInt(v int64) {
 	zigzag := uint64(v<<1) ^ uint64(v>>63)
-	e.carve(8, 8)
+	w.needs.carve(8, 8)
 	if zigzag>>(64-contentBits) != 0 {
-		e.constant(constantInt)
-		e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(v))
+		w.constant(constantInt)
+		w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(v))
 		return
 	}
-	e.tagged(contentInt, zigzag)
+	w.tagged(contentInt, zigzag)
 }
 
 // contentString writes a string value, or the number of the dictionary entry that holds it.
-func (e *encoder) contentString(s string) {
-	at := len(e.buf)
-	e.buf = append(e.buf, contentText)
-	e.string(s)
-	if h := e.buf[at+1:]; h[0]&1 != 0 {
+func (w *writer) contentString(s string) {
+	at := len(w.buf)
+	w.buf = append(w.buf, contentText)
+	w.string(s)
+	if h := w.buf[at+1:]; h[0]&1 != 0 {
 		id, _ := binary.Uvarint(h)
-		e.buf = e.buf[:at]
-		e.tagged(contentEntry, id>>1)
+		w.buf = w.buf[:at]
+		w.tagged(contentEntry, id>>1)
 		return
 	}
-	e.strings++
+	w.needs.strings++
 }
 
 // contentObject writes a map.
-func (e *encoder) contentObject(m map[string]any) {
+func (w *writer) contentObject(m map[string]any) {
 	if m == nil {
-		e.constant(constantNilMap)
+		w.constant(constantNilMap)
 		return
 	}
-	at, before := len(e.buf), e.private
-	e.contentPairs(m, "")
-	e.contentShare(at, before)
+	at, before := len(w.buf), w.private
+	w.contentPairs(m, "")
+	w.contentShare(at, before)
 }
 
 // contentPairs writes the pairs of a map. A skip that is not empty is a key to leave out.
-func (e *encoder) contentPairs(m map[string]any, skip string) {
-	if !e.enter() {
+func (w *writer) contentPairs(m map[string]any, skip string) {
+	if !w.enter() {
 		return
 	}
-	start := len(e.pairs.all)
+	start := len(w.pairs.all)
 	for k, v := range m {
 		if skip == "" || k != skip {
-			e.pairs.all = append(e.pairs.all, pair{key: k, content: v})
+			w.pairs.all = append(w.pairs.all, pair{key: k, content: v})
 		}
 	}
-	pairs := e.pairs.sorted(start)
-	e.tagged(contentMap, uint64(len(pairs)))
-	e.charged += 48 + contentPair*len(pairs)
+	pairs := w.pairs.sorted(start)
+	w.tagged(contentMap, uint64(len(pairs)))
+	w.needs.charged += 48 + contentPair*len(pairs)
 	for i := range pairs {
-		e.string(pairs[i].key)
-		e.content(pairs[i].content)
+		w.string(pairs[i].key)
+		w.content(pairs[i].content)
 	}
-	e.pairs.pop(start)
-	e.depth--
+	w.pairs.pop(start)
+	w.depth--
 }
 
 // contentArray writes a list.
-func (e *encoder) contentArray(l []any) {
+func (w *writer) contentArray(l []any) {
 	if l == nil {
-		e.constant(constantNilList)
+		w.constant(constantNilList)
 		return
 	}
-	if !e.enter() {
+	if !w.enter() {
 		return
 	}
-	at, before := len(e.buf), e.private
-	e.tagged(contentList, uint64(len(l)))
-	e.charged += 24 + 16*len(l)
+	at, before := len(w.buf), w.private
+	w.tagged(contentList, uint64(len(l)))
+	w.needs.charged += 24 + 16*len(l)
 	for _, v := range l {
-		e.content(v)
+		w.content(v)
 	}
-	e.contentShare(at, before)
-	e.depth--
+	w.contentShare(at, before)
+	w.depth--
 }
 
 // contentShare is share for content values.
-func (e *encoder) contentShare(at, before int) {
-	if e.dict == nil || e.private != before || len(e.buf)-at < shortShared {
+func (w *writer) contentShare(at, before int) {
+	if w.dict == nil || w.private != before || len(w.buf)-at < shortShared {
 		return
 	}
-	b := stringOf(e.buf[at:])
-	if id, ok := e.dict.Intern(e.dict.Hash(b), e.owner, b); ok {
-		e.buf = e.buf[:at]
-		e.tagged(contentShared, uint64(id))
+	b := stringOf(w.buf[at:])
+	if id, ok := w.dict.Intern(w.dict.Hash(b), w.owner, b); ok {
+		w.buf = w.buf[:at]
+		w.tagged(contentShared, uint64(id))
 	}
 }

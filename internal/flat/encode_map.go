@@ -91,48 +91,48 @@ func insertionSort(pairs []pair) {
 }
 
 // stringMap writes a map of strings that is not nil.
-func (e *encoder) stringMap(m map[string]string) {
-	at := len(e.pairs.all)
+func (w *writer) stringMap(m map[string]string) {
+	at := len(w.pairs.all)
 	for k, v := range m {
-		e.pairs.all = append(e.pairs.all, pair{key: k, text: v})
+		w.pairs.all = append(w.pairs.all, pair{key: k, text: v})
 	}
-	e.stringPairs(at)
+	w.stringPairs(at)
 }
 
 // stringPairs writes the pairs from position at of the stack as a map of strings.
-func (e *encoder) stringPairs(at int) {
-	start, before := len(e.buf), e.private
-	pairs := e.pairs.sorted(at)
-	e.uvarint(uint64(len(pairs)) << 1)
-	e.charged += len(pairs) * stringPair
+func (w *writer) stringPairs(at int) {
+	start, before := len(w.buf), w.private
+	pairs := w.pairs.sorted(at)
+	w.uvarint(uint64(len(pairs)) << 1)
+	w.needs.charged += len(pairs) * stringPair
 	for i := range pairs {
-		e.string(pairs[i].key)
-		e.string(pairs[i].text)
+		w.string(pairs[i].key)
+		w.string(pairs[i].text)
 	}
-	e.pairs.pop(at)
-	e.share(start, before)
+	w.pairs.pop(at)
+	w.share(start, before)
 }
 
 // quantityMap writes a map of quantities that is not nil. Its key type may be a named string type,
 // which has the same memory layout as string.
-func (e *encoder) quantityMap(t *plan, p unsafe.Pointer) {
-	at := len(e.pairs.all)
+func (w *writer) quantityMap(t *plan, p unsafe.Pointer) {
+	at := len(w.pairs.all)
 	m := *(*map[string]resource.Quantity)(p)
 	for k := range m {
-		e.pairs.all = append(e.pairs.all, pair{key: k})
+		w.pairs.all = append(w.pairs.all, pair{key: k})
 	}
-	start, before := len(e.buf), e.private
-	pairs := e.pairs.sorted(at)
-	e.uvarint(uint64(len(pairs)) << 1)
-	e.charged += len(pairs) * quantityPair
+	start, before := len(w.buf), w.private
+	pairs := w.pairs.sorted(at)
+	w.uvarint(uint64(len(pairs)) << 1)
+	w.needs.charged += len(pairs) * quantityPair
 	for i := range pairs {
-		e.string(pairs[i].key)
-		e.pairs.value = m[pairs[i].key]
-		e.quantity(unsafe.Pointer(&e.pairs.value))
+		w.string(pairs[i].key)
+		w.pairs.value = m[pairs[i].key]
+		w.quantity(unsafe.Pointer(&w.pairs.value))
 	}
-	e.pairs.value = resource.Quantity{}
-	e.pairs.pop(at)
-	e.share(start, before)
+	w.pairs.value = resource.Quantity{}
+	w.pairs.pop(at)
+	w.share(start, before)
 }
 
 // anyMap writes a map of any other type by reflection.
@@ -145,7 +145,7 @@ func (e *encoder) anyMap(t *plan, p unsafe.Pointer) {
 	keys := m.MapKeys()
 	slices.SortFunc(keys, compareKeys)
 	e.uvarint(uint64(len(keys)) << 1)
-	e.charged += len(keys) * t.pairSize()
+	e.needs.charged += len(keys) * t.pairSize()
 	key, value := reflect.New(t.key.typ), reflect.New(t.elem.typ)
 	for _, k := range keys {
 		key.Elem().Set(k)

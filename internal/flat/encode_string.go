@@ -30,52 +30,52 @@ const markPieces = 2
 const splitLength = 128
 
 // string writes a string.
-func (e *encoder) string(s string) {
+func (w *writer) string(s string) {
 	if len(s) < shortString {
-		e.charged += len(s)
-		e.inline(s)
+		w.needs.charged += len(s)
+		w.inline(s)
 		return
 	}
-	h := maphash.String(e.seed, s)
-	if e.dict != nil {
-		if id, ok := e.dict.Find(h, s); ok {
-			e.uvarint(uint64(id)<<1 | 1)
+	h := maphash.String(w.seed, s)
+	if w.dict != nil {
+		if id, ok := w.dict.Find(h, s); ok {
+			w.uvarint(uint64(id)<<1 | 1)
 			return
 		}
 	}
-	if e.reference(h, s) {
+	if w.reference(h, s) {
 		return
 	}
-	e.private++
+	w.private++
 	// A string that will stand alone goes to the parts at once if the object is certain to have
 	// parts.
-	if len(s) > pinLimit || len(s) > longString && len(e.buf) > pinLimit {
-		at := e.split.apart(s)
-		e.uvarint(uint64(at)<<2 | 2)
-		e.inlined.add(h, at, 0, 0)
+	if len(s) > pinLimit || len(s) > longString && len(w.buf) > pinLimit {
+		at := w.split.apart(s)
+		w.uvarint(uint64(at)<<2 | 2)
+		w.inlined.add(h, at, 0, 0)
 		return
 	}
-	at := len(e.buf)
-	e.split.mention(at, 0)
-	e.inline(s)
-	e.inlined.add(h, at-e.inlined.base, len(e.buf)-len(s), len(s))
+	at := len(w.buf)
+	w.split.mention(at, 0)
+	w.inline(s)
+	w.inlined.add(h, at-w.inlined.base, len(w.buf)-len(s), len(s))
 }
 
 // reference writes s, whose hash is h and which is not in the dictionary, as a reference. The
 // reference is to the same string earlier in the object, or to the dictionary entry that s becomes
 // now. It returns false if s is neither.
-func (e *encoder) reference(h uint64, s string) bool {
-	if x := e.inlined.find(h); x != nil && e.inlinedText(x) == s {
-		e.private++
+func (w *writer) reference(h uint64, s string) bool {
+	if x := w.inlined.find(h); x != nil && w.inlinedText(x) == s {
+		w.private++
 		if x.len > 0 {
-			e.split.mention(len(e.buf), e.inlined.base)
+			w.split.mention(len(w.buf), w.inlined.base)
 		}
-		e.uvarint(uint64(x.at)<<2 | 2)
+		w.uvarint(uint64(x.at)<<2 | 2)
 		return true
 	}
-	if e.dict != nil {
-		if id, ok := e.dict.Offer(h, e.owner, s); ok {
-			e.uvarint(uint64(id)<<1 | 1)
+	if w.dict != nil {
+		if id, ok := w.dict.Offer(h, w.owner, s); ok {
+			w.uvarint(uint64(id)<<1 | 1)
 			return true
 		}
 	}
@@ -83,35 +83,35 @@ func (e *encoder) reference(h uint64, s string) bool {
 }
 
 // inline writes a string with its bytes.
-func (e *encoder) inline(s string) {
-	e.uvarint(uint64(len(s)) << 2)
-	e.buf = append(e.buf, s...)
+func (w *writer) inline(s string) {
+	w.uvarint(uint64(len(s)) << 2)
+	w.buf = append(w.buf, s...)
 }
 
 // bytes writes a byte slice that is not nil, like a string or in pieces.
-func (e *encoder) bytes(b []byte) {
-	e.carve(uintptr(len(b)), 1)
-	e.charged += len(b)
+func (w *writer) bytes(b []byte) {
+	w.needs.carve(uintptr(len(b)), 1)
+	w.needs.charged += len(b)
 	s := stringOf(b)
-	if e.dict == nil || len(s) < splitLength {
-		e.string(s)
+	if w.dict == nil || len(s) < splitLength {
+		w.string(s)
 		return
 	}
 	if len(s) <= dictionary.LongestEntry { // the dictionary has no longer ones
-		h := maphash.String(e.seed, s)
-		if id, ok := e.dict.Find(h, s); ok {
-			e.uvarint(uint64(id)<<1 | 1)
+		h := maphash.String(w.seed, s)
+		if id, ok := w.dict.Find(h, s); ok {
+			w.uvarint(uint64(id)<<1 | 1)
 			return
 		}
-		if e.reference(h, s) {
+		if w.reference(h, s) {
 			return
 		}
 	}
-	e.uvarint(markPieces)
-	e.uvarint(uint64(len(s)))
+	w.uvarint(markPieces)
+	w.uvarint(uint64(len(s)))
 	for len(s) > 0 {
 		n := pieceLength(s)
-		e.string(s[:n])
+		w.string(s[:n])
 		s = s[n:]
 	}
 }
@@ -135,22 +135,22 @@ func pieceLength(s string) int {
 }
 
 // handle writes the string behind a unique.Handle.
-func (e *encoder) handle(p unsafe.Pointer) {
-	e.string((*(*unique.Handle[string])(p)).Value())
+func (w *writer) handle(p unsafe.Pointer) {
+	w.string((*(*unique.Handle[string])(p)).Value())
 }
 
 // metadataOwner returns the identity hash of the object with the ObjectMeta at p.
-func (e *encoder) metadataOwner(p unsafe.Pointer) uint32 {
+func (w *writer) metadataOwner(p unsafe.Pointer) uint32 {
 	m := (*metav1.ObjectMeta)(p)
-	return e.identity(string(m.UID), m.Namespace, m.Name)
+	return w.identity(string(m.UID), m.Namespace, m.Name)
 }
 
 // identity returns a hash of the UID or, without a UID, of name and namespace.
-func (e *encoder) identity(uid, namespace, name string) uint32 {
+func (w *writer) identity(uid, namespace, name string) uint32 {
 	if uid != "" {
-		return uint32(maphash.String(e.seed, uid))
+		return uint32(maphash.String(w.seed, uid))
 	}
-	return uint32(maphash.String(e.seed, name) ^ maphash.String(e.seed, namespace)<<1)
+	return uint32(maphash.String(w.seed, name) ^ maphash.String(w.seed, namespace)<<1)
 }
 
 // stringOf returns b as a string without copying. The caller makes sure that nobody writes to b
@@ -214,9 +214,9 @@ func (l *inlined) find(h uint64) *inlinedSlot {
 }
 
 // inlinedText returns the string that x remembers.
-func (e *encoder) inlinedText(x *inlinedSlot) string {
+func (w *writer) inlinedText(x *inlinedSlot) string {
 	if x.len == 0 {
-		return e.split.at(int(x.at))
+		return w.split.at(int(x.at))
 	}
-	return stringOf(e.buf[x.start : x.start+x.len])
+	return stringOf(w.buf[x.start : x.start+x.len])
 }

@@ -21,7 +21,7 @@ import (
 
 // FromBytes returns an Object of any bytes, as a damaged one would be.
 func FromBytes(data []byte, d *dictionary.Dictionary, parts ...string) Object {
-	return Object{data: string(data), annex: newAnnex(d, parts)}
+	return newObject(string(data), d, parts)
 }
 
 // Bytes returns the bytes of an Object.
@@ -140,7 +140,7 @@ func WithLayout(t *testing.T, typ reflect.Type, breakIt func(*layout)) {
 	broken := goLayout
 	breakIt(&broken)
 	known, had := compiled.Load(typ)
-	compiled.Store(typ, func() (*Codec, error) { return compile(typ, &broken) })
+	compiled.Store(typ, func() (*root, error) { return compile(typ, &broken) })
 	t.Cleanup(func() {
 		compiled.Delete(typ)
 		if had {
@@ -156,7 +156,7 @@ func Copies(o Object) (all [][2]int) {
 		return nil
 	}
 	body := len(o.data) - len(d.body)
-	t := decoder{source: source{buf: d.table}}
+	t := reader{buf: d.head.table}
 	for t.pos < len(t.buf) {
 		t.over(9) // the number and the hash
 		at, size := int(t.uvarint()), int(t.uvarint())

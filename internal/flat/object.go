@@ -30,16 +30,16 @@ type annex = dictionary.Annex
 // noAnnex is the annex of an Object that has neither.
 var noAnnex annex
 
-// newAnnex returns the annex for a dictionary and parts. Without parts it is the one that the
-// dictionary holds.
-func newAnnex(d *dictionary.Dictionary, parts []string) *annex {
+// newObject returns the Object of bytes that were encoded with a dictionary, which may be nil, and of the
+// parts to which they refer. A small object has no parts.
+func newObject(data string, d *dictionary.Dictionary, parts []string) Object {
 	switch {
 	case parts != nil:
-		return &annex{Dict: d, Parts: parts}
+		return Object{data, &annex{Dict: d, Parts: parts}}
 	case d != nil:
-		return d.Alone()
+		return Object{data, d.Alone()}
 	}
-	return nil
+	return Object{data: data}
 }
 
 // IsZero says whether o is the zero Object.
@@ -115,93 +115,93 @@ func (o Object) Labels() iter.Seq2[string, string] { return o.walk(metaLabels) }
 // Annotations walks the annotations in the order of their keys.
 func (o Object) Annotations() iter.Seq2[string, string] { return o.walk(metaAnnotations) }
 
-// seek moves d to metadata field number want. It says whether o has that field.
-func (d *decoder) seek(o Object, want int) bool {
-	if !d.open(o) || d.flags&flagMetadata == 0 {
+// seek moves r to metadata field number want. It says whether o has that field.
+func (r *reader) seek(o Object, want int) bool {
+	if !r.open(o) || r.head.flags&flagMetadata == 0 {
 		return false
 	}
-	set := d.bitmap(&metadataPlan().groups[0])
+	set := r.bitmap(&metadataPlan().groups[0])
 	if set&(1<<want) == 0 {
 		return false
 	}
-	d.skipMetadata(set, want)
-	return !d.bad
+	r.skipMetadata(set, want)
+	return !r.bad
 }
 
 // skipHead skips the metadata head of unstructured content.
-func (d *decoder) skipHead() {
-	d.skipMetadata(d.bitmap(&metadataPlan().groups[0]), metaAnnotations+1)
+func (r *reader) skipHead() {
+	r.skipMetadata(r.bitmap(&metadataPlan().groups[0]), metaAnnotations+1)
 }
 
 // skipMetadata skips those of the first n metadata fields that are in set.
-func (d *decoder) skipMetadata(set uint64, n int) {
+func (r *reader) skipMetadata(set uint64, n int) {
 	for i := range n {
 		switch {
 		case set&(1<<i) == 0:
 		case i < metaLabels:
-			d.passString()
+			r.passString()
 		default:
-			d.skipStrings()
+			r.skipStrings()
 		}
 	}
 }
 
 // passString skips a string. Unlike skipString it compares nothing.
-func (d *decoder) passString() {
-	if h := d.uvarint(); h&3 == 0 { // otherwise the string stands elsewhere
-		d.over(h >> 2)
+func (r *reader) passString() {
+	if h := r.uvarint(); h&3 == 0 { // otherwise the string stands elsewhere
+		r.over(h >> 2)
 	}
 }
 
 // skipStrings skips a map of strings.
-func (d *decoder) skipStrings() {
-	h := d.uvarint()
+func (r *reader) skipStrings() {
+	h := r.uvarint()
 	if h&1 != 0 {
 		return
 	}
-	for i := uint64(0); i < h&^1 && !d.bad; i++ {
-		d.passString()
+	for i := uint64(0); i < h&^1 && !r.bad; i++ {
+		r.passString()
 	}
 }
 
 // text returns the metadata string number want.
 func (o Object) text(want int) string {
-	var d decoder
-	if !d.seek(o, want) {
+	var r reader
+	if !r.seek(o, want) {
 		return ""
 	}
-	return d.string()
+	return r.string()
 }
 
-// pairs goes to the first pair of the map of strings at which d stands, and returns the number of
+// pairs goes to the first pair of the map of strings at which r stands, and returns the number of
 // pairs.
-func (d *decoder) pairs() int {
-	h := d.uvarint()
+func (r *reader) pairs() int {
+	h := r.uvarint()
 	if h&1 != 0 {
-		if _, ok := d.shared(h >> 1); !ok {
+		if _, ok := r.shared(h >> 1); !ok {
 			return 0
 		}
-		h = d.uvarint()
+		h = r.uvarint()
 	}
-	return int(min(h>>1, uint64(len(d.buf))))
+	return int(min(h>>1, uint64(len(r.buf))))
 }
 
 // lookup returns the value of key in metadata map number want.
 func (o Object) lookup(want int, key string) (string, bool) {
-	var d decoder
-	if !d.seek(o, want) {
+	var r reader
+	if !r.seek(o, want) {
 		return "", false
 	}
-	number, numbered := d.annex.Dict.NumberOf(key)
-	for n := d.pairs(); n > 0 && !d.bad; n-- {
+	number, numbered := r.annex.Dict.NumberOf(key)
+	for n := r.pairs(); n > 0 && !r.bad; n-- {
 		// A key in the dictionary is compared by its number, because its text may be anywhere in
 		// memory.
-		h := d.uvarint()
-		if h&1 != 0 && numbered && h>>1 == number || !(h&1 != 0 && numbered) && d.stringAfter(h) == key {
-			value := d.string()
-			return value, !d.bad
+		h := r.uvarint()
+		if h&1 != 0 && numbered && h>>1 == number || !(h&1 != 0 && numbered) && r.stringAfter(h) == key {
+			value := r.string()
+			return value, !r.bad
 		}
-		d.passString()
+		r.passString()
 	}
 	return "", false
 }
@@ -209,13 +209,13 @@ func (o Object) lookup(want int, key string) (string, bool) {
 // walk returns the pairs of metadata map number want.
 func (o Object) walk(want int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		var d decoder
-		if !d.seek(o, want) {
+		var r reader
+		if !r.seek(o, want) {
 			return
 		}
-		for n := d.pairs(); n > 0; n-- {
-			k, v := d.string(), d.string()
-			if d.bad || !yield(k, v) {
+		for n := r.pairs(); n > 0; n-- {
+			k, v := r.string(), r.string()
+			if r.bad || !yield(k, v) {
 				return
 			}
 		}
@@ -232,12 +232,11 @@ func (o Object) DecodeMetadata(into *metav1.ObjectMeta) error {
 	if !d.open(o) {
 		return ErrCorrupt
 	}
-	if d.flags&flagMetadata == 0 {
+	if d.head.flags&flagMetadata == 0 {
 		return nil
 	}
 	// The sizes that the encoder measured are for the whole object, so allocate as needed instead.
-	d.want, d.wantStr = 0, 0
-	if d.flags&flagContent != 0 {
+	if d.head.flags&flagContent != 0 {
 		return d.contentMetadata(into)
 	}
 	d.structure(metadataPlan(), unsafe.Pointer(into))

@@ -28,9 +28,10 @@ const (
 	// longString is the length in bytes above which a string gets memory of its own, so that little
 	// room of a part is left unused.
 	longString = dictionary.Long
-	// boxedTogether is the number of string headers of a large object that share an allocation.
-	boxedTogether = 16
 )
+
+// boxedTogether is the number of string headers of a large object that share an allocation.
+const boxedTogether = 16
 
 // splitter makes the parts of a large object.
 type splitter struct {
@@ -141,16 +142,16 @@ func (s *splitter) moved(place int) int {
 }
 
 // stringAt returns the string at the position that a reference gives.
-func (d *decoder) stringAt(at uint64) (string, bool) {
+func (r *reader) stringAt(at uint64) (string, bool) {
 	switch {
 	case at == 0:
 		return "", false
-	case d.annex.Parts == nil:
-		return inlineAt(d.body, uint64(d.base)+at)
-	case (at-1)>>partBits >= uint64(len(d.annex.Parts)):
+	case r.annex.Parts == nil:
+		return inlineAt(r.body, uint64(r.base)+at)
+	case (at-1)>>partBits >= uint64(len(r.annex.Parts)):
 		return "", false
 	}
-	return inlineAt(d.annex.Parts[(at-1)>>partBits], (at-1)&(pinLimit-1))
+	return inlineAt(r.annex.Parts[(at-1)>>partBits], (at-1)&(pinLimit-1))
 }
 
 // inlineAt returns the string that stands inline at a position of a body or a part.
@@ -168,8 +169,8 @@ func inlineAt(in string, at uint64) (string, bool) {
 
 // clone returns a copy of s. It is for a string that is too short to have memory of its own and
 // would keep a large block.
-func (d *decoder) clone(s string) string {
-	if !d.charge(len(s)) {
+func (r *reader) clone(s string) string {
+	if !r.charge(len(s)) {
 		return ""
 	}
 	return strings.Clone(s)
@@ -178,12 +179,12 @@ func (d *decoder) clone(s string) string {
 // header returns the address of a new string header that holds s. In a large object the header of a
 // long string is allocated by itself, because other headers in the same allocation would keep the
 // string.
-func (d *decoder) header(s string) *string {
-	if d.annex.Parts != nil && len(s) > longString {
+func (m *memory) header(s string) *string {
+	if m.large && len(s) > longString {
 		alone := s
 		return &alone
 	}
-	h := &d.stringHeaders(1)[0]
+	h := &m.stringHeaders(1)[0]
 	*h = s
 	return h
 }

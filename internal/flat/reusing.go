@@ -12,35 +12,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// DecodeReusing is Decode for a caller that already has a similar decoded object and changes
-// neither. Like is that decoded object, and other is its flat form; into and like are non-nil
-// pointers to the codec's type. DecodeReusing overwrites into with the object of o. Where a slice,
-// a map or a pointer has the same content in o and in other, into refers to the memory of like
-// instead of new memory. Objects of two dictionaries are not compared and share nothing.
-//
-// The comparison is one of the bytes of the two Objects, in which recurring values are numbers.
-// This costs much less than a comparison of decoded values, or than their allocation. A few equal
-// values may be taken for different ones, and are decoded. Errors are those of Decode.
-func (c *Codec) DecodeReusing(o Object, into any, other Object, like any) error {
-	p, err := c.memory(into)
+// decodeReusing is decode for a caller that has a similar decoded object like, and its flat form
+// other, and changes neither.
+func decodeReusing(t *root, o Object, into any, other Object, like any) error {
+	p, err := t.memory(into)
 	if err != nil {
 		return err
 	}
-	q, err := c.memory(like)
+	q, err := t.memory(like)
 	if err != nil {
 		return err
 	}
 	var d, b decoder
-	if p == q || o.Dictionary() != other.Dictionary() || !b.open(other) || b.flags != c.flags || b.fingerprint != c.fingerprint {
-		return c.Decode(o, into)
+	if p == q || o.Dictionary() != other.Dictionary() || !b.open(other) || !b.head.is(t) {
+		return decode(t, o, into, true)
 	}
-	if !d.open(o) || d.flags != c.flags || d.fingerprint != c.fingerprint {
-		return c.wrong(o)
+	if !d.open(o) || !d.head.is(t) {
+		return wrong(t, o)
 	}
 	// The sizes that the encoder measured are for the whole object, so allocate as needed instead.
-	d.want, d.wantStr = 0, 0
 	d.other, b.other, b.apart = &b, &d, true
-	if c.flags&flagContent != 0 {
+	if t.flags&flagContent != 0 {
 		u := (*unstructured.Unstructured)(p)
 		u.Object = nil
 		d.skipHead()
@@ -49,10 +41,10 @@ func (c *Codec) DecodeReusing(o Object, into any, other Object, like any) error 
 		return d.finish()
 	}
 	reflect.ValueOf(into).Elem().SetZero()
-	if c.flags&flagMetadata != 0 {
-		d.structureReusing(metadataPlan(), unsafe.Add(p, c.meta), unsafe.Add(q, c.meta))
+	if t.flags&flagMetadata != 0 {
+		d.structureReusing(metadataPlan(), unsafe.Add(p, t.meta), unsafe.Add(q, t.meta))
 	}
-	d.structureReusing(c.fields, p, q)
+	d.structureReusing(t.fields, p, q)
 	return d.finish()
 }
 
@@ -243,22 +235,22 @@ func (d *decoder) elementReusing(t *plan, p, q unsafe.Pointer) {
 
 // inside reads the first number of a value. If this is the number of a dictionary entry, inside
 // goes into the entry and reads the first number there. The method outside goes back.
-func (d *decoder) inside() (h uint64, back place, entered bool) {
-	if h = d.uvarint(); h&1 == 0 {
+func (r *reader) inside() (h uint64, back place, entered bool) {
+	if h = r.uvarint(); h&1 == 0 {
 		return h, place{}, false
 	}
-	if back, entered = d.shared(h >> 1); entered {
-		if h = d.uvarint(); h&1 != 0 { // no entry is nothing but another one
-			d.fail()
+	if back, entered = r.shared(h >> 1); entered {
+		if h = r.uvarint(); h&1 != 0 { // no entry is nothing but another one
+			r.fail()
 		}
 	}
 	return h &^ 1, back, entered
 }
 
 // outside ends what inside began, and moves d behind the value.
-func (d *decoder) outside(back place, entered bool) {
+func (r *reader) outside(back place, entered bool) {
 	if entered {
-		d.leave(back)
+		r.leave(back)
 	}
 }
 
@@ -280,7 +272,7 @@ func (d *decoder) pointeeReusing(t *plan, p, q unsafe.Pointer) {
 	if !d.enter() || !d.charge(int(t.size)) {
 		return
 	}
-	to := d.newPointee(t)
+	to := d.memory.newPointee(t)
 	*(*unsafe.Pointer)(p) = to
 	d.elementReusing(t, to, q)
 	d.depth--

@@ -6,15 +6,15 @@ package flat
 // documentReusing is document with reuse of the content of another object.
 func (d *decoder) documentReusing(into *map[string]any, like map[string]any) {
 	b := d.other
-	form, same := d.byte(), false
-	if form == b.byte() {
-		same = form == 1 || form == 2
+	mark, same := d.byte(), false
+	if mark == b.byte() {
+		same = mark == 1 || mark == 2
 	}
 	switch {
 	case !same:
 		d.pos = max(d.pos-1, 0)
 		d.document(into)
-	case form == 1:
+	case mark == 1:
 		m, ok := d.contentReusing(like).(map[string]any)
 		if !ok {
 			d.fail()

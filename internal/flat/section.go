@@ -7,8 +7,6 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"unsafe"
-
-	"github.com/tarn-dev/tarn/internal/flat/dictionary"
 )
 
 // Most updates of an object change its status, and leave its spec as it was. To encode the spec again
@@ -70,29 +68,27 @@ type section struct {
 
 // sections is what a wireEncoder knows of sections while it writes one object.
 type sections struct {
-	noting bool     // whether the object gets a table
-	copied bool     // whether a section was copied
-	before *decoder // of the state before
-	all    [mostSections]section
-	n      int
-	aside  needs  // of the object, while those of a section are counted
-	text   []byte // the needs of sections that were not copied
+	noting   bool                                // whether the object gets a table
+	copied   bool                                // whether a section was copied
+	before   sectionReader                       // of the state before
+	previous func(namespace, name string) Object // see object; nil if there is none, or after its use
+	all      [mostSections]section
+	n        int
+	aside    needs  // of the object, while those of a section are counted
+	text     []byte // the needs of sections that were not copied
 }
 
-// begin prepares for an object. Before is its state before, or zero.
-func (s *sections) begin(before Object, c *Codec, dict *dictionary.Dictionary) {
-	s.forget()
-	if before.IsZero() || before.parts() != nil || before.Dictionary() != dict {
-		return
+// begin asks for the state before of the object with that name.
+func (e *wireEncoder) begin(namespace, name string) {
+	if s := e.sections; s.previous != nil {
+		s.noting = s.before.open(s.previous(namespace, name), e.root, e.dict)
 	}
-	b := s.before
-	s.noting = b.open(before) && b.flags == c.flags && b.fingerprint == c.fingerprint
 }
 
 // forget drops all, the state before too.
 func (s *sections) forget() {
 	s.noting, s.copied, s.n, s.text = false, false, 0, s.text[:0]
-	*s.before = decoder{}
+	s.before.forget()
 	clear(s.all[:])
 }
 
@@ -104,9 +100,9 @@ func (e *wireEncoder) section(f *field, v *wireValue, b []byte) bool {
 		return e.sectionAnew(f, v, b)
 	}
 	now := section{number: f.section, hash: maphash.Bytes(seed(), b), at: len(e.buf)}
-	if was, ok := s.before.section(now); ok && e.merge(was.needs) {
-		e.buf = append(e.buf, s.before.body[was.at:was.at+was.size]...)
-		now.size, now.needs, s.copied = was.size, was.needs, true
+	if bytes, needs, ok := s.before.find(now.number, now.hash); ok && e.merge(needs) {
+		e.buf = append(e.buf, bytes...)
+		now.size, now.needs, s.copied = len(bytes), needs, true
 	} else {
 		s.aside, e.needs = e.needs, s.aside
 		e.needs.reset()
@@ -149,36 +145,10 @@ func (e *wireEncoder) table() []byte {
 		s.text = append(s.text, one.needs...)
 	}
 	table := s.text[from:]
-	if e.split.parts != nil || len(e.buf)+len(e.head)+binary.MaxVarintLen16+len(table) > pinLimit {
+	if e.split.parts != nil || len(e.buf)+longestHeader+binary.MaxVarintLen16+len(table) > pinLimit {
 		return nil
 	}
 	return table
-}
-
-// openTable reads how long the table is.
-func (d *decoder) openTable() {
-	n := d.uvarint()
-	from := d.pos
-	if d.over(n); !d.bad {
-		d.table = d.buf[from:d.pos]
-	}
-}
-
-// section returns the entry of the table for a section, if the object has it with the same message.
-func (d *decoder) section(like section) (found section, ok bool) {
-	t := decoder{source: source{buf: d.table}}
-	for t.pos < len(t.buf) && !t.bad {
-		s := section{number: t.byte(), hash: t.uint64(), at: int(t.uvarint()), size: int(t.uvarint())}
-		n := t.uvarint()
-		from := t.pos
-		t.over(n)
-		fits := s.at >= 0 && s.size > 0 && s.at <= len(d.body) && s.size <= len(d.body)-s.at
-		if !t.bad && fits && s.number == like.number && s.hash == like.hash {
-			s.needs = t.buf[from:t.pos]
-			return s, true
-		}
-	}
-	return section{}, false
 }
 
 // reset counts from zero.
@@ -191,11 +161,11 @@ func (n *needs) reset() {
 func (e *wireEncoder) needsOf() string {
 	at := len(e.buf)
 	e.buf = append(e.buf, 0) // no number of an entry
-	e.uvarint(uint64(e.noscan))
-	e.uvarint(uint64(e.strings))
-	e.uvarint(uint64(e.charged))
-	for _, n := range e.slabs.seen {
-		c := e.slabs.counts[n]
+	e.uvarint(uint64(e.needs.noscan))
+	e.uvarint(uint64(e.needs.strings))
+	e.uvarint(uint64(e.needs.charged))
+	for _, n := range e.needs.slabs.seen {
+		c := e.needs.slabs.counts[n]
 		e.buf = append(e.buf, n, c.values, c.takes)
 	}
 	e.share(at, e.private)
@@ -208,17 +178,15 @@ func (e *wireEncoder) needsOf() string {
 // merge adds what needsOf returned for a section, perhaps of another object with the same dictionary.
 // It reports false, and adds nothing, if that cannot be read.
 func (e *wireEncoder) merge(text string) bool {
-	d := decoder{source: source{buf: text, view: e.dict.View()}}
-	d.inside()
-	noscan, strs, charged := d.uvarint(), d.uvarint(), d.uvarint()
-	if d.bad || (len(d.buf)-d.pos)%3 != 0 {
+	noscan, strs, charged, slabs, ok := readNeeds(text, e.dict)
+	if !ok {
 		return false
 	}
-	e.noscan = (e.noscan+7)&^7 + uintptr(noscan)
-	e.strings += int(strs)
-	e.charged += int(charged)
-	for s := d.buf[d.pos:]; len(s) > 0; s = s[3:] {
-		e.slabs.merge(s[0], s[1], s[2])
+	e.needs.noscan = (e.needs.noscan+7)&^7 + uintptr(noscan)
+	e.needs.strings += strs
+	e.needs.charged += charged
+	for ; len(slabs) > 0; slabs = slabs[3:] {
+		e.needs.slabs.merge(slabs[0], slabs[1], slabs[2])
 	}
 	return true
 }

@@ -47,12 +47,12 @@ func (d *decoder) skip(t *plan) {
 }
 
 // over skips n bytes.
-func (d *decoder) over(n uint64) {
-	if n > uint64(len(d.buf)-d.pos) {
-		d.fail()
+func (r *reader) over(n uint64) {
+	if n > uint64(len(r.buf)-r.pos) {
+		r.fail()
 		return
 	}
-	d.pos += int(n)
+	r.pos += int(n)
 }
 
 // skipStructure is skip for structure.

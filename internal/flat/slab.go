@@ -11,9 +11,12 @@ import "unsafe"
 // be the number of a dictionary entry.
 
 const (
+	slabKinds = 24 // types in one object
+	slabSize  = 16 // values in one slab: whoever keeps one keeps the others
+)
+
+const (
 	slabTypes = 255     // numbers for types; values of further types are allocated singly
-	slabKinds = 24      // types in one object
-	slabSize  = 16      // values in one slab: whoever keeps one keeps the others
 	slabLimit = 1 << 10 // bytes of a value, so that a slab stays small
 )
 
@@ -59,16 +62,16 @@ func (s *slabCounts) reset() {
 
 // slabBlock writes the counts of those types for which a slab pays. It writes them behind the
 // object, and returns their position.
-func (e *encoder) slabBlock() int {
-	at := len(e.buf)
-	e.buf = append(e.buf, 0)
-	for _, n := range e.slabs.seen {
-		if c := e.slabs.counts[n]; c.takes > 1 && len(e.buf)-at < 2*slabKinds {
-			e.buf = append(e.buf, n, c.values)
-			e.buf[at] += 2 << 1
+func (w *writer) slabBlock() int {
+	at := len(w.buf)
+	w.buf = append(w.buf, 0)
+	for _, n := range w.needs.slabs.seen {
+		if c := w.needs.slabs.counts[n]; c.takes > 1 && len(w.buf)-at < 2*slabKinds {
+			w.buf = append(w.buf, n, c.values)
+			w.buf[at] += 2 << 1
 		}
 	}
-	e.share(at, e.private)
+	w.share(at, w.private)
 	return at
 }
 
@@ -85,24 +88,24 @@ type slab struct {
 }
 
 // skipSlabs reads the block of counts.
-func (d *decoder) skipSlabs() {
-	h := d.uvarint()
-	block := d.buf[d.pos:]
+func (r *reader) skipSlabs() {
+	h := r.uvarint()
+	block := r.buf[r.pos:]
 	if h&1 != 0 {
-		s, ok := d.view.Entry(h >> 1)
+		s, ok := r.view.Entry(h >> 1)
 		if !ok || len(s) == 0 || s[0]&1 != 0 {
-			d.fail()
+			r.fail()
 			return
 		}
 		h, block = uint64(s[0]), s[1:]
 	} else {
-		d.pos += int(min(h>>1, uint64(len(block))))
+		r.pos += int(min(h>>1, uint64(len(block))))
 	}
 	if h>>1 > uint64(len(block)) {
-		d.fail()
+		r.fail()
 		return
 	}
-	d.counts = block[:h>>1]
+	r.head.counts = block[:h>>1]
 }
 
 // fill enters the counts.

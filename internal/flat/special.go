@@ -24,27 +24,27 @@ const formatOther = len(formats)
 
 // time writes a time.Time: a byte of flags, the time, and what its location needs. The lower two
 // bits of the flags are the location. The next bit says that the time is whole seconds in 32 bits.
-func (e *encoder) time(p unsafe.Pointer) {
+func (w *writer) time(p unsafe.Pointer) {
 	t := (*timeMemory)(p)
 	if *t != (timeMemory{}) {
-		e.private++
+		w.private++
 	}
-	zone, number := e.zone(t)
+	zone, number := w.zone(t)
 	seconds := t.ext - unixToInternal
 	if t.wall == 0 && seconds >= 0 && seconds < 1<<32 {
-		e.buf = append(e.buf, zone|timeShort, byte(seconds), byte(seconds>>8), byte(seconds>>16), byte(seconds>>24))
+		w.buf = append(w.buf, zone|timeShort, byte(seconds), byte(seconds>>8), byte(seconds>>16), byte(seconds>>24))
 	} else {
-		e.buf = append(e.buf, zone)
-		e.uvarint(t.wall)
-		e.varint(t.ext)
+		w.buf = append(w.buf, zone)
+		w.uvarint(t.wall)
+		w.varint(t.ext)
 	}
 	switch zone {
 	case zoneNumbered:
-		e.uvarint(uint64(number))
+		w.uvarint(uint64(number))
 	case zoneFixed:
 		name, offset := (*time.Time)(p).Zone()
-		e.string(name)
-		e.varint(int64(offset))
+		w.string(name)
+		w.varint(int64(offset))
 	}
 }
 
@@ -59,7 +59,7 @@ const (
 )
 
 // zone returns how the location of t is written.
-func (e *encoder) zone(t *timeMemory) (zone byte, number int) {
+func (w *writer) zone(t *timeMemory) (zone byte, number int) {
 	switch t.loc {
 	case nil:
 		return zoneUTC, 0
@@ -70,38 +70,38 @@ func (e *encoder) zone(t *timeMemory) (zone byte, number int) {
 	if reflect.DeepEqual(time.FixedZone(name, offset), t.loc) {
 		return zoneFixed, 0
 	}
-	if e.dict != nil {
-		if i, ok := e.dict.Location(t.loc); ok {
+	if w.dict != nil {
+		if i, ok := w.dict.Location(t.loc); ok {
 			return zoneNumbered, i
 		}
 	}
-	e.refuse("a time in the location " + t.loc.String() + ", which the dictionary has no room for")
+	w.refuse("a time in the location " + t.loc.String() + ", which the dictionary has no room for")
 	return zoneUTC, 0
 }
 
 // time reads a time.Time.
-func (d *decoder) time(p unsafe.Pointer) {
+func (r *reader) time(p unsafe.Pointer) {
 	t := (*timeMemory)(p)
-	flags := d.byte()
+	flags := r.byte()
 	if flags&timeShort != 0 {
-		t.ext = int64(d.uint32()) + unixToInternal
+		t.ext = int64(r.uint32()) + unixToInternal
 	} else {
-		t.wall, t.ext = d.uvarint(), d.varint()
+		t.wall, t.ext = r.uvarint(), r.varint()
 	}
 	switch flags & zoneMask {
 	case zoneLocal:
 		t.loc = time.Local
 	case zoneNumbered:
-		i := d.uvarint()
-		zones := d.annex.Dict.Zones()
+		i := r.uvarint()
+		zones := r.annex.Dict.Zones()
 		if i >= uint64(len(zones)) {
-			d.fail()
+			r.fail()
 			return
 		}
 		t.loc = zones[i]
 	case zoneFixed:
-		name := d.string()
-		t.loc = time.FixedZone(name, int(d.varint()))
+		name := r.string()
+		t.loc = time.FixedZone(name, int(r.varint()))
 	}
 }
 
@@ -114,7 +114,7 @@ const (
 )
 
 // quantity writes a resource.Quantity: a byte of flags, and the fields that these announce.
-func (e *encoder) quantity(p unsafe.Pointer) {
+func (w *writer) quantity(p unsafe.Pointer) {
 	q := (*quantityMemory)(p)
 	flags := byte(formatOther)
 	for i, f := range formats {
@@ -132,67 +132,67 @@ func (e *encoder) quantity(p unsafe.Pointer) {
 	if q.dec != nil {
 		flags |= quantityDec
 	}
-	e.buf = append(e.buf, flags)
-	e.varint(q.value)
+	w.buf = append(w.buf, flags)
+	w.varint(q.value)
 	if q.scale != 0 {
-		e.varint(int64(q.scale))
+		w.varint(int64(q.scale))
 	}
 	if other {
-		e.string(q.format)
+		w.string(q.format)
 	}
 	if q.cached != "" {
-		e.string(q.cached)
+		w.string(q.cached)
 	}
 	if q.dec != nil {
-		e.decimal((*resource.Quantity)(p))
+		w.decimal((*resource.Quantity)(p))
 	}
 }
 
 // decimal writes the arbitrary-precision number of q.
-func (e *encoder) decimal(q *resource.Quantity) {
+func (w *writer) decimal(q *resource.Quantity) {
 	c := *q
 	dec := c.AsDec() // the one that q holds: nothing is converted
 	n := dec.UnscaledBig()
-	e.buf = append(e.buf, byte(n.Sign()+1))
-	e.string(string(n.Bytes()))
-	e.varint(int64(dec.Scale()))
+	w.buf = append(w.buf, byte(n.Sign()+1))
+	w.string(string(n.Bytes()))
+	w.varint(int64(dec.Scale()))
 }
 
 // quantity reads a resource.Quantity.
-func (d *decoder) quantity(p unsafe.Pointer) {
+func (r *reader) quantity(p unsafe.Pointer) {
 	q := (*quantityMemory)(p)
-	flags := d.byte()
-	q.value = d.varint()
+	flags := r.byte()
+	q.value = r.varint()
 	if flags&quantityScale != 0 {
-		q.scale = int32(d.varint())
+		q.scale = int32(r.varint())
 	}
 	switch f := int(flags & quantityFormat); {
 	case f == formatOther:
-		q.format = d.string()
+		q.format = r.string()
 	case f > formatOther:
-		d.fail()
+		r.fail()
 	default:
 		q.format = formats[f]
 	}
 	if flags&quantityCached != 0 {
-		q.cached = d.string()
+		q.cached = r.string()
 	}
 	if flags&quantityDec != 0 {
-		d.decimal(q)
+		r.decimal(q)
 	}
 }
 
 // decimal reads the arbitrary-precision number of q.
-func (d *decoder) decimal(q *quantityMemory) {
-	sign := d.byte()
-	n := new(big.Int).SetBytes([]byte(d.string()))
+func (r *reader) decimal(q *quantityMemory) {
+	sign := r.byte()
+	n := new(big.Int).SetBytes([]byte(r.string()))
 	if sign == 0 {
 		n.Neg(n)
 	}
 	var holder resource.Quantity
 	dec := holder.AsDec()
 	dec.SetUnscaledBig(n)
-	setScale(dec, d.varint())
+	setScale(dec, r.varint())
 	q.dec = (*quantityMemory)(unsafe.Pointer(&holder)).dec
 }
 

@@ -19,7 +19,7 @@ import (
 // the metadata that the methods of o return. The error is a *MismatchError that names the first
 // difference, or an error of Decode.
 func (c *Codec) Verify(obj any, o Object) error {
-	if _, err := c.memory(obj); err != nil {
+	if _, err := c.root.memory(obj); err != nil {
 		return err
 	}
 	return c.verify(obj, o, true)
@@ -27,13 +27,13 @@ func (c *Codec) Verify(obj any, o Object) error {
 
 // verify is Verify, and decodes with values in slabs or singly.
 func (c *Codec) verify(obj any, o Object, inSlabs bool) error {
-	got := reflect.New(c.typ)
-	if err := c.decode(o, got.Interface(), inSlabs); err != nil {
+	got := reflect.New(c.root.typ)
+	if err := decode(c.root, o, got.Interface(), inSlabs); err != nil {
 		return err
 	}
 	if !reflect.DeepEqual(obj, got.Interface()) {
-		path, _ := difference(reflect.ValueOf(obj).Elem(), got.Elem(), c.typ.Name())
-		return &MismatchError{Type: c.typ, Path: path}
+		path, _ := difference(reflect.ValueOf(obj).Elem(), got.Elem(), c.root.typ.Name())
+		return &MismatchError{Type: c.root.typ, Path: path}
 	}
 	return c.verifyMetadata(obj, o)
 }
@@ -52,13 +52,13 @@ func (c *Codec) verifyMetadata(obj any, o Object) error {
 		"uid":             {string(m.GetUID()), o.UID()},
 	} {
 		if values[0] != values[1] {
-			return &MismatchError{Type: c.typ, Path: fmt.Sprintf("metadata.%s, which is %q, and read from the bytes %q", name, values[0], values[1])}
+			return &MismatchError{Type: c.root.typ, Path: fmt.Sprintf("metadata.%s, which is %q, and read from the bytes %q", name, values[0], values[1])}
 		}
 	}
 	if !sameStrings(maps.Collect(o.Labels()), m.GetLabels()) || !sameStrings(maps.Collect(o.Annotations()), m.GetAnnotations()) {
-		return &MismatchError{Type: c.typ, Path: "labels or annotations read from the bytes"}
+		return &MismatchError{Type: c.root.typ, Path: "labels or annotations read from the bytes"}
 	}
-	if c.flags&flagContent != 0 {
+	if c.root.flags&flagContent != 0 {
 		return nil // what is no metadata is an error of DecodeMetadata, and nothing for the methods
 	}
 	var read metav1.ObjectMeta
@@ -67,7 +67,7 @@ func (c *Codec) verifyMetadata(obj any, o Object) error {
 	}
 	if want := meta.AsPartialObjectMetadata(m).ObjectMeta; !reflect.DeepEqual(want, read) {
 		path, _ := difference(reflect.ValueOf(want), reflect.ValueOf(read), "metadata")
-		return &MismatchError{Type: c.typ, Path: path + " read from the bytes"}
+		return &MismatchError{Type: c.root.typ, Path: path + " read from the bytes"}
 	}
 	return nil
 }

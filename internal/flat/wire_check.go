@@ -7,38 +7,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
 
-// A wire plan is made of struct tags, and what they mean is for the Unmarshal methods to say. So
-// before a plan is used, two messages are read both ways: one in which each field has a value, and
-// one in which each field stands with an empty value. If the objects differ, the type has no wire
-// plan.
-
-// checkWire returns an error if EncodeWire with plan p does not do what Unmarshal and Encode do.
-func (c *Codec) checkWire(p *wirePlan) error {
-	e := newWireEncoder(c, p)
-	for _, empty := range []bool{false, true} {
-		x := &wireExample{empty: empty, made: map[*wireMessage]bool{}, metadata: p.metadata}
-		message := x.message(nil, p.root, p.root.numbers)
-		obj := reflect.New(c.typ).Interface()
-		method, ok := obj.(unmarshaler)
-		if !ok {
-			return fmt.Errorf("%v has no Unmarshal method", c.typ)
-		}
-		if err := method.Unmarshal(message); err != nil {
-			return fmt.Errorf("%v does not read an example of its message: %w", c.typ, err)
-		}
-		o, err := e.object(message, nil)
-		if err != nil {
-			return fmt.Errorf("%v: an example of its message: %w", c.typ, err)
-		}
-		if err := c.verify(obj, o, false); err != nil { // a slab makes Go types, which stay: of kinds that no object may have
-			return fmt.Errorf("an example of its message is read in two ways: %w", err)
-		}
-	}
-	return nil
+// example returns a message in which each field has a value, or stands with an empty one.
+func (p *wirePlan) example(empty bool) []byte {
+	x := &wireExample{empty: empty, made: map[*wireMessage]bool{}, metadata: p.metadata}
+	return x.message(nil, p.root, p.root.numbers)
 }
 
 // wireExample makes an example of a message.
@@ -130,11 +107,11 @@ func (x *wireExample) bytes(v *wireValue, n uint64) []byte {
 // own returns an example for a type that is read by its own Unmarshal method.
 func (x *wireExample) own(t reflect.Type, n uint64) []byte {
 	switch {
-	case t == typeQuantity: // an empty one is none
+	case t == typeAmount: // an empty one is none
 		return wire.AppendField(nil, 1<<3|wire.Length, fmt.Append(nil, n))
 	case x.empty:
 		return nil
-	case t.Kind() == reflect.Struct && t.Field(0).Type == typeTime:
+	case t.Kind() == reflect.Struct && t.Field(0).Type == reflect.TypeFor[time.Time]():
 		return binary.AppendUvarint([]byte{1<<3 | wire.Varint}, n)
 	}
 	return wire.AppendField(nil, 1<<3|wire.Length, fmt.Appendf(nil, "own-%d", n))

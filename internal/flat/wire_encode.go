@@ -14,9 +14,6 @@ import (
 	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
 
-// errNoMessage says that unstructured content has no message of its own.
-var errNoMessage = errors.New("flat: unstructured content has no protobuf message")
-
 // ErrUnusualMessage says that a protobuf message is not one that EncodeWire reads: it is malformed,
 // or it has what encoders of the API never write, like a field twice. Unmarshal knows what it means.
 var ErrUnusualMessage = errors.New("flat: unusual protobuf message")
@@ -29,11 +26,9 @@ var ErrUnusualMessage = errors.New("flat: unusual protobuf message")
 // each message is scanned once, which finds where its fields stand, before they are written.
 type wireEncoder struct {
 	*encoder
-	plan  *wirePlan
-	slots []wire.Slot // of the messages that are being written; the innermost message is last
-	owns  []ownValue  // by number
-
-	previous func(namespace, name string) Object // see EncodeWireAfter; nil if there is none, or after its use
+	plan     *wirePlan
+	slots    []wire.Slot // of the messages that are being written; the innermost message is last
+	owns     []ownValue  // by number
 	sections *sections
 }
 
@@ -44,41 +39,9 @@ type ownValue struct {
 	method unmarshaler
 }
 
-// SupportsWire returns nil if EncodeWire reads the messages of the type, and otherwise the reason
-// why not. The first call takes some milliseconds.
-func (c *Codec) SupportsWire() error {
-	_, err := c.wire()
-	return err
-}
-
-// EncodeWire returns the flat form of the object that the Unmarshal method of the codec's type reads
-// from a protobuf message, without making that object. It keeps no reference to the message. Dict is
-// that of Encode.
-//
-// The error is ErrUnusualMessage, a *ValueError as of Encode, or what SupportsWire returns. Whoever
-// gets an error can Unmarshal the message and Encode the object.
-func (c *Codec) EncodeWire(message []byte, dict *dictionary.Dictionary) (Object, error) {
-	return c.EncodeWireAfter(message, dict, nil)
-}
-
-// EncodeWireAfter is EncodeWire for the update of an object. Previous returns a state of the object from
-// before, whichever, or the zero Object; it is called at most once, and must not keep its arguments.
-// What is the same in that state and in the message is copied, if that state is of this type and this
-// dictionary, and was an update itself. The result equals that of EncodeWire, and may differ in its
-// bytes.
-func (c *Codec) EncodeWireAfter(message []byte, dict *dictionary.Dictionary, previous func(namespace, name string) Object) (Object, error) {
-	if _, err := c.wire(); err != nil {
-		return Object{}, err
-	}
-	e := c.wireEncoders.Get().(*wireEncoder)
-	defer c.wireEncoders.Put(e)
-	e.previous = previous
-	return e.object(message, dict)
-}
-
-// newWireEncoder returns an encoder for codec c, whose wire plan is p.
-func newWireEncoder(c *Codec, p *wirePlan) *wireEncoder {
-	e := &wireEncoder{encoder: newEncoder(c), plan: p, owns: make([]ownValue, len(p.owns)), sections: &sections{before: &decoder{}}}
+// newWireEncoder returns an encoder for the messages of r, whose plan is p.
+func newWireEncoder(r *root, p *wirePlan) *wireEncoder {
+	e := &wireEncoder{encoder: newEncoder(r), plan: p, owns: make([]ownValue, len(p.owns)), sections: &sections{}}
 	for i, own := range p.owns {
 		v := reflect.New(own.typ)
 		e.owns[i] = ownValue{value: v.Elem(), memory: v.UnsafePointer(), method: v.Interface().(unmarshaler)}
@@ -86,9 +49,11 @@ func newWireEncoder(c *Codec, p *wirePlan) *wireEncoder {
 	return e
 }
 
-// object encodes one message.
-func (e *wireEncoder) object(message []byte, dict *dictionary.Dictionary) (Object, error) {
+// object encodes one message. Previous, which may be nil, returns an earlier state of the object, or the
+// zero Object; it is called at most once, and must not keep its arguments. What is the same there is copied.
+func (e *wireEncoder) object(message []byte, dict *dictionary.Dictionary, previous func(namespace, name string) Object) (Object, error) {
 	defer e.sections.forget()
+	e.sections.previous = previous
 	e.again(message, dict)
 	table := e.table()
 	if table == nil && e.sections.copied { // what was copied cannot be split
@@ -102,12 +67,12 @@ func (e *wireEncoder) again(message []byte, dict *dictionary.Dictionary) {
 	e.sections.forget()
 	e.reset(dict)
 	e.slots = e.slots[:0]
-	e.root(message)
-	e.previous = nil
+	e.document(message)
+	e.sections.previous = nil
 }
 
-// root writes the message of the object: its metadata, and then the rest.
-func (e *wireEncoder) root(message []byte) {
+// document writes the message of the object: its metadata, and then the rest.
+func (e *wireEncoder) document(message []byte) {
 	if uint64(len(message)) > math.MaxUint32 || !e.open(e.plan.root, message) {
 		e.unusual()
 		return
@@ -120,9 +85,7 @@ func (e *wireEncoder) root(message []byte) {
 	}
 	text := func(field int) string { s := e.slots[base+field]; return stringOf(metadata[s.Start:s.End]) }
 	e.owner = e.identity(text(metaUID), text(metaNamespace), text(metaName))
-	if e.previous != nil {
-		e.sections.begin(e.previous(text(metaNamespace), text(metaName)), e.codec, e.dict)
-	}
+	e.begin(text(metaNamespace), text(metaName))
 	e.written(e.plan.metadata, metadata, base)
 	e.written(e.plan.root, message, 0)
 }
@@ -328,7 +291,7 @@ func (e *wireEncoder) pointee(v *wireValue, b []byte) {
 	if !e.enter() {
 		return
 	}
-	e.needPointee(v.plan)
+	e.needs.pointee(v.plan)
 	e.element(v, b)
 	e.depth--
 }
@@ -340,7 +303,7 @@ func (e *wireEncoder) slice(v *wireValue, b []byte, n int) {
 	}
 	at, before := len(e.buf), e.private
 	e.uvarint(uint64(n) << 1)
-	e.needSlice(v.plan, n)
+	e.needs.slice(v.plan, n)
 	for range n {
 		var one []byte
 		one, b = wire.Next(v.wire, b)

@@ -75,7 +75,7 @@ func (e *wireEncoder) mapping(b []byte, n, pairSize int, write func(pair)) {
 	}
 	start, before := len(e.buf), e.private
 	e.uvarint(uint64(n) << 1)
-	e.charged += n * pairSize
+	e.needs.charged += n * pairSize
 	for i := range n {
 		write(e.pairs.all[at+i])
 	}

@@ -4,11 +4,14 @@
 package flat
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
@@ -26,6 +29,8 @@ type unmarshaler interface{ Unmarshal(message []byte) error }
 var (
 	typeUnmarshaler = reflect.TypeFor[unmarshaler]()
 	typeTypeMeta    = reflect.TypeFor[metav1.TypeMeta]()
+	typeMetadata    = reflect.TypeFor[metav1.ObjectMeta]()
+	typeAmount      = reflect.TypeFor[resource.Quantity]()
 )
 
 // wireValue says how a value of one Go type stands in a message.
@@ -76,27 +81,30 @@ type wirePlan struct {
 	owns     []*ownWire
 }
 
-// compileWire makes the wire plan of codec c, whose plans are given. The error says what has no
-// wire plan; objects of the type are then read by Unmarshal.
-func compileWire(c *Codec, plans map[reflect.Type]*plan) (*wirePlan, error) {
-	if c.flags != flagMetadata {
-		return nil, fmt.Errorf("%v: has no ObjectMeta", c.typ)
+// errNoMessage says that unstructured content has no message of its own.
+var errNoMessage = errors.New("flat: unstructured content has no protobuf message")
+
+// compileWire makes the wire plan of r. The error says what has no wire plan; objects of the type are
+// then read by Unmarshal. It can be called once.
+func compileWire(r *root) (*wirePlan, error) {
+	switch r.flags {
+	case flagMetadata:
+	case flagMetadata | flagContent:
+		return nil, errNoMessage
+	default:
+		return nil, fmt.Errorf("%v: has no ObjectMeta", r.typ)
 	}
-	metadata, err := compiledMetadata()
-	if err != nil {
+	w := &wireCompiler{root: r.typ, meta: r.meta, plans: metadataTypes(), values: map[reflect.Type]*wireValue{}}
+	p, err := &wirePlan{}, error(nil)
+	if p.metadata, err = w.message(typeMetadata, metadataPlan()); err != nil {
 		return nil, err
 	}
-	w := &wireCompiler{root: c.typ, meta: c.meta, plans: metadata.plans, values: map[reflect.Type]*wireValue{}}
-	p := &wirePlan{}
-	if p.metadata, err = w.message(typeObjectMeta, metadata.fields); err != nil {
-		return nil, err
-	}
-	w.plans, w.values = plans, map[reflect.Type]*wireValue{}
-	if p.root, err = w.message(c.typ, c.fields); err != nil {
+	w.plans, w.values = r.takePlans(), map[reflect.Type]*wireValue{}
+	if p.root, err = w.message(r.typ, r.fields); err != nil {
 		return nil, err
 	}
 	p.owns = w.owns
-	return p, c.checkWire(p)
+	return p, nil
 }
 
 // refuse makes the error for a type that has no wire plan.
@@ -170,9 +178,9 @@ func (v *wireValue) several() bool {
 // one that reads the fields by their tags.
 func isOwnWire(t reflect.Type) bool {
 	switch t {
-	case typeQuantity, typeRawExtension, reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
+	case typeAmount, reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		return true
-	case typeFieldsV1:
+	case reflect.TypeFor[metav1.FieldsV1]():
 		return t.NumField() != 1 || t.Field(0).Type != reflect.TypeFor[[]byte]()
 	}
 	// A type without a name has no methods. Not to ask saves its pointer type, which reflect would
@@ -246,7 +254,7 @@ func (w *wireCompiler) numbers(m *wireMessage, t reflect.Type, base uintptr, at 
 // field returns the field of type t at an offset of the struct of m.
 func (w *wireCompiler) field(m *wireMessage, t reflect.Type, offset uintptr, at *places) (wire.Field, error) {
 	f := wire.Field{Known: true, Wire: wire.Length, Slot: uint16(len(m.values))}
-	if m.root && t == typeObjectMeta && offset == w.meta {
+	if m.root && t == typeMetadata && offset == w.meta {
 		delete(at.missed, offset)
 		return f, nil
 	}

@@ -1,0 +1,59 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flat
+
+import "github.com/tarn-dev/tarn/internal/flat/dictionary"
+
+// openTable reads how long the table of sections is.
+func (r *reader) openTable() {
+	n := r.uvarint()
+	from := r.pos
+	if r.over(n); !r.bad {
+		r.head.table = r.buf[from:r.pos]
+	}
+}
+
+// sectionReader reads the sections of an object, from which an encoder copies. The zero value reads none.
+type sectionReader struct{ reader reader }
+
+// open begins to read o. It returns false if o has no section that an encoder for objects of type t, with
+// dict, may copy.
+func (s *sectionReader) open(o Object, t *root, dict *dictionary.Dictionary) bool {
+	s.forget()
+	return !o.IsZero() && o.parts() == nil && o.Dictionary() == dict && s.reader.open(o) && s.reader.head.is(t)
+}
+
+// forget drops the object.
+func (s *sectionReader) forget() { s.reader = reader{} }
+
+// find returns the bytes of the section with that number, and the memory that it takes, for readNeeds. It
+// returns false if the object does not have it, or has it with a message of another hash.
+func (s *sectionReader) find(number uint8, hash uint64) (bytes, needs string, ok bool) {
+	body := s.reader.body
+	t := reader{buf: s.reader.head.table}
+	for t.pos < len(t.buf) && !t.bad {
+		same := t.byte() == number
+		same = t.uint64() == hash && same
+		at, size, n := int(t.uvarint()), int(t.uvarint()), t.uvarint()
+		from := t.pos
+		t.over(n)
+		fits := at >= 0 && size > 0 && at <= len(body) && size <= len(body)-at
+		if same && fits && !t.bad {
+			return body[at : at+size], t.buf[from:t.pos], true
+		}
+	}
+	return "", "", false
+}
+
+// readNeeds reads the memory that a section takes, of an object with dict: bytes of pointer-free values,
+// string headers, bytes in all, and for each slab its number, values and takes.
+func readNeeds(text string, dict *dictionary.Dictionary) (noscan, strings, charged int, slabs string, ok bool) {
+	r := reader{buf: text, view: dict.View()}
+	r.inside()
+	noscan, strings, charged = int(r.uvarint()), int(r.uvarint()), int(r.uvarint())
+	if r.bad || (len(r.buf)-r.pos)%3 != 0 {
+		return 0, 0, 0, "", false
+	}
+	return noscan, strings, charged, r.buf[r.pos:], true
+}
