@@ -6,6 +6,9 @@ package flat
 import (
 	"fmt"
 	"reflect"
+
+	"github.com/tarn-dev/tarn/internal/flat/encode"
+	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
 
 // compileMessage makes the plan of the message of the codec's type.
@@ -13,14 +16,14 @@ import (
 // A plan is made of struct tags, and what they mean is for the Unmarshal methods to say. So two
 // messages are read both ways before the plan is used: one in which each field has a value, and
 // one in which each field stands with an empty value. If the objects differ, the type has no plan.
-func (c *Codec) compileMessage() (*wirePlan, error) {
-	p, err := compileWire(c.root)
+func (c *Codec) compileMessage() (*wire.Plan, error) {
+	p, err := wire.Compile(c.root)
 	if err != nil {
 		return nil, err
 	}
-	e := newWireEncoder(c.root, p)
+	e := encode.NewMessageEncoder(c.root, p)
 	for _, empty := range []bool{false, true} {
-		if err := c.checkMessage(e, p.example(empty)); err != nil {
+		if err := c.checkMessage(e, p.Example(empty)); err != nil {
 			return nil, err
 		}
 	}
@@ -28,18 +31,18 @@ func (c *Codec) compileMessage() (*wirePlan, error) {
 }
 
 // checkMessage returns an error if e does not read from a message what Unmarshal reads.
-func (c *Codec) checkMessage(e *wireEncoder, message []byte) error {
-	obj := reflect.New(c.root.typ).Interface()
-	method, ok := obj.(unmarshaler)
+func (c *Codec) checkMessage(e *encode.MessageEncoder, message []byte) error {
+	obj := reflect.New(c.root.Type).Interface()
+	method, ok := obj.(wire.Unmarshaler)
 	if !ok {
-		return fmt.Errorf("%v has no Unmarshal method", c.root.typ)
+		return fmt.Errorf("%v has no Unmarshal method", c.root.Type)
 	}
 	if err := method.Unmarshal(message); err != nil {
-		return fmt.Errorf("%v does not read an example of its message: %w", c.root.typ, err)
+		return fmt.Errorf("%v does not read an example of its message: %w", c.root.Type, err)
 	}
-	o, err := e.object(message, nil, nil)
+	o, err := e.Encode(message, nil, nil)
 	if err != nil {
-		return fmt.Errorf("%v: an example of its message: %w", c.root.typ, err)
+		return fmt.Errorf("%v: an example of its message: %w", c.root.Type, err)
 	}
 	if err := c.verify(obj, o, false); err != nil { // a slab makes Go types, which stay: of kinds that no object may have
 		return fmt.Errorf("an example of its message is read in two ways: %w", err)

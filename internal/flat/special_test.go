@@ -279,3 +279,27 @@ func TestLargeObjectsOfFewBytes(t *testing.T) {
 	}
 	t.Errorf("what recurs as a whole takes %d bytes", size)
 }
+
+type (
+	word   string
+	tables struct {
+		metav1.ObjectMeta
+		Strings map[word]word
+		Content map[word]any
+		More    map[string]word
+	}
+)
+
+// TestMapsWithNamedTypes: the check of such maps lets the real ones through, and they survive.
+func TestMapsWithNamedTypes(t *testing.T) {
+	in := &tables{Strings: map[word]word{}, Content: map[word]any{"a": []any{int64(1)}}, More: map[string]word{"a": "b"}}
+	for _, s := range []word{"", "a", "bc", "def"} {
+		for i := range 10 {
+			in.Strings[s+word(rune('0'+i))] = s
+		}
+	}
+	out := copyOf(t, in, nil)
+	if out.Strings["def7"] != "def" || len(out.Strings) != 40 {
+		t.Errorf("got %v", out.Strings)
+	}
+}

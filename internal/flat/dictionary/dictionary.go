@@ -310,3 +310,21 @@ func (v *View) Pointer(id uint64) *string {
 	}
 	return &v.chunks[id/chunkEntries][id%chunkEntries]
 }
+
+// Encoded notes that one more object was encoded.
+func (d *Dictionary) Encoded() { d.wear.encoded.Add(1) }
+
+// Stale says whether about half of the dictionary, or more, is probably unused, so that a change to
+// a Successor pays. Live is the number of Objects of this dictionary that the store keeps. The
+// store gives this number, because a count of encoded and released Objects would be wrong by each
+// Object that is encoded and never kept. A call costs next to nothing. It is enough to ask once in
+// about a thousand writes.
+func (d *Dictionary) Stale(live int) bool {
+	entries := d.published.Load()
+	now, lowest := d.wear.measure(uint64(entries), int64(live))
+	return now > 2*lowest && entries >= Lasting
+}
+
+// Successor returns an empty dictionary with the same limits, to which the live Objects can be
+// moved.
+func (d *Dictionary) Successor() *Dictionary { return New(d.limits) }

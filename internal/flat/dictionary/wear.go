@@ -31,19 +31,14 @@ type wear struct {
 	lowest  atomic.Uint64 // lowest measure so far, in 1/1024 entries for each object; 0 for none
 }
 
-// Encoded notes that one more object was encoded.
-func (d *Dictionary) Encoded() { d.wear.encoded.Add(1) }
-
 // measure returns the number of entries for each live object, in units of 1/1024, and the lowest
-// such number so far.
-func (d *Dictionary) measure(live int64) (now, lowest uint64) {
-	w := &d.wear
+// such number so far. Entries is how many the dictionary holds.
+func (w *wear) measure(entries uint64, live int64) (now, lowest uint64) {
 	encoded := w.encoded.Load()
 	if encoded < max(live, wearEncoded) {
 		return 0, 0
 	}
-	entries := uint64(d.published.Load()) + uint64(w.refused.Load())
-	now = entries * 1024 / uint64(max(live, 1))
+	now = (entries + uint64(w.refused.Load())) * 1024 / uint64(max(live, 1))
 	if encoded-live < live/wearReleased {
 		w.lowest.Store(max(now, 1))
 		return now, now
@@ -57,17 +52,3 @@ func (d *Dictionary) measure(live int64) (now, lowest uint64) {
 	}
 	return now, lowest
 }
-
-// Stale says whether about half of the dictionary, or more, is probably unused, so that a change to
-// a Successor pays. Live is the number of Objects of this dictionary that the store keeps. The
-// store gives this number, because a count of encoded and released Objects would be wrong by each
-// Object that is encoded and never kept. A call costs next to nothing. It is enough to ask once in
-// about a thousand writes.
-func (d *Dictionary) Stale(live int) bool {
-	now, lowest := d.measure(int64(live))
-	return now > 2*lowest && d.published.Load() >= Lasting
-}
-
-// Successor returns an empty dictionary with the same limits, to which the live Objects can be
-// moved.
-func (d *Dictionary) Successor() *Dictionary { return New(d.limits) }

@@ -1,7 +1,6 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire finds the fields of a protobuf message, without decoding their values.
 package wire
 
 import (
@@ -14,22 +13,22 @@ import (
 
 // The wire types of protobuf that the API uses.
 const (
-	Varint  = 0
-	Fixed64 = 1
-	Length  = 2 // a length, and as many bytes
-	Fixed32 = 5
+	varint  = 0
+	fixed64 = 1
+	length  = 2 // a length, and as many bytes
+	fixed32 = 5
 )
 
 // largestNumber bounds the field numbers, because a message has a table of them.
 const largestNumber = 255
 
-// Field is one field of a message.
-type Field struct {
-	Known    bool
-	Wire     byte
-	Repeated bool
-	Slot     uint16   // where Scan notes it
-	Inline   *[]Field // the fields of a message within this one that have slots of their own; else nil
+// field is one field of a message.
+type field struct {
+	known    bool
+	wire     byte
+	repeated bool
+	slot     uint16   // where scan notes it
+	inline   *[]field // the fields of a message within this one that have slots of their own; else nil
 }
 
 // Slot is where a field stands in its message: one value or, if it has several, all of them
@@ -39,14 +38,10 @@ type Slot struct {
 	N          uint32 // values
 }
 
-// Scan finds the fields of a message, by their numbers, and notes them in the slots, which are zero. Fields whose
-// numbers are unknown are skipped, as by Unmarshal. Scan returns false if the message is unusual.
-func Scan(slots []Slot, numbers []Field, message []byte) bool {
-	return scan(slots, numbers, message, 0, len(message))
-}
-
-// scan is Scan for what stands between two positions of a message.
-func scan(slots []Slot, numbers []Field, message []byte, pos, end int) bool {
+// scan finds the fields of a message, by their numbers, and notes them in the slots, which are zero. It reads what
+// stands between two positions of the message. Fields whose numbers are unknown are skipped, as by Unmarshal. It
+// returns false if the message is unusual.
+func scan(slots []Slot, numbers []field, message []byte, pos, end int) bool {
 	for pos < end {
 		tagged := pos
 		tag, size := uvarintAt(message, pos, end)
@@ -58,18 +53,18 @@ func scan(slots []Slot, numbers []Field, message []byte, pos, end int) bool {
 			return false
 		}
 		pos = stop
-		if tag>>3 >= uint64(len(numbers)) || !numbers[tag>>3].Known {
+		if tag>>3 >= uint64(len(numbers)) || !numbers[tag>>3].known {
 			continue
 		}
 		f := &numbers[tag>>3]
 		switch {
-		case f.Wire != byte(tag&7):
+		case f.wire != byte(tag&7):
 			return false
-		case f.Inline != nil:
-			if !scan(slots, *f.Inline, message, start, stop) {
+		case f.inline != nil:
+			if !scan(slots, *f.inline, message, start, stop) {
 				return false
 			}
-		case !slots[f.Slot].note(f.Repeated, tagged, start, stop):
+		case !slots[f.slot].note(f.repeated, tagged, start, stop):
 			return false
 		}
 	}
@@ -95,14 +90,14 @@ func (s *Slot) note(repeated bool, tagged, start, stop int) bool {
 // extent returns where the value of a field stands, whose tag ends at pos.
 func extent(wire byte, message []byte, pos, end int) (start, stop int, ok bool) {
 	switch wire {
-	case Varint:
+	case varint:
 		_, size := uvarintAt(message, pos, end)
 		return pos, pos + size, size > 0
-	case Fixed64:
+	case fixed64:
 		return pos, pos + 8, pos+8 <= end
-	case Fixed32:
+	case fixed32:
 		return pos, pos + 4, pos+4 <= end
-	case Length:
+	case length:
 		n, size := uvarintAt(message, pos, end)
 		if size == 0 || n > uint64(end-pos-size) {
 			return 0, 0, false
@@ -121,35 +116,43 @@ func uvarintAt(b []byte, pos, end int) (v uint64, size int) {
 	return v, max(size, 0)
 }
 
-// Next returns the first of several values of a field, which stand with their tags in b, and what
-// follows it. Scan must have found them.
-func Next(wire byte, b []byte) (value, rest []byte) {
+// NextPair returns the key and the value of the first of several pairs of a map, which stand with their
+// tags in b, and what follows it. Scan must have found them. It returns false if the pair is unusual.
+func NextPair(b []byte) (key, value string, rest []byte, ok bool) {
+	pair, rest := next(length, b)
+	key, value, ok = pairIn(pair)
+	return key, value, rest, ok
+}
+
+// next returns the first of several values of a wire type, which stand with their tags in b, and what
+// follows it. scan must have found them.
+func next(wire byte, b []byte) (value, rest []byte) {
 	_, size := uvarintAt(b, 0, len(b))
 	start, stop, _ := extent(wire, b, size, len(b))
 	return b[start:stop], b[stop:]
 }
 
-// Pair returns the key and the value of one pair of a map: a message with the fields 1 and 2.
-func Pair(b []byte) (key, value string, ok bool) {
-	const keyTag, valueTag = 1<<3 | Length, 2<<3 | Length
+// pairIn returns the key and the value of one pair of a map: a message with the fields 1 and 2.
+func pairIn(b []byte) (key, value string, ok bool) {
+	const keyTag, valueTag = 1<<3 | length, 2<<3 | length
 	if len(b) == 0 || b[0] != keyTag {
 		return "", "", false
 	}
-	start, stop, ok := extent(Length, b, 1, len(b))
+	start, stop, ok := extent(length, b, 1, len(b))
 	if !ok || stop == len(b) || b[stop] != valueTag {
 		return "", "", false
 	}
 	key = text(b[start:stop])
-	start, stop, ok = extent(Length, b, stop+1, len(b))
+	start, stop, ok = extent(length, b, stop+1, len(b))
 	if !ok || stop != len(b) {
 		return "", "", false
 	}
 	return key, text(b[start:stop]), true
 }
 
-// FieldNumber returns the number that a struct tag gives a field. The wire type in the tag is wrong
+// fieldNumber returns the number that a struct tag gives a field. The wire type in the tag is wrong
 // for many fields of the API, and the generated methods go by the Go type.
-func FieldNumber(tag string) (int, error) {
+func fieldNumber(tag string) (int, error) {
 	_, rest, _ := strings.Cut(tag, ",")
 	text, _, _ := strings.Cut(rest, ",")
 	number, err := strconv.Atoi(text)
@@ -159,8 +162,8 @@ func FieldNumber(tag string) (int, error) {
 	return number, nil
 }
 
-// AppendField appends a field with bytes.
-func AppendField(b []byte, tag uint64, value []byte) []byte {
+// appendField appends a field with bytes.
+func appendField(b []byte, tag uint64, value []byte) []byte {
 	b = binary.AppendUvarint(b, tag)
 	b = binary.AppendUvarint(b, uint64(len(value)))
 	return append(b, value...)

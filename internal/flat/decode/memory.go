@@ -1,0 +1,151 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"unsafe"
+
+	"github.com/tarn-dev/tarn/internal/flat/form"
+	"github.com/tarn-dev/tarn/internal/flat/plan"
+)
+
+// boxedTogether is the number of string headers of a large object that share an allocation.
+const boxedTogether = 16
+
+// memory is the source of the memory for decoded values. The header of an object says how much it
+// needs, so that small values are allocated together.
+type memory struct {
+	chunk   unsafe.Pointer // that pointer-free values are carved from
+	size    uintptr        // bytes of the chunk
+	taken   uintptr        // bytes of the chunk that are taken
+	strings []string       // string headers not yet handed out
+
+	want        uintptr    // bytes of the chunk when it is first needed
+	wantStrings int        // number of string headers when they are first needed
+	large       bool       // the object is large: few headers share an allocation
+	slabs       *slabTable // nil to allocate singly
+}
+
+// expect prepares for the memory that the header of an object announces.
+func (m *memory) expect(h *header) { m.want, m.wantStrings = uintptr(h.noscan), h.strings }
+
+// carve returns size zeroed bytes for a pointer-free value.
+func (m *memory) carve(size, align uintptr) unsafe.Pointer {
+	at := (m.taken + align - 1) &^ (align - 1)
+	if m.chunk == nil || at+size > m.size {
+		// The first need takes the chunk that the encoder measured, or some of it. Corrupt bytes
+		// may have measured too little: then each value gets memory of its own.
+		m.size = max(min(m.want, form.CarveChunk), size)
+		m.want -= min(m.want, m.size)
+		words := make([]uint64, (m.size+7)/8+1)
+		m.chunk = unsafe.Pointer(unsafe.SliceData(words))
+		at = 0
+	}
+	m.taken = at + size
+	return unsafe.Add(m.chunk, at)
+}
+
+// stringHeaders returns n empty strings that are used nowhere else.
+func (m *memory) stringHeaders(n int) []string {
+	if len(m.strings) < n {
+		size := m.wantStrings
+		if m.large {
+			size = min(size, boxedTogether)
+		}
+		m.strings = make([]string, max(n, size))
+	}
+	m.wantStrings -= n
+	out := m.strings[:n:n]
+	m.strings = m.strings[n:]
+	return out
+}
+
+// header returns the address of a new string header that holds s. In a large object the header of a
+// long string is allocated by itself, because other headers in the same allocation would keep the
+// string.
+func (m *memory) header(s string) *string {
+	if m.large && len(s) > form.LongString {
+		alone := s
+		return &alone
+	}
+	h := &m.stringHeaders(1)[0]
+	*h = s
+	return h
+}
+
+// newPointee allocates a zero value for a pointer.
+func (m *memory) newPointee(t *plan.Plan) unsafe.Pointer {
+	if t.Slab != 0 && m.slabs != nil {
+		if to := m.slabs.take(t, 1); to != nil {
+			return to
+		}
+	}
+	switch {
+	case t.Noscan && t.Size <= form.CarveLimit:
+		return m.carve(t.Size, uintptr(t.Align))
+	case t.Kind == plan.KindString:
+		return unsafe.Pointer(&m.stringHeaders(1)[0])
+	default:
+		return t.Allocate(1)
+	}
+}
+
+// allocate makes s a slice of n zero elements.
+func (m *memory) allocate(t *plan.Plan, s *plan.SliceHeader, n int) {
+	size := uintptr(n) * t.Elem.Size
+	switch {
+	case t.Elem.Kind == plan.KindString:
+		s.Data = unsafe.Pointer(unsafe.SliceData(m.stringHeaders(n)))
+	case t.Elem.Noscan && size <= form.CarveLimit:
+		s.Data = m.carve(size, uintptr(t.Elem.Align))
+	default:
+		if t.Elem.Slab != 0 && m.slabs != nil {
+			if s.Data = m.slabs.take(t.Elem, n); s.Data != nil {
+				break
+			}
+		}
+		s.Data = t.Elem.Allocate(n)
+	}
+	s.Len, s.Cap = n, n
+}
+
+// slabTable hands out memory of the slabs while a decoder reads one object.
+type slabTable struct {
+	kinds [plan.SlabTypes + 1]uint8 // for each number, the slab plus one
+	slabs [form.SlabKinds]slab
+}
+
+// slab is the unused memory of an allocation for values of one type.
+type slab struct {
+	next unsafe.Pointer // nil until the first is needed
+	left int
+}
+
+// fill enters the counts.
+func (s *slabTable) fill(counts string) {
+	for i := 0; i+1 < len(counts) && i/2 < form.SlabKinds; i += 2 {
+		s.kinds[counts[i]] = uint8(i/2 + 1)
+		s.slabs[i/2].left = int(min(counts[i+1], form.SlabSize))
+	}
+}
+
+// take returns zeroed memory for n values of plan t, or nil if the slab has less.
+func (s *slabTable) take(t *plan.Plan, n int) unsafe.Pointer {
+	k := s.kinds[t.Slab]
+	if k == 0 {
+		return nil
+	}
+	from := &s.slabs[k-1]
+	if from.left < n {
+		return nil
+	}
+	if from.next == nil {
+		from.next = t.Allocate(from.left)
+	}
+	p := from.next
+	if from.left -= n; from.left > 0 {
+		from.next = unsafe.Add(p, uintptr(n)*t.Size)
+	}
+	return p
+}
