@@ -26,10 +26,11 @@ func Decode(t *plan.Root, o Object, into any, inSlabs bool) error {
 		return err
 	}
 	var d decoder
-	if !d.open(o) || !d.head.is(t) {
+	var h header
+	if !d.open(o, &h) || !h.is(t) {
 		return wrong(t, o)
 	}
-	d.memory.expect(&d.head)
+	d.memory.expect(&h)
 	if t.IsContent() {
 		u := (*unstructured.Unstructured)(p)
 		u.Object = nil
@@ -39,7 +40,7 @@ func Decode(t *plan.Root, o Object, into any, inSlabs bool) error {
 	}
 	var slabs slabTable
 	if inSlabs {
-		slabs.fill(d.head.counts)
+		slabs.fill(h.counts)
 		d.memory.slabs = &slabs
 	}
 	reflect.ValueOf(into).Elem().SetZero()
@@ -278,14 +279,15 @@ func (d *decoder) anyMap(t *plan.Plan, p unsafe.Pointer) {
 func (o Object) DecodeMetadata(into *metav1.ObjectMeta) error {
 	*into = metav1.ObjectMeta{}
 	var d decoder
-	if !d.open(o) {
+	var h header
+	if !d.open(o, &h) {
 		return ErrCorrupt
 	}
-	if d.head.flags&form.FlagMetadata == 0 {
+	if h.flags&form.FlagMetadata == 0 {
 		return nil
 	}
 	// The sizes that the encoder measured are for the whole object, so allocate as needed instead.
-	if d.head.flags&form.FlagContent != 0 {
+	if h.flags&form.FlagContent != 0 {
 		return d.contentMetadata(into)
 	}
 	d.structure(plan.Metadata(), unsafe.Pointer(into))

@@ -24,8 +24,8 @@ type comparison struct {
 }
 
 // open starts reading o, and expects to allocate each value when it is needed.
-func (d *decoder) open(o Object) bool {
-	if !d.reader.open(o) {
+func (d *decoder) open(o Object, h *header) bool {
+	if !d.reader.open(o, h) {
 		return false
 	}
 	d.memory.large = d.annex.Parts != nil

@@ -36,7 +36,8 @@ func (o Object) Annotations() iter.Seq2[string, string] { return o.walk(plan.Met
 
 // seek moves r to metadata field number want. It says whether o has that field.
 func (r *reader) seek(o Object, want int) bool {
-	if !r.open(o) || r.head.flags&form.FlagMetadata == 0 {
+	var h header
+	if !r.open(o, &h) || h.flags&form.FlagMetadata == 0 {
 		return false
 	}
 	set := r.bitmap(&plan.Metadata().Groups[0])

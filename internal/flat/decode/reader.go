@@ -28,7 +28,6 @@ type reader struct {
 	depth  int
 	budget int // bytes that may still be allocated: bounds what corrupt bytes can ask for
 	bad    bool
-	head   header
 }
 
 // header is what an object says before its body.
@@ -41,21 +40,21 @@ type header struct {
 	table       string // of sections, see Sections; empty for most objects
 }
 
-// open starts reading o.
-func (r *reader) open(o Object) bool {
+// open starts reading o behind its header, which it notes in h.
+func (r *reader) open(o Object, h *header) bool {
 	if len(o.data) < form.HeaderSize {
 		return false
 	}
-	r.head.flags, r.head.fingerprint = o.data[0]&^form.FlagSections, o.data[1]
+	h.flags, h.fingerprint = o.data[0]&^form.FlagSections, o.data[1]
 	r.buf, r.pos = o.data, form.HeaderSize
 	r.annex = &noAnnex
 	if o.annex != nil {
 		r.annex, r.view = o.annex, o.annex.Dict.View()
 	}
 	noscan, strs := r.uvarint(), r.uvarint()
-	r.skipSlabs()
+	h.counts = r.slabs()
 	if o.data[0]&form.FlagSections != 0 {
-		r.openTable()
+		h.table = r.table()
 	}
 	if r.bad {
 		return false
@@ -66,7 +65,7 @@ func (r *reader) open(o Object) bool {
 	if noscan > form.LargestChunk || strs > form.LargestHeaders {
 		return false
 	}
-	r.head.noscan, r.head.strings = int(noscan), int(strs)
+	h.noscan, h.strings = int(noscan), int(strs)
 	return true
 }
 
@@ -237,13 +236,14 @@ func (r *reader) outside(back place, entered bool) {
 	}
 }
 
-// openTable reads how long the table of sections is.
-func (r *reader) openTable() {
+// table reads the table of sections, whose length stands before it.
+func (r *reader) table() string {
 	n := r.uvarint()
 	from := r.pos
-	if r.over(n); !r.bad {
-		r.head.table = r.buf[from:r.pos]
+	if r.over(n); r.bad {
+		return ""
 	}
+	return r.buf[from:r.pos]
 }
 
 // over skips n bytes.
@@ -255,15 +255,15 @@ func (r *reader) over(n uint64) {
 	r.pos += int(n)
 }
 
-// skipSlabs reads the block of counts.
-func (r *reader) skipSlabs() {
+// slabs reads the block of counts.
+func (r *reader) slabs() string {
 	h := r.uvarint()
 	block := r.buf[r.pos:]
 	if h&1 != 0 {
 		s, ok := r.view.Entry(h >> 1)
 		if !ok || len(s) == 0 || s[0]&1 != 0 {
 			r.fail()
-			return
+			return ""
 		}
 		h, block = uint64(s[0]), s[1:]
 	} else {
@@ -271,7 +271,7 @@ func (r *reader) skipSlabs() {
 	}
 	if h>>1 > uint64(len(block)) {
 		r.fail()
-		return
+		return ""
 	}
-	r.head.counts = block[:h>>1]
+	return block[:h>>1]
 }

@@ -25,10 +25,11 @@ func Reusing(t *plan.Root, o Object, into any, other Object, like any) error {
 		return err
 	}
 	var d, b decoder
-	if p == q || o.Dictionary() != other.Dictionary() || !b.open(other) || !b.head.is(t) {
+	var h header
+	if p == q || o.Dictionary() != other.Dictionary() || !b.open(other, &h) || !h.is(t) {
 		return Decode(t, o, into, true)
 	}
-	if !d.open(o) || !d.head.is(t) {
+	if !d.open(o, &h) || !h.is(t) {
 		return wrong(t, o)
 	}
 	// The sizes that the encoder measured are for the whole object, so allocate as needed instead.

@@ -9,23 +9,31 @@ import (
 )
 
 // Sections reads the sections of an object, from which an encoder copies. The zero value reads none.
-type Sections struct{ reader reader }
+type Sections struct {
+	reader reader
+	table  string
+}
 
 // Open begins to read o. It returns false if o is not an object of type t with that dictionary, or is so
 // large that it has parts: its sections are not to be copied.
 func (s *Sections) Open(o Object, t *plan.Root, dict *dictionary.Dictionary) bool {
 	s.Forget()
-	return !o.IsZero() && o.parts() == nil && o.Dictionary() == dict && s.reader.open(o) && s.reader.head.is(t)
+	var h header
+	if o.IsZero() || o.parts() != nil || o.Dictionary() != dict || !s.reader.open(o, &h) || !h.is(t) {
+		return false
+	}
+	s.table = h.table
+	return true
 }
 
 // Forget drops the object.
-func (s *Sections) Forget() { s.reader = reader{} }
+func (s *Sections) Forget() { *s = Sections{} }
 
 // Find returns the bytes of the section with that number, and the memory that it takes, for ReadNeeds. It
 // returns false if the object does not have it, or has it with a message of another hash.
 func (s *Sections) Find(number uint8, hash uint64) (bytes, needs string, ok bool) {
 	body := s.reader.body
-	t := reader{buf: s.reader.head.table}
+	t := reader{buf: s.table}
 	for t.pos < len(t.buf) && !t.bad {
 		same := t.byte() == number
 		same = t.uint64() == hash && same

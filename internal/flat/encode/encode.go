@@ -29,7 +29,7 @@ type Encoder struct {
 
 // New returns an encoder for the objects of r.
 func New(r *plan.Root) *Encoder {
-	return &Encoder{writer{typ: r.Type, inlined: &inlined{}, split: &splitter{}, pairs: &pairStack{}}, r}
+	return &Encoder{writer{inlined: &inlined{}, split: &splitter{}, pairs: &pairStack{}}, r}
 }
 
 // Encode returns the flat form of obj, a non-nil pointer to a struct of the root's type, with a
@@ -61,6 +61,9 @@ func (e *Encoder) finish(dict *dictionary.Dictionary, table []byte) (decode.Obje
 	data, parts := e.result(table)
 	e.dict, e.split.parts = nil, nil
 	if e.err != nil {
+		if value, ok := e.err.(*ValueError); ok {
+			value.Type = e.root.Type
+		}
 		return decode.Object{}, e.err
 	}
 	if dict != nil {

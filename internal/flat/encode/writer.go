@@ -6,7 +6,6 @@ package encode
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"reflect"
 	"sync"
 
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
@@ -27,7 +26,6 @@ const longestHeader = form.HeaderSize + 2*binary.MaxVarintLen64 + 2*form.SlabKin
 // writer writes the numbers and strings of one object.
 type writer struct {
 	destination
-	typ reflect.Type // of the object
 	buf []byte
 
 	// private counts the parts of the object that no other object is expected to have: strings that
@@ -69,10 +67,10 @@ func (w *writer) reset(dict *dictionary.Dictionary) {
 	w.split.reset()
 }
 
-// refuse notes the first reason why this object cannot be encoded.
+// refuse notes the first reason why this object cannot be encoded. The method finish adds the type.
 func (w *writer) refuse(reason string) {
 	if w.err == nil {
-		w.err = &ValueError{Type: w.typ, Reason: reason}
+		w.err = &ValueError{Reason: reason}
 	}
 }
 
