@@ -31,19 +31,6 @@ type Lost struct {
 // compare with the watch, which is believed.
 var ErrNoRevision = errors.New("the resource version of the list is no positive number")
 
-const (
-	// firstPause and longestPause are before a question after one that was not answered. The pause doubles with each
-	// of them.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 5 * time.Second
-)
-
-// failure is that of the last question, if the server did not answer it.
-type failure struct {
-	err   error
-	pause time.Duration // before the next question
-}
-
 // answer is what is learned from a question.
 type answer[V any] struct {
 	of       Target
@@ -53,10 +40,12 @@ type answer[V any] struct {
 	says     []statement[V] // about the key; or the list of the prefix, and the objects that the cache cannot hold
 }
 
-// view returns what a read of the target of a sees that sees the answer alone.
-func (a *answer[V]) view(state *watchcache.Snapshot[V], o *Options[V]) View[V] {
-	s := newSet(o)
-	s.restored = a.restored
+// view returns what a read of the target of a sees: the answer, and what a set knows of its keys. A list of before says nothing.
+func (a *answer[V]) view(now *set[V], state *watchcache.Snapshot[V]) View[V] {
+	s := newSet(now.options)
+	if s.restored = a.restored; now.restored == a.restored {
+		s.putKnown(now, a.of)
+	}
 	for _, k := range a.says {
 		s.put(k)
 	}
@@ -65,25 +54,18 @@ func (a *answer[V]) view(state *watchcache.Snapshot[V], o *Options[V]) View[V] {
 
 // ask asks the server about a target. The answer is nil if the source was restored meanwhile, or Writes closed.
 func (w *Writes[V]) ask(ctx context.Context, of Target) (*answer[V], error) {
-	last := failure{}
-	if f := w.failed.Load(); f != nil {
-		last = *f
-		select {
-		case <-time.After(last.pause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := w.pauses.wait(ctx); err != nil {
+		return nil, err
 	}
+	began := time.Now()
 	s, before := w.loaded(), w.options.State()
 	said, err := w.options.Ask(ctx, of)
 	if errors.Is(err, ErrNoRevision) {
 		said, err = Answer[V]{}, nil
 	}
-	if err != nil {
-		w.failed.Store(&failure{err, min(max(2*last.pause, firstPause), longestPause)})
+	if w.pauses.ended(began, err); err != nil {
 		return nil, err
 	}
-	w.failed.Store(nil)
 	a := &answer[V]{of: of, revision: said.Revision, asked: s.number}
 	if a.revision > 0 {
 		a.read(said, w.options.State(), &w.options)
@@ -134,7 +116,7 @@ func (a *answer[V]) read(said Answer[V], state *watchcache.Snapshot[V], o *Optio
 	case len(said.Items) > 0:
 		item := said.Items[0]
 		k.outcome, k.object = Shown, object[V]{revision: item.Revision, uid: o.UID(item.Value), value: item.Value, bytes: o.Size(item.Value)}
-	case len(said.Lost) > 0:
+	case len(said.Lost) > 0, a.of == Target{}:
 		return
 	default:
 		k.revision = a.revision

@@ -60,26 +60,13 @@ func (w *Writes[V]) countLocked() {
 	w.counted = w.now.size
 }
 
-// fitLocked makes room: lists and all objects but the newest go, and what they were about is ambiguous. If there is no
-// room for so many keys, all keys are.
+// fitLocked tells that there was no room. If there is none for so many keys, all keys are ambiguous.
 func (w *Writes[V]) fitLocked(state *watchcache.Snapshot[V]) {
-	if w.countLocked(); (w.now.size.count > 1 || len(w.now.prefixes) > 0) && w.options.Budget.objects.exceeds(w.now.size.objects) {
-		var newest *statement[V]
-		for k := range w.now.all(Target{All: true}, "") {
-			if k.bytes > 0 && (newest == nil || newest.number < k.number) {
-				newest = k
-			}
-		}
-		w.now.change(func(k *statement[V]) *statement[V] {
-			if k == newest || k.bytes == 0 {
-				return k
-			}
-			w.endLocked(k, state, true)
-			return k.dropped()
-		})
-		w.countLocked()
+	if k := w.now.refused; k != nil {
+		w.now.refused = nil
+		w.endLocked(k, state, true)
 	}
-	if w.now.keys.Len()+len(w.now.prefixes) > 1 && w.options.Budget.keys.exceeds(w.now.size.keys) {
+	if w.countLocked(); w.now.keys.Len()+len(w.now.prefixes) > 1 && w.options.Budget.keys.exceeds(w.now.size.keys) {
 		all := statement[V]{Target: Target{All: true}, outcome: Ambiguous, number: w.now.number, noted: time.Now()}
 		w.now.change(func(k *statement[V]) *statement[V] {
 			if all.at = max(all.at, k.at); k.outcome == Gone { // at a revision that is not known

@@ -19,9 +19,9 @@
 // A read that begins after Note has returned shows what was noted, or something newer. It loads the set first and the
 // state afterwards: what it does not find was removed because the state has reached it.
 //
-// A read that has to ask is over after two rounds of questions, however much is written meanwhile. The first round asks
-// about a few keys one by one. If that does not suffice, the next one asks about all that is read: an answer to a question
-// that was asked after the read began is by itself what the read may show.
+// A read that has to ask ends after two rounds of questions, however much is written meanwhile. The first round asks
+// about a few keys one by one. If that does not suffice, the next one asks about all that is read: the answer to a question
+// that was asked after the read began is what the read sees. A round may first wait for a question that is under way.
 //
 // A state has reached a pending write when it is at its revision, and does not hold an older version of the object, as
 // when the cache cannot hold the newer one. It has reached a deletion when it does not hold the deleted object. Until a
@@ -35,8 +35,8 @@
 //
 // # Memory
 //
-// The bytes are bounded by a [Budget]. What has no room is ambiguous. A write ends by its deadline if the watch does not
-// reach it. An answer that is not kept belongs to the reads that see it.
+// The bytes are bounded by a [Budget]. What has no room is ambiguous, and an answer without room belongs to the
+// reads that see it. A write ends by its deadline if the watch does not reach it.
 //
 // # Concurrency
 //
@@ -49,6 +49,6 @@
 //   - write.go: what a client tells a cache
 //   - statement.go, set.go: what is known or ambiguous, and which of two statements stays
 //   - writes.go, budget.go, sweep.go: how writes are noted, bounded and removed
-//   - view.go, read.go, ask.go: what reads see, and what they ask the server
+//   - view.go, read.go, ask.go, pauses.go: what reads see, and what they ask the server
 //   - look.go: what people see
 package pending

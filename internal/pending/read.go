@@ -17,9 +17,8 @@ const (
 	patience = 200 * time.Millisecond
 	// lookEvery is how often a read that waits for an answer looks whether the watch was faster.
 	lookEvery = 100 * time.Millisecond
-	// askEach is for how many keys the server is asked one by one, and makeRounds how often a read makes objects of
-	// responses that come meanwhile. After that it asks for all that is read.
-	askEach, makeRounds = 8, 8
+	// askEach is for how many keys the server is asked one by one. For more it is asked for all that is read.
+	askEach = 8
 )
 
 // UnansweredError is the error of a read after an ambiguous write, if the server does not say what came of it.
@@ -46,12 +45,10 @@ func (w *Writes[V]) Read(ctx context.Context, of Target) (View[V], error) {
 	}
 	r := reading[V]{w: w, of: of, began: s.number}
 	for ; len(open) > 0; v, open = r.look() {
-		answered, err := r.settle(ctx, v.at, open)
-		if err != nil {
+		if seen, err := r.settle(ctx, &v, open); err != nil {
 			return v, err
-		}
-		if answered != nil {
-			return answered.view(w.options.State(), &w.options), nil
+		} else if seen != nil {
+			return *seen, nil
 		}
 	}
 	return v, nil
@@ -62,7 +59,6 @@ type reading[V any] struct {
 	w     *Writes[V]
 	of    Target
 	began uint64    // how many notes there were
-	made  int       // how often it has made objects
 	asked bool      // it has asked, and that did not suffice
 	late  time.Time // until when it waits for the watch; zero until it does
 }
@@ -74,24 +70,29 @@ func (r *reading[V]) look() (v View[V], open []*statement[V]) {
 	return v, v.open(r.of)
 }
 
-// settle makes objects, waits for the watch, or asks the server. An answer about all that is read, to a question that was
-// asked after the read began, is what the read sees, however much is written meanwhile.
-func (r *reading[V]) settle(ctx context.Context, at uint64, open []*statement[V]) (*answer[V], error) {
+// settle makes objects, waits for the watch, or asks the server. It returns what the read sees, or nil if it has to look
+// again. An answer about all that is read, to a question that was asked after the read began, is what the read sees, however
+// much is written meanwhile.
+func (r *reading[V]) settle(ctx context.Context, v *View[V], open []*statement[V]) (*View[V], error) {
 	ambiguous := slices.DeleteFunc(slices.Clone(open), func(k *statement[V]) bool { return k.make != nil })
-	if len(ambiguous) == 0 && r.made < makeRounds {
-		r.made++
-		return nil, r.make(ctx, open)
+	if len(ambiguous) == 0 {
+		return r.make(ctx, v, open)
 	}
 	if ctx.Err() != nil {
 		return nil, &UnansweredError{Cause: context.Cause(ctx)}
 	}
-	if !r.asked && r.waits(ctx, at, ambiguous) {
+	if !r.asked && r.waits(ctx, v.at, ambiguous) {
 		return nil, nil
 	}
 	for _, of := range r.questions(ambiguous) {
 		a, err := r.ask(ctx, of)
-		if err != nil || a != nil && a.revision > 0 && a.asked >= r.began && of.covers(r.of) {
-			return a, err
+		if err != nil || a == nil {
+			return nil, err
+		}
+		if a.asked >= r.began && of.covers(r.of) {
+			s := r.w.loaded() // before the state
+			seen := a.view(s, r.w.options.State())
+			return &seen, nil
 		}
 	}
 	r.asked = true
@@ -101,12 +102,15 @@ func (r *reading[V]) settle(ctx context.Context, at uint64, open []*statement[V]
 // questions returns for what to ask the server: a few keys one by one, or else all that is read, or a prefix that has it.
 func (r *reading[V]) questions(ambiguous []*statement[V]) []Target {
 	var keys []Target
-	all, only := r.of, r.asked || len(ambiguous) == 0 || len(ambiguous) > askEach
+	all, only := r.of, r.asked || len(ambiguous) > askEach
 	for _, k := range ambiguous {
-		if k.covers(all) {
+		switch keys = append(keys, k.Target); {
+		case k.All && k.answered && !r.of.All: // there was no room for the list
+			return []Target{r.of}
+		case k.covers(all):
 			all = k.Target
 		}
-		keys, only = append(keys, k.Target), only || k.All
+		only = only || k.All
 	}
 	if only {
 		return []Target{all}
@@ -149,14 +153,22 @@ func (r *reading[V]) ask(ctx context.Context, of Target) (*answer[V], error) {
 	return a, nil
 }
 
-// make makes the objects of responses, once for all that need them.
-func (r *reading[V]) make(ctx context.Context, open []*statement[V]) error {
+// make makes the objects of responses, once for all that need them: v with these is what the read sees. It returns nil if a
+// response did not have the whole object, or r does not need it any more.
+func (r *reading[V]) make(ctx context.Context, v *View[V], open []*statement[V]) (*View[V], error) {
+	s := newSet(v.set.options)
+	s.restored = v.set.restored
+	s.setPrefixes(v.set.prefixes)
+	s.putKnown(v.set, r.of)
 	for _, k := range open {
-		if _, err := r.once(ctx, fmt.Sprint("object ", k.number), func(context.Context) (any, error) { return nil, r.w.make(k) }); err != nil {
-			return err
+		value, err := r.once(ctx, fmt.Sprint("object ", k.number), func(context.Context) (any, error) { return r.w.make(k) })
+		if err != nil || value == nil || value.(*statement[V]).open() {
+			return nil, err
 		}
+		s.store(*value.(*statement[V]))
 	}
-	return nil
+	seen := s.view(r.w.options.State(), r.of)
+	return &seen, nil
 }
 
 // once calls f, once for all that wait for it under a name, in a goroutine of its own. It goes on when ctx has ended,
@@ -180,23 +192,19 @@ func (r *reading[V]) once(ctx context.Context, name string, f func(context.Conte
 				return nil, nil
 			}
 		case <-ctx.Done():
-			err := context.Cause(ctx)
-			if f := r.w.failed.Load(); f != nil {
-				err = fmt.Errorf("%w, and the question before has failed: %w", err, f.err)
-			}
-			return nil, err
+			return nil, r.w.pauses.gaveUp(context.Cause(ctx))
 		}
 	}
 }
 
-// make makes the object of a response.
-func (w *Writes[V]) make(k *statement[V]) error {
-	if now := w.loaded().get(k.Key); now == nil || now.number != k.number || now.make == nil {
-		return nil // another read has
+// make makes the object of a response, and returns what is known then.
+func (w *Writes[V]) make(k *statement[V]) (*statement[V], error) {
+	if now := w.loaded().get(k.Key); now != nil && now.number == k.number && now.make == nil {
+		return now, nil // another read has
 	}
 	made, err := k.make()
 	if err != nil && !errors.Is(err, ErrNotWhole) {
-		return err
+		return nil, err
 	}
 	next := *k
 	next.object = object[V]{revision: k.revision, uid: k.uid}
@@ -214,5 +222,5 @@ func (w *Writes[V]) make(k *statement[V]) error {
 		w.now.store(next)
 		w.publishLocked(w.options.State())
 	}
-	return nil
+	return &next, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// newer is the revision that a set assumes for a state after a restore that it has not been told of.
-const newer = unknown - 1
+// afterRestore is the revision of a state of a later history: it has reached all that is noted, but what is unknown.
+const afterRestore = unknown - 1
 
 // set is all that is noted at one moment: one statement for each key, and for each prefix. It does not change
 // once it is published.
@@ -27,6 +27,8 @@ type set[V any] struct {
 	number   uint64 // how many notes there have been
 	restored int    // how often the source was restored before the revisions of the statements
 	size     size
+	room     *Budget       // nil for no bound
+	refused  *statement[V] // the first one without room
 }
 
 func newSet[V any](o *Options[V]) set[V] {
@@ -39,7 +41,7 @@ func (s *set[V]) reached(state *watchcache.Snapshot[V]) uint64 {
 	case 0:
 		return state.Revision()
 	case 1:
-		return newer
+		return afterRestore
 	}
 	return 0
 }
@@ -60,9 +62,21 @@ func (s *set[V]) all(of Target, from string) iter.Seq[*statement[V]] {
 	}
 }
 
+// fit returns k, without its object or list if there is no room. There is always room for one object.
+func (s *set[V]) fit(k statement[V]) statement[V] {
+	if k.bytes == 0 || s.room == nil || s.size.count == 0 && !k.All || !s.room.objects.exceeds(s.size.objects+k.bytes) {
+		return k
+	}
+	if s.refused == nil {
+		s.refused = &k
+	}
+	return k.dropped()
+}
+
 // store replaces what is there under the key of k.
 func (s *set[V]) store(k statement[V]) {
 	s.remove(k.Key)
+	k = s.fit(k)
 	s.count(&k, 1)
 	s.keys.Set(k.Key, &k)
 }
@@ -136,12 +150,21 @@ func (s *set[V]) putKey(k statement[V]) {
 			}
 			k.outcome, k.at, k.object = Gone, later.at, object[V]{revision: later.at, uid: k.uid}
 		case later.outcome == Ambiguous:
-			k.outcome, k.at, k.object = Ambiguous, later.at, object[V]{revision: max(k.revision, old.revision), lost: cmp.Or(k.lost, old.lost)}
+			k.outcome, k.at, k.answered, k.object = Ambiguous, later.at, later.answered, object[V]{revision: max(k.revision, old.revision), lost: cmp.Or(k.lost, old.lost)}
 		case later == old:
 			return
 		}
 	}
 	s.store(k)
+}
+
+// putKnown notes what another set knows of the keys of a target.
+func (s *set[V]) putKnown(other *set[V], of Target) {
+	for k := range other.all(of, "") {
+		if !k.open() {
+			s.store(*k)
+		}
+	}
 }
 
 // putPrefix notes a statement about all keys with a prefix, in place of those of before about prefixes that it covers.
@@ -152,6 +175,8 @@ func (s *set[V]) putPrefix(p statement[V]) {
 			others = append(others, o)
 		}
 	}
+	s.setPrefixes(others)
+	p = s.fit(p)
 	s.setPrefixes(append(others, &p))
 }
 

@@ -21,7 +21,7 @@ type statement[V any] struct {
 	Target
 	outcome  Outcome // Ambiguous for a prefix
 	at       uint64  // from which revision on it is true: the minimum revision of an ambiguous write
-	answered bool    // at is the revision of an answer: there may be no event of the kind at it
+	answered bool    // an answer told at: the watch may bring nothing at it, so no read waits for it
 	number   uint64  // in the order of notes
 	noted    time.Time
 	object[V]
@@ -29,7 +29,7 @@ type statement[V any] struct {
 
 // object is what a statement has of objects.
 type object[V any] struct {
-	revision uint64 // of the object, or the newest that is known to have been there; 0 if none is
+	revision uint64 // of the object: a state with an older one under the key has not reached the statement
 	uid      types.UID
 	make     func() (Made[V], error) // the value, if that is not made yet
 	value    V                       // of Shown
@@ -45,7 +45,7 @@ func (k *statement[V]) over(at uint64, item watchcache.Item[V], there bool, uid 
 	switch {
 	case at < k.at:
 		return true
-	case !there || at == newer:
+	case !there || at == afterRestore:
 		return false
 	case k.outcome == Gone:
 		return uid(item.Value) == k.uid
@@ -61,8 +61,7 @@ func (k *statement[V]) item() watchcache.Item[V] {
 }
 
 // dropped returns k, which has an object or a list, without it.
-func (k *statement[V]) dropped() *statement[V] {
-	d := *k
-	d.outcome, d.object = Ambiguous, object[V]{revision: k.revision}
-	return &d
+func (k statement[V]) dropped() statement[V] {
+	k.outcome, k.object = Ambiguous, object[V]{revision: k.revision}
+	return k
 }

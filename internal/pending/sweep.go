@@ -42,32 +42,33 @@ func (w *Writes[V]) endLocked(k *statement[V], state *watchcache.Snapshot[V], no
 	w.told = w.told || noRoom
 }
 
-// sweep removes what the state has reached and what is past its deadline, tells what has ended, and asks about what nobody
-// has read for long.
+// sweep removes what the state has reached and what is past its deadline, tells what has ended, and asks for the revision if
+// something is ambiguous that nobody has read for long.
 func (w *Writes[V]) sweep() {
 	ended, unread := w.sweepOnce()
 	for _, e := range ended {
+		if w.life.Err() != nil {
+			return
+		}
 		w.options.Ended(e)
 	}
-	if unread != nil { // the answer bounds all that was ambiguous before
-		_, _ = w.ask(w.life, Target{Key: unread.Key})
+	if unread { // the revision of the answer bounds all that was ambiguous before
+		_, _ = w.ask(w.life, Target{})
 	}
 }
 
-func (w *Writes[V]) sweepOnce() (ended []Ending, unread *statement[V]) {
+func (w *Writes[V]) sweepOnce() (ended []Ending, unread bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.life.Err() != nil {
-		return nil, nil
+		return nil, false
 	}
 	state, now := w.options.State(), time.Now()
 	w.now.change(func(k *statement[V]) *statement[V] {
-		if k.at == unknown && now.Sub(k.noted) >= askAfter && now.Sub(w.sweeper.asked) >= askAfter {
-			unread = k
-		}
+		unread = unread || k.at == unknown && now.Sub(k.noted) >= askAfter && now.Sub(w.sweeper.asked) >= askAfter
 		return w.leftLocked(k, state, now)
 	})
-	if unread != nil {
+	if unread {
 		w.sweeper.asked = now
 	}
 	ended, w.sweeper.ended = w.sweeper.ended, nil

@@ -50,10 +50,11 @@ func (v *View[V]) Changes(of Target) bool {
 	return false
 }
 
-// lies reports whether k lies over the base. A list lacks what the cache cannot hold.
+// lies reports whether k lies over the base. A list of the revision of k says nothing of an object that the cache could not hold then,
+// or has not made.
 func (v *View[V]) lies(k *statement[V]) bool {
 	item, there := v.base.Get(k.Key)
-	return k.over(v.at, item, there, v.set.options.UID) || v.base != v.state && k.at == v.at && (k.lost != nil || k.make != nil)
+	return k.over(v.at, item, there, v.set.options.UID) || v.base != v.state && k.at == v.at && (k.lost != nil || k.make != nil || k.outcome == Shown && !there)
 }
 
 // open returns the statements for which a read of a target has to wait.

@@ -21,7 +21,7 @@ type Options[V any] struct {
 	State func() *watchcache.Snapshot[V]
 	// Wait waits until the state has reached a revision, and its source has been restored so often, or ctx ends.
 	Wait func(ctx context.Context, revision uint64, restored int) error
-	// Ask asks the server for the objects of a target. It sees to it that each of its requests ends, and that a panic of
+	// Ask asks the server for the objects of a target, and for its revision alone if the target is zero. It sees to it that each of its requests ends, and that a panic of
 	// a function of the user is an error.
 	Ask func(ctx context.Context, of Target) (Answer[V], error)
 	// UID and Size describe a value.
@@ -38,8 +38,8 @@ type Options[V any] struct {
 type Writes[V any] struct {
 	options Options[V]
 	flights singleflight.Group
-	failed  atomic.Pointer[failure] // nil if the server has answered the last question
-	life    context.Context         // of the questions to the server; ended by Close, with mu held
+	pauses  pauses
+	life    context.Context // of the questions to the server; ended by Close, with mu held
 	end     context.CancelFunc
 	set     atomic.Pointer[set[V]] // what reads see; nil for nothing; written with mu held
 
@@ -54,6 +54,7 @@ type Writes[V any] struct {
 func New[V any](o Options[V]) *Writes[V] {
 	w := &Writes[V]{options: o}
 	w.now = newSet(&w.options)
+	w.now.room = o.Budget
 	w.life, w.end = context.WithCancel(context.Background())
 	return w
 }
@@ -61,7 +62,7 @@ func New[V any](o Options[V]) *Writes[V] {
 // Empty reports whether nothing is pending. A read must call it before it takes the state.
 func (w *Writes[V]) Empty() bool { return w == nil || w.set.Load() == nil }
 
-// Pending reports whether anything is noted of a key or of a prefix. A read must call it before it takes the state.
+// Pending reports whether anything is noted of a key, or of any prefix. A read must call it before it takes the state.
 func (w *Writes[V]) Pending(key string) bool {
 	if w.Empty() {
 		return false

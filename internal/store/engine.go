@@ -58,7 +58,7 @@ func (s *Engine) Share(sharing object.Sharing) { s.form.Share(sharing) }
 
 // OwnWrites says how a store shows what the program has written.
 type OwnWrites struct {
-	// Ask asks the server for the objects of a target.
+	// Ask asks the server for the objects of a target, and for its revision alone if the target is zero.
 	Ask func(ctx context.Context, of pending.Target) (pending.Answer[object.Object], error)
 	// Budget bounds the memory.
 	Budget *pending.Budget

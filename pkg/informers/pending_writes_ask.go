@@ -31,11 +31,14 @@ const (
 var errNoAnswer = fmt.Errorf("there was no answer within %v", askFor)
 
 // ask asks the server for the objects of a target, as the informer lists them. It is a list also for one key, because
-// a list has a resource version also if there is no object.
+// a list has a resource version also if there is no object. For the zero target it asks for the resource version alone.
 func (w *pendingWrites) ask(ctx context.Context, of pending.Target) (a pendingAnswer, err error) {
 	opts := metav1.ListOptions{Limit: askPage}
 	only := w.selector.Field
-	if !of.All {
+	switch {
+	case of == pending.Target{}:
+		opts.Limit = 1
+	case !of.All:
 		_, name := object.SplitKey(of.Key)
 		if only = fields.OneTermEqualSelector(metav1.ObjectNameField, name); w.selector.Field != nil {
 			only = fields.AndSelectors(w.selector.Field, only)
@@ -49,7 +52,7 @@ func (w *pendingWrites) ask(ctx context.Context, of pending.Target) (a pendingAn
 	}
 	for {
 		opts.Continue, err = w.request(ctx, of, opts, &a)
-		if err != nil || opts.Continue == "" {
+		if err != nil || opts.Continue == "" || opts.Limit == 1 {
 			return a, err // the pages of a list have one version
 		}
 	}

@@ -256,7 +256,7 @@ func TestALogMayTakeALockOfAWriterOrAReader(t *testing.T) {
 			write.Bytes = 1000
 			m.NoteWrite(write)
 		}
-		_, err = readPod(t, entry, "c")
+		_, err = readPod(t, entry, "a")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(10 * time.Minute)
 		<-lock
