@@ -56,7 +56,7 @@ func (p *pauses) turn() (wait time.Duration, last error) {
 	return wait, p.last
 }
 
-// ended notes the error of a question that began at a time, nil if it was answered. Those that are asked at the same time
+// ended notes the error of a question that began at a time, nil if it was answered. Questions that were asked at the same time
 // have one pause.
 func (p *pauses) ended(began time.Time, err error) {
 	p.mu.Lock()

@@ -31,8 +31,8 @@ type set[V any] struct {
 	refused  *statement[V] // the first one without room
 }
 
-func newSet[V any](o *Options[V]) set[V] {
-	return set[V]{options: o, keys: &btree.Map[string, *statement[V]]{}}
+func newSet[V any](o *Options[V]) *set[V] {
+	return &set[V]{options: o, keys: &btree.Map[string, *statement[V]]{}}
 }
 
 // reached returns up to which revision a state has what is noted in s.

@@ -44,7 +44,7 @@ type Writes[V any] struct {
 	set     atomic.Pointer[set[V]] // what reads see; nil for nothing; written with mu held
 
 	mu      sync.Mutex // guards what follows
-	now     set[V]
+	now     *set[V]
 	counted size // of now in the budget
 	told    bool // that there is no room
 	sweeper sweeper
@@ -76,8 +76,7 @@ func (w *Writes[V]) loaded() *set[V] {
 	if s := w.set.Load(); s != nil {
 		return s
 	}
-	none := newSet(&w.options)
-	return &none
+	return newSet(&w.options)
 }
 
 // Note notes a write. Reads that begin when it has returned show it, or something newer.
@@ -161,7 +160,7 @@ func (w *Writes[V]) publishLocked(state *watchcache.Snapshot[V]) {
 		w.told = false
 		w.set.Store(nil)
 	} else {
-		next := w.now
+		next := *w.now
 		next.keys = w.now.keys.Copy()
 		w.set.Store(&next)
 	}
