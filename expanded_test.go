@@ -27,7 +27,7 @@ var wideStructs = map[string]int{
 	"internal/flat/dictionary.Dictionary":      22,
 	"internal/informer.Informer":               20,
 	"internal/informer.Stats":                  17,
-	"internal/pending.Writes":                  25,
+	"internal/pending.Writes":                  24,
 	"internal/store.Engine":                    19,
 	"internal/watchcache.Engine":               32,
 	"pkg/cache.informerCache":                  19,

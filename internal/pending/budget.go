@@ -48,11 +48,13 @@ type pool struct {
 	used  atomic.Int64
 }
 
-// exceeds reports whether an informer takes more bytes than one may take.
-func (p *pool) exceeds(bytes int) bool { return int64(bytes)/share > p.limit-p.used.Load() }
+// exceeds reports whether an informer takes more bytes than one may take. Used lacks some more of these yet.
+func (p *pool) exceeds(bytes, more int) bool {
+	return int64(bytes)/share > p.limit-p.used.Load()-int64(more)
+}
 
-// size is what statements take, and how many have objects.
-type size struct{ objects, keys, count int }
+// size is what statements take.
+type size struct{ objects, keys int }
 
 func (w *Writes[V]) countLocked() {
 	w.options.Budget.objects.used.Add(int64(w.now.size.objects - w.counted.objects))
@@ -66,7 +68,7 @@ func (w *Writes[V]) fitLocked(state *watchcache.Snapshot[V]) {
 		w.now.refused = nil
 		w.endLocked(k, state, true)
 	}
-	if w.countLocked(); w.now.keys.Len()+len(w.now.prefixes) > 1 && w.options.Budget.keys.exceeds(w.now.size.keys) {
+	if w.countLocked(); w.now.keys.Len()+len(w.now.prefixes) > 1 && w.options.Budget.keys.exceeds(w.now.size.keys, 0) {
 		all := statement[V]{Target: Target{All: true}, outcome: Ambiguous, number: w.now.number, noted: time.Now()}
 		w.now.change(func(k *statement[V]) *statement[V] {
 			if all.at = max(all.at, k.at); k.outcome == Gone { // at a revision that is not known

@@ -27,8 +27,9 @@ type set[V any] struct {
 	number   uint64 // how many notes there have been
 	restored int    // how often the source was restored before the revisions of the statements
 	size     size
-	room     *Budget       // nil for no bound
-	refused  *statement[V] // the first one without room
+	room     *Budget                  // nil for no bound; of a set that is not bounded what follows is not used
+	held     map[string]*statement[V] // those about keys that have objects
+	refused  *statement[V]            // the first one that there was no room for
 }
 
 func newSet[V any](o *Options[V]) *set[V] {
@@ -62,13 +63,33 @@ func (s *set[V]) all(of Target, from string) iter.Seq[*statement[V]] {
 	}
 }
 
-// fit returns k, without its object or list if there is no room. There is always room for one object.
+// fit makes room for k: the objects and lists of all others go. It returns k, without its list if there is no room for that. There is
+// always room for one object.
 func (s *set[V]) fit(k statement[V]) statement[V] {
-	if k.bytes == 0 || s.room == nil || s.size.count == 0 && !k.All || !s.room.objects.exceeds(s.size.objects+k.bytes) {
+	if k.bytes == 0 || s.room == nil || !s.room.objects.exceeds(s.size.objects+k.bytes, k.bytes) {
 		return k
 	}
+	before := s.size.objects
+	for _, other := range s.held {
+		s.store(s.refuse(other))
+	}
+	prefixes := slices.Clone(s.prefixes)
+	for n, p := range prefixes {
+		if p.list != nil {
+			dropped := s.refuse(p)
+			prefixes[n] = &dropped
+		}
+	}
+	if s.setPrefixes(prefixes); k.All && s.room.objects.exceeds(k.bytes, k.bytes-before) {
+		return s.refuse(&k)
+	}
+	return k
+}
+
+// refuse returns k without its object or list.
+func (s *set[V]) refuse(k *statement[V]) statement[V] {
 	if s.refused == nil {
-		s.refused = &k
+		s.refused = k
 	}
 	return k.dropped()
 }
@@ -98,8 +119,12 @@ func (s *set[V]) setPrefixes(prefixes []*statement[V]) {
 }
 
 func (s *set[V]) count(k *statement[V], n int) {
-	if k.bytes > 0 {
-		s.size.count += n
+	switch {
+	case k.bytes == 0 || k.All || s.held == nil:
+	case n > 0:
+		s.held[k.Key] = k
+	default:
+		delete(s.held, k.Key)
 	}
 	s.size.objects += n * k.bytes
 	s.size.keys += n * (entryBytes + len(k.Key))
@@ -177,7 +202,7 @@ func (s *set[V]) putPrefix(p statement[V]) {
 	}
 	s.setPrefixes(others)
 	p = s.fit(p)
-	s.setPrefixes(append(others, &p))
+	s.setPrefixes(append(slices.Clone(s.prefixes), &p))
 }
 
 // needed reports whether k lies over a state, or over a list that reads see in its place.

@@ -54,7 +54,7 @@ type Writes[V any] struct {
 func New[V any](o Options[V]) *Writes[V] {
 	w := &Writes[V]{options: o}
 	w.now = newSet(&w.options)
-	w.now.room = o.Budget
+	w.now.room, w.now.held = o.Budget, map[string]*statement[V]{}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w
 }

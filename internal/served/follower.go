@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 const (
@@ -42,6 +43,7 @@ type Follower struct {
 	discovery   *discovery.DiscoveryClient
 	definitions []*definitions
 	logger      logr.Logger
+	heard       signal.Broadcast // of events
 
 	mu      sync.Mutex                                                // guards what follows
 	queue   workqueue.TypedRateLimitingInterface[schema.GroupVersion] // nil before Run
@@ -148,6 +150,7 @@ func (f *Follower) Refused(gvk schema.GroupVersionKind) {
 
 // askLocked has a version asked for now, and then at the pauses that follow an event.
 func (f *Follower) askLocked(gv schema.GroupVersion) {
+	f.heard.Notify()
 	f.due.Insert(gv)
 	if f.queue != nil {
 		f.queue.Forget(gv)
@@ -229,11 +232,19 @@ func (f *Follower) ask(ctx context.Context, gv schema.GroupVersion) {
 		if doubted = more; doubted == nil {
 			return
 		}
-		select {
-		case <-time.After(agreement):
-		case <-ctx.Done():
-		}
+		f.awaitAgreement(ctx, gv, resources)
 	}
+}
+
+// awaitAgreement waits until another answer can agree with resources, or events say that nothing is in doubt.
+func (f *Follower) awaitAgreement(ctx context.Context, gv schema.GroupVersion, resources *metav1.APIResourceList) {
+	ctx, cancel := context.WithTimeout(ctx, agreement)
+	defer cancel()
+	_ = f.heard.Until(ctx, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(inDoubt(f.of(gv), resources)) == 0
+	})
 }
 
 // answered takes an answer, and returns what is to be told without the lock. If kinds are in doubt that were not so before, it returns

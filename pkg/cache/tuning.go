@@ -50,8 +50,8 @@ type Tuning struct {
 
 	// OwnWritesBudget is the number of bytes that the whole cache may take for pending writes, which a client of
 	// pkg/client has made and the watch has not shown yet. Zero stands for the default, 64 MiB. A quarter of it is for
-	// the keys of these objects. When the rest is used up, no further object is kept, and reads of it ask the API
-	// server. There is always room for one object of a kind. A negative number is no room for objects, and as much for keys as by default.
+	// the keys of these objects. When the rest is used up, all objects of a kind but the newest go, and reads of these
+	// ask the API server. A negative number is no room for objects, and as much for keys as by default.
 	OwnWritesBudget int64
 
 	// Registerer receives the metrics of the cache, which docs/metrics.md lists. Nil stands for

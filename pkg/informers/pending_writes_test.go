@@ -179,7 +179,7 @@ func TestAWriteWithoutAVersionEndsWithABookmark(t *testing.T) {
 				time.Sleep(time.Second)
 				entries, _ := entry.pending.writes.Size()
 				g.Expect(entries).To(BeZero())
-				_, err := readPod(t, entry, "a")
+				_, err := readPod(t, entry, "c")
 				g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 				g.Expect(server.lists-before).To(Equal(1), "the server was asked once for all")
 				g.Expect(entry.pending.unconfirmed.Load()).To(BeZero())
@@ -256,7 +256,7 @@ func TestALogMayTakeALockOfAWriterOrAReader(t *testing.T) {
 			write.Bytes = 1000
 			m.NoteWrite(write)
 		}
-		_, err = readPod(t, entry, "a")
+		_, err = readPod(t, entry, "c")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(10 * time.Minute)
 		<-lock
