@@ -218,11 +218,6 @@ func (l *line) ask(_ context.Context, of pending.Target) (answer pending.Answer[
 	return answer, err
 }
 
-func (l *line) revision(context.Context) (at uint64, err error) {
-	err = l.question(func(h *history) { at = h.at() })
-	return at, err
-}
-
 // lateWatch brings what a server has written to an engine.
 type lateWatch struct {
 	*line
