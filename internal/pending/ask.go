@@ -42,9 +42,10 @@ type answer[V any] struct {
 
 // view returns what a read of the target of a sees: the answer, and what a set knows of its keys. A list of before says nothing.
 func (a *answer[V]) view(now *set[V], state *watchcache.Snapshot[V]) View[V] {
-	s := newSet(now.options)
-	if s.restored = a.restored; now.restored == a.restored {
-		s.putKnown(now, a.of)
+	s := now.known(a.of)
+	if s.restored != a.restored { // of another history
+		s = newSet(now.options)
+		s.restored = a.restored
 	}
 	for _, k := range a.says {
 		s.put(k)

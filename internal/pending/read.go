@@ -37,14 +37,12 @@ func (e *UnansweredError) Unwrap() error { return e.Cause }
 // Read returns what a read of a target sees. It waits for what is ambiguous, and for the functions of the user that
 // make objects of responses. The error says for what it waited in vain.
 func (w *Writes[V]) Read(ctx context.Context, of Target) (View[V], error) {
-	s := w.loaded() // before the state, see the package comment
-	v := s.view(w.options.State(), of)
-	open := v.open(of)
+	v, open := w.look(of)
 	if len(open) == 0 {
 		return v, nil
 	}
-	r := reading[V]{w: w, of: of, began: s.number}
-	for ; len(open) > 0; v, open = r.look() {
+	r := reading[V]{w: w, of: of, began: v.set.number}
+	for ; len(open) > 0; v, open = w.look(of) {
 		if seen, err := r.settle(ctx, &v, open); err != nil {
 			return v, err
 		} else if seen != nil {
@@ -63,11 +61,11 @@ type reading[V any] struct {
 	late  time.Time // until when it waits for the watch; zero until it does
 }
 
-// look returns what r sees now, and for what it has to wait.
-func (r *reading[V]) look() (v View[V], open []*statement[V]) {
-	s := r.w.loaded() // before the state
-	v = s.view(r.w.options.State(), r.of)
-	return v, v.open(r.of)
+// look returns what a read of a target sees now, and for what it has to wait.
+func (w *Writes[V]) look(of Target) (v View[V], open []*statement[V]) {
+	s := w.loaded() // before the state, see the package comment
+	v = s.view(w.options.State(), of)
+	return v, v.open(of)
 }
 
 // settle makes objects, waits for the watch, or asks the server. It returns what the read sees, or nil if it has to look
@@ -156,10 +154,8 @@ func (r *reading[V]) ask(ctx context.Context, of Target) (*answer[V], error) {
 // make makes the objects of responses, once for all that need them: v with these is what the read sees. It returns nil if a
 // response did not have the whole object, or r does not need it any more.
 func (r *reading[V]) make(ctx context.Context, v *View[V], open []*statement[V]) (*View[V], error) {
-	s := newSet(v.set.options)
-	s.restored = v.set.restored
+	s := v.set.known(r.of)
 	s.setPrefixes(v.set.prefixes)
-	s.putKnown(v.set, r.of)
 	for _, k := range open {
 		value, err := r.once(ctx, fmt.Sprint("object ", k.number), func(context.Context) (any, error) { return r.w.make(k) })
 		if err != nil || value == nil || value.(*statement[V]).open() {
@@ -188,7 +184,7 @@ func (r *reading[V]) once(ctx context.Context, name string, f func(context.Conte
 		case result := <-done:
 			return result.Val, result.Err
 		case <-look.C:
-			if _, open := r.look(); len(open) == 0 {
+			if _, open := r.w.look(r.of); len(open) == 0 {
 				return nil, nil
 			}
 		case <-ctx.Done():

@@ -183,13 +183,16 @@ func (s *set[V]) putKey(k statement[V]) {
 	s.store(k)
 }
 
-// putKnown notes what another set knows of the keys of a target.
-func (s *set[V]) putKnown(other *set[V], of Target) {
-	for k := range other.all(of, "") {
+// known returns a set of what s knows of the keys of a target, which can be changed.
+func (s *set[V]) known(of Target) *set[V] {
+	own := newSet(s.options)
+	own.restored = s.restored
+	for k := range s.all(of, "") {
 		if !k.open() {
-			s.store(*k)
+			own.store(*k)
 		}
 	}
+	return own
 }
 
 // putPrefix notes a statement about all keys with a prefix, in place of those of before about prefixes that it covers.
