@@ -58,6 +58,18 @@ var _ = Describe("own writes whose transform fails", func() {
 				Expect(err).To(MatchError(ContainSubstring("poisoned")))
 			}
 
+			// others returns what selects lists without the object that was changed. One of another label is such a list when the watch has
+			// reached the write: until then it fails.
+			others := func(ctx SpecContext, reached bool, label crclient.MatchingLabels) []crclient.ListOption {
+				GinkgoHelper()
+				lists := []crclient.ListOption{crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other")}
+				if reached {
+					return append(lists, label)
+				}
+				says(p.List(ctx, &corev1.ConfigMapList{}, crclient.InNamespace(namespace), label), "changed")
+				return lists
+			}
+
 			It("says so after an answer that was lost", func(ctx SpecContext) {
 				Expect(p.Create(ctx, configMap(namespace, "good", nil))).To(Succeed())
 				p.writes.lose.Store(true)
@@ -114,14 +126,8 @@ var _ = Describe("own writes whose transform fails", func() {
 								says(walked, "changed")
 							}
 						}
-						others := []crclient.ListOption{crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other")}
-						if reached {
-							others = append(others, crclient.MatchingLabels{"app": "z"})
-						} else {
-							says(p.List(ctx, list, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "z"}), "changed")
-						}
-						for _, others := range others {
-							Expect(p.List(ctx, list, crclient.InNamespace(namespace), others)).To(Succeed(), "it was not in this list: %v", others)
+						for _, lists := range others(ctx, reached, crclient.MatchingLabels{"app": "z"}) {
+							Expect(p.List(ctx, list, crclient.InNamespace(namespace), lists)).To(Succeed(), "it was not in this list: %v", lists)
 							Expect(list.Items).To(BeEmpty())
 						}
 					}
@@ -155,14 +161,8 @@ var _ = Describe("own writes whose transform fails", func() {
 							says(p.List(ctx, &corev1.ConfigMapList{}, append(selects, crclient.InNamespace(namespace))...), "changed")
 						}
 						list := &corev1.ConfigMapList{}
-						others := []crclient.ListOption{crclient.MatchingFields{"metadata.name": "other"}, crclient.InNamespace("other")}
-						if reached {
-							others = append(others, crclient.MatchingLabels{"app": "other"})
-						} else {
-							says(p.List(ctx, list, crclient.InNamespace(namespace), crclient.MatchingLabels{"app": "other"}), "changed")
-						}
-						for _, others := range others {
-							Expect(p.List(ctx, list, crclient.InNamespace(namespace), others)).To(Succeed(), "it is not in this list: %v", others)
+						for _, lists := range others(ctx, reached, crclient.MatchingLabels{"app": "other"}) {
+							Expect(p.List(ctx, list, crclient.InNamespace(namespace), lists)).To(Succeed(), "it is not in this list: %v", lists)
 							Expect(names(list)).NotTo(ContainElement("changed"))
 						}
 						Expect(p.List(ctx, list, crclient.InNamespace(namespace), client.AsCached)).To(Succeed())
