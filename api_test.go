@@ -165,13 +165,8 @@ func typesOf(file *ast.File) map[string]ast.Node {
 
 // addMembers adds the types of the fields of a struct, or of the methods of an interface, or else that of a type.
 func addMembers(types map[string]ast.Node, s *ast.TypeSpec) {
-	var fields *ast.FieldList
-	switch of := s.Type.(type) {
-	case *ast.StructType:
-		fields = of.Fields
-	case *ast.InterfaceType:
-		fields = of.Methods
-	default:
+	fields := fieldsOf(s)
+	if fields == nil {
 		if !s.Assign.IsValid() {
 			types[s.Name.Name] = s.Type
 		}
@@ -233,15 +228,21 @@ func exportedReceiver(of ast.Expr) bool {
 	return false
 }
 
-// membersOf takes the fields of a struct, or the methods of an interface, out of a type and returns them.
-func membersOf(s *ast.TypeSpec) (members []string) {
-	var fields *ast.FieldList
+// fieldsOf returns the fields of a struct, or the methods of an interface, and nil for another type.
+func fieldsOf(s *ast.TypeSpec) *ast.FieldList {
 	switch of := s.Type.(type) {
 	case *ast.StructType:
-		fields = of.Fields
+		return of.Fields
 	case *ast.InterfaceType:
-		fields = of.Methods
-	default:
+		return of.Methods
+	}
+	return nil
+}
+
+// membersOf takes the fields of a struct, or the methods of an interface, out of a type and returns them.
+func membersOf(s *ast.TypeSpec) (members []string) {
+	fields := fieldsOf(s)
+	if fields == nil {
 		return nil
 	}
 	for _, field := range fields.List {

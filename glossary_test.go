@@ -4,10 +4,11 @@
 package tarn_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -102,15 +103,8 @@ func TestCommentsNameTheirSubjects(t *testing.T) {
 	if n := len(vagueSubjects.FindAllString("One that waits for who asks. Those in the place of a station: who knows", -1)); n != 5 {
 		t.Fatalf("the expression finds %d of 5", n)
 	}
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasPrefix(entry.Name(), "zz_generated") {
-			return err
-		}
-		positions := token.NewFileSet()
-		file, err := parser.ParseFile(positions, name, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	written := func(name string) bool { return !strings.HasPrefix(path.Base(name), "zz_generated") }
+	eachFileOf(t, parser.ParseComments|parser.SkipObjectResolution, written, func(_ string, file *ast.File, positions *token.FileSet) {
 		for _, comment := range file.Comments {
 			for paragraph := range strings.SplitSeq(comment.Text(), "\n\n") {
 				for _, found := range vagueSubjects.FindAllString(words(paragraph), -1) {
@@ -118,11 +112,7 @@ func TestCommentsNameTheirSubjects(t *testing.T) {
 				}
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestDocumentedNames checks that the names exist by which pages call parts of the exported API.

@@ -259,6 +259,12 @@ func importsByFolder(t *testing.T) map[string][]string {
 // eachFile parses the module's Go files, without tests. Names have slashes.
 func eachFile(t *testing.T, mode parser.Mode, visit func(name string, file *ast.File, positions *token.FileSet)) {
 	t.Helper()
+	eachFileOf(t, mode, func(name string) bool { return !strings.HasSuffix(name, "_test.go") }, visit)
+}
+
+// eachFileOf parses those of the module's Go files whose names are wanted.
+func eachFileOf(t *testing.T, mode parser.Mode, wanted func(name string) bool, visit func(name string, file *ast.File, positions *token.FileSet)) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -266,7 +272,8 @@ func eachFile(t *testing.T, mode parser.Mode, visit func(name string, file *ast.
 		if entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), ".") {
 			return filepath.SkipDir
 		}
-		if entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		name = filepath.ToSlash(name)
+		if entry.IsDir() || !strings.HasSuffix(name, ".go") || !wanted(name) {
 			return nil
 		}
 		positions := token.NewFileSet()
@@ -274,7 +281,7 @@ func eachFile(t *testing.T, mode parser.Mode, visit func(name string, file *ast.
 		if err != nil {
 			return err
 		}
-		visit(filepath.ToSlash(name), file, positions)
+		visit(name, file, positions)
 		return nil
 	})
 	if err != nil {

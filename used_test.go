@@ -7,9 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -18,20 +16,10 @@ import (
 // the files example_test.go: a name that nobody can use there is no name for others.
 func TestEachExportedNameIsInAnExample(t *testing.T) {
 	used := map[string]bool{}
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		name = filepath.ToSlash(name)
-		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || !strings.HasPrefix(name, "examples/") && path.Base(name) != "example_test.go" {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err == nil {
-			addUsed(used, file)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	isExample := func(name string) bool {
+		return strings.HasPrefix(name, "examples/") || path.Base(name) == "example_test.go"
 	}
+	eachFileOf(t, parser.SkipObjectResolution, isExample, func(_ string, file *ast.File, _ *token.FileSet) { addUsed(used, file) })
 	eachFile(t, parser.SkipObjectResolution, func(name string, file *ast.File, _ *token.FileSet) {
 		folder := path.Dir(name)
 		if !strings.HasPrefix(folder, "pkg/") || !isPublic(folder, file) || !ast.FileExports(file) {
