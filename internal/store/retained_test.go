@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -31,6 +32,7 @@ type retaining struct {
 	*rand.Rand
 	engine   *watchcache.Engine[object.Object, struct{}] // Engine reads it
 	revision uint64
+	labels   func(n int) int // of Pod n; chance chooses them if nil
 }
 
 func newRetaining(t *testing.T, decoded bool) *retaining {
@@ -44,8 +46,12 @@ func newRetaining(t *testing.T, decoded bool) *retaining {
 // made returns the next version of a Pod.
 func (s *retaining) made(n int) Item {
 	s.revision++
+	label := s.IntN(50)
+	if s.labels != nil {
+		label = s.labels(n)
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: fmt.Sprint("ns", n%5), Name: fmt.Sprintf("pod%05d", n), Labels: map[string]string{"app": fmt.Sprint(n % 50)},
+		Namespace: fmt.Sprint("ns", n%5), Name: fmt.Sprintf("pod%05d", n), Labels: map[string]string{"app": fmt.Sprint(label)},
 		Annotations: map[string]string{"text": fmt.Sprintf("%0*x", 16+8*s.IntN(20), s.Uint64())},
 	}}
 	return Item{Key: object.Key(pod.Namespace, pod.Name), Revision: s.revision, Value: s.form.Keep(pod)}
@@ -167,11 +173,17 @@ func (s *retaining) unshared() (bytes int) {
 }
 
 // TestPinsCountWhatTheHeapHolds compares what is counted, trees and all, with what is free
-// when the pages go.
+// when the pages go. Each event is taken to change the indexes, so writes that leave the labels
+// as they are count for more than they hold.
 func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 	const objects = 20_000
-	for name, test := range map[string]struct{ writes, pages, deleted int }{
+	for name, test := range map[string]struct {
+		writes, pages, deleted int
+		labels                 func(n int) int
+		most                   float64
+	}{
 		"few writes":       {writes: 100, pages: 1},
+		"labels stay":      {writes: 1000, pages: 1, labels: func(n int) int { return n % 50 }, most: 2.5},
 		"some writes":      {writes: 3000, pages: 1},
 		"all is written":   {writes: 3 * objects, pages: 1},
 		"several pages":    {writes: 4000, pages: 8},
@@ -179,6 +191,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, s := NewWithT(t), newRetaining(t, false)
+			s.labels = test.labels
 			for n := range objects {
 				s.write(n, false)
 			}
@@ -198,7 +211,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 			s.kept.clear()
 			free := before - inUse()
 			t.Logf("%d KB counted, %d KB held, of a store of %d KB", counted>>10, free>>10, measured(s.engine.Snapshot()).all()>>10)
-			g.Expect(float64(counted) / float64(free)).To(And(BeNumerically(">", 0.6), BeNumerically("<", 2)))
+			g.Expect(float64(counted) / float64(free)).To(And(BeNumerically(">", 0.5), BeNumerically("<", cmp.Or(test.most, 1.5))))
 			runtime.KeepAlive(s)
 		})
 	}
