@@ -33,7 +33,7 @@ func TestSmoke(t *testing.T) {
 	figures := filepath.Join(dir, "figures.txt")
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"-pods=200", "-rounds=1", "-calltime=1ms", "-calllimit=200ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=2s",
+		"-pods=200", "-other-heap=0,30", "-rounds=1", "-calltime=1ms", "-calllimit=200ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=2s",
 		"-markdown=" + markdown, "-figures=" + figures, "-summary=" + summary, "-svg=" + svg,
 	}, &out, &progress)
 	if err != nil {
@@ -46,7 +46,7 @@ func TestSmoke(t *testing.T) {
 			t.Errorf("the table has no row %q", m.title)
 			continue
 		}
-		if _, known := peakRSS(); known && strings.Contains(lines[i], "| – |") && m.boundFor(200) != 0 {
+		if _, known := peakRSS(); known && strings.Contains(lines[i], "| – |") && m.boundFor(setting{200, 30}) != 0 {
 			t.Errorf("a value is missing: %s", lines[i])
 		}
 	}
@@ -141,11 +141,16 @@ func TestMedianAndRatio(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	b := bounds{3, 2, 1}
-	for pods, want := range map[int]float64{1: 3, 1000: 3, 19_999: 3, 20_000: 2, 99_999: 2, 100_000: 1, 1_000_000: 1} {
-		if got := b.boundFor(pods); got != want {
-			t.Errorf("the bound with %d Pods is %v, want %v", pods, got, want)
+	m := measure{unit: secondsOf, bounds: bounds{3, 2, 1}}
+	for s, want := range map[setting]float64{
+		{1, 30}: 3, {1000, 30}: 3, {19_999, 30}: 3, {20_000, 0}: 2, {99_999, 30}: 2, {100_000, 0}: 1, {1_000_000, 30}: 1, {1000, 0}: 0,
+	} {
+		if got := m.boundFor(s); got != want {
+			t.Errorf("the bound with %v is %v, want %v", s, got, want)
 		}
+	}
+	if m.unit = bytesOf; m.boundFor(setting{1000, 0}) != 3 {
+		t.Error("a heap has no bound without other heap")
 	}
 	for _, c := range []struct {
 		row  row
@@ -218,7 +223,7 @@ func TestFormat(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
-		{"-pods=0"}, {"-pods=1,x"}, {"-rounds=0"}, {"-caches=mine"}, {"-measures=speed"}, {"-events=0"}, {"-rate=0"},
+		{"-pods=0"}, {"-pods=1,x"}, {"-other-heap=-1"}, {"-other-heap="}, {"-rounds=0"}, {"-caches=mine"}, {"-measures=speed"}, {"-events=0"}, {"-rate=0"},
 		{"-clock=sun"}, {"-calltime=0s"}, {"-calllimit=1ms"}, {"-window=5m"}, {"-svg=x", "-caches=" + ours}, {"-summary=x", "-caches=" + ours}, {"-markdown=x", "-caches=" + ours}, {"more"},
 	} {
 		if opts, err := parse(args, io.Discard); err == nil {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -26,6 +27,7 @@ type brief struct {
 	Measures     []string
 	URL, Token   string
 	Pods         int
+	OtherHeap    int // bytes
 	Seed         uint64
 	Effort       effort
 }
@@ -104,6 +106,8 @@ func measureOne(in io.Reader) (*findings, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no trial %q", b.Trial)
 	}
+	other := make([]byte, b.OtherHeap) // without pointers, and never touched: it makes collections as rare as in a manager
+	defer runtime.KeepAlive(other)
 	ctx := context.Background()
 	s, err := newSubject(ctx, b)
 	if err != nil {

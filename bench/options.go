@@ -16,6 +16,7 @@ import (
 // options are what the command line says.
 type options struct {
 	pods     []int
+	others   []int // MiB
 	rounds   int
 	caches   []string
 	measures []string
@@ -43,6 +44,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	pods := flags.String("pods", "100000", "numbers of `Pods`, separated by commas")
+	others := flags.String("other-heap", "0", "`MiB` of other heap in each measured process, separated by commas; the summary and the plot take the most")
 	caches := flags.String("caches", strings.Join(names(), ","), "`caches` to measure, separated by commas")
 	measures := flags.String("measures", "all", "`measures` to take, separated by commas: "+strings.Join(measureIDs(), ", "))
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each cache is measured; the median counts")
@@ -65,14 +67,13 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("argument %q is not a flag", flags.Arg(0))
 	}
-	for number := range strings.SplitSeq(*pods, ",") {
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-pods: %q is not a number of Pods", number)
-		}
-		o.pods = append(o.pods, n)
-	}
 	var err error
+	if o.pods, err = numbers("-pods", *pods, 1); err != nil {
+		return nil, err
+	}
+	if o.others, err = numbers("-other-heap", *others, 0); err != nil {
+		return nil, err
+	}
 	if o.caches, err = choose("-caches", *caches, names()); err != nil {
 		return nil, err
 	}
@@ -86,6 +87,18 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil, err
 	}
 	return o, o.check()
+}
+
+// numbers returns those of a list, none of them less than least.
+func numbers(name, list string, least int) (all []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least {
+			return nil, fmt.Errorf("%s: %q is not a number of at least %d", name, text, least)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 func (o *options) check() error {

@@ -48,7 +48,7 @@ func (r *result) rows() []row {
 		if len(values) == 0 {
 			continue
 		}
-		line := row{measure: m, bound: m.boundFor(r.pods)}
+		line := row{measure: m, bound: m.boundFor(r.setting)}
 		line.comparison, line.compared = compare(values[theirs], values[ours])
 		for i, cache := range []string{theirs, ours} {
 			line.cells[i] = "–"
@@ -94,7 +94,7 @@ func (p report) table() string {
 		for _, row := range r.rows() {
 			lines = append(lines, slices.Concat([]string{row.title}, row.cells[:], row.ratioCells()))
 		}
-		fmt.Fprintf(b, "\n### %s Pods\n\n%s", digits(float64(r.pods)), align(lines))
+		fmt.Fprintf(b, "\n### %v\n\n%s", r.setting, align(lines))
 		for _, remark := range r.remarks {
 			fmt.Fprintf(b, "\n%s.\n", remark)
 		}
@@ -102,12 +102,12 @@ func (p report) table() string {
 	return b.String()
 }
 
-// overview returns the ratio of each measure with all numbers of Pods, as Markdown: beside it the bound, and bold if
+// overview returns the ratio of each measure with all settings, as Markdown: beside it the bound, and bold if
 // the bound is missed.
 func (p report) overview() string {
 	lines := [][]string{{"measure"}}
 	for _, r := range p.results {
-		lines[0] = append(lines[0], digits(float64(r.pods))+" Pods")
+		lines[0] = append(lines[0], r.setting.String())
 	}
 	for _, m := range measures() {
 		if !slices.Contains(p.opts.measures, m.id) {
@@ -148,7 +148,13 @@ func summarized() []string {
 	return []string{heap, peak, syncTime, get, listAll, listLabelFirst, listLabel, listField, event, steady, collector}
 }
 
-// summary returns the ratios of a few measures with all numbers of Pods, as Markdown.
+// likeManagers returns the results with the most other heap.
+func (p report) likeManagers() []*result {
+	most := slices.Max(p.opts.others)
+	return slices.DeleteFunc(slices.Clone(p.results), func(r *result) bool { return r.other != most })
+}
+
+// summary returns the ratios of a few measures with all numbers of Pods and the most other heap, as Markdown.
 func (p report) summary() string {
 	lines := [][]string{{""}}
 	for _, m := range measures() {
@@ -156,7 +162,7 @@ func (p report) summary() string {
 			lines = append(lines, []string{m.title})
 		}
 	}
-	for _, r := range p.results {
+	for _, r := range p.likeManagers() {
 		lines[0] = append(lines[0], digits(float64(r.pods)))
 		at := 0
 		for _, row := range r.rows() {
@@ -237,7 +243,7 @@ func (p report) write() error {
 	if p.opts.svg == "" {
 		return nil
 	}
-	svg, err := plot(p.facts, p.opts.rounds, p.results)
+	svg, err := plot(p.facts, p.opts.rounds, p.likeManagers())
 	if err != nil {
 		return err
 	}

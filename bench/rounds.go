@@ -16,9 +16,22 @@ import (
 	"github.com/tarn-dev/tarn/bench/internal/synthetic"
 )
 
-// result is everything that was measured with one number of Pods.
+// setting is what one result is measured with.
+type setting struct {
+	pods  int
+	other int // MiB of heap beside the cache
+}
+
+func (s setting) String() string {
+	if s.other == 0 {
+		return digits(float64(s.pods)) + " Pods"
+	}
+	return fmt.Sprintf("%s Pods, %d MiB", digits(float64(s.pods)), s.other)
+}
+
+// result is everything that was measured with one setting.
 type result struct {
-	pods int
+	setting
 	// values are those of the rounds, by measure and cache.
 	values  map[string]map[string][]float64
 	remarks []string
@@ -38,28 +51,31 @@ func (r *result) add(cache string, f *findings) {
 	}
 }
 
-// measureAll measures with each number of Pods.
+// measureAll measures with each number of Pods, and each size of the other heap.
 func measureAll(ctx context.Context, opts *options, progress io.Writer) ([]*result, error) {
 	var all []*result
 	for _, pods := range opts.pods {
-		r, err := measurePods(ctx, opts, pods, progress)
+		catalogs, err := record(opts, pods, progress)
 		if err != nil {
 			return nil, fmt.Errorf("with %d Pods: %w", pods, err)
 		}
-		all = append(all, r)
+		for _, other := range opts.others {
+			s := setting{pods, other}
+			r, err := measureSetting(ctx, opts, s, catalogs, progress)
+			if err != nil {
+				return nil, fmt.Errorf("with %v: %w", s, err)
+			}
+			all = append(all, r)
+		}
 	}
 	return all, nil
 }
 
-// measurePods runs all rounds with one number of Pods. The caches take turns within
+// measureSetting runs all rounds with one setting. The caches take turns within
 // a trial, so that whatever else the machine does meets both, and each round begins
 // with the other one.
-func measurePods(ctx context.Context, opts *options, pods int, progress io.Writer) (*result, error) {
-	catalogs, err := record(opts, pods, progress)
-	if err != nil {
-		return nil, err
-	}
-	r := &result{pods: pods, values: map[string]map[string][]float64{}}
+func measureSetting(ctx context.Context, opts *options, s setting, catalogs map[string]*source.Catalog, progress io.Writer) (*result, error) {
+	r := &result{setting: s, values: map[string]map[string][]float64{}}
 	agreed := agreement{}
 	for round := range opts.rounds {
 		caches := slices.Clone(opts.caches)
@@ -70,7 +86,7 @@ func measurePods(ctx context.Context, opts *options, pods int, progress io.Write
 			for _, cache := range caches {
 				begin := time.Now()
 				catalog := catalogs[trial]
-				found, err := measureCache(ctx, opts, catalog, brief{Cache: cache, Trial: trial, Pods: catalog.Pods()})
+				found, err := measureCache(ctx, opts, catalog, brief{Cache: cache, Trial: trial, Pods: catalog.Pods(), OtherHeap: s.other << 20})
 				if err != nil {
 					return nil, err
 				}
@@ -79,7 +95,7 @@ func measurePods(ctx context.Context, opts *options, pods int, progress io.Write
 				}
 				keepWanted(found, trial, opts.measures)
 				r.add(cache, found)
-				fmt.Fprintf(progress, "  round %d, %-12s %-18s %v\n", round+1, trial, cache, time.Since(begin).Round(time.Millisecond))
+				fmt.Fprintf(progress, "  %v: round %d, %-12s %-18s %v\n", s, round+1, trial, cache, time.Since(begin).Round(time.Millisecond))
 			}
 		}
 	}
