@@ -61,7 +61,7 @@ var rooms = map[string]room{
 	"internal/flat/dictionary": {nil, "it keeps strings, whatever they are of"},
 
 	"internal/specs":      {[]string{"envtest"}, "only tests import it, for the environment that their suites run against"},
-	"internal/served":     {[]string{"internal/contain", "internal/informer", "internal/listwatch", "internal/signal"}, "it watches what says which kinds are served, and lists a kind when it is"},
+	"internal/served":     {[]string{"internal/contain", "internal/informer", "internal/listwatch"}, "it watches what says which kinds are served, and lists a kind when it is"},
 	"internal/contain":    {nil, "it calls what it is given"},
 	"internal/signal":     {nil, "it wakes goroutines, whatever has changed"},
 	"internal/stats":      {nil, "it counts, whatever is counted"},

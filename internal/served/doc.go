@@ -4,7 +4,7 @@
 // Package served says which kinds the API server serves, and tells when that changes.
 //
 // A [Follower] has a queue of versions of groups. Events of CRDs and APIServices, answers of 404 and timers add to it. For each
-// of them the Follower asks discovery, and tells the followers of its kinds. Without a kind that is followed it asks for nothing.
+// of them the Follower asks discovery, and tells the followers of its kinds. It begins with the first kind that is followed.
 //
 // # Contract
 //
@@ -19,8 +19,8 @@
 //
 // # Files
 //
-//   - follower.go has the Follower with its queue and its questions, answer.go what answers and events say of a kind, watch.go the
-//     watches of CRDs and APIServices.
+//   - follower.go has the Follower with its queue and its questions, kind.go what answers and events say of a kind, definitions.go
+//     the watches of CRDs and APIServices.
 //   - source.go lists and watches a kind that may not be served yet.
 //   - resolver.go asks a RESTMapper for callers that have a context.
 package served

@@ -68,10 +68,11 @@ func newFollowed(t *testing.T) *followed {
 func (f *followed) answer(resource string) (questions int) {
 	before := f.server.asked
 	f.server.resource = resource
-	gv, _ := f.queue.Get()
-	f.Expect(f.isDue(gv)).To(BeTrue())
-	f.ask(context.Background(), gv)
-	f.queue.Done(gv)
+	for first := true; first || !f.kinds[foo].doubted.IsZero(); first = false {
+		gv, _ := f.queue.Get()
+		f.ask(context.Background(), gv)
+		f.queue.Done(gv)
+	}
 	return f.server.asked - before
 }
 
@@ -84,10 +85,10 @@ func (f *followed) asks() bool {
 	for end := time.Now().Add(2 * time.Minute); f.queue.Len() == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	return f.due.Has(foo.GroupVersion())
+	return f.queue.Len() > 0
 }
 
-func (f *followed) served() bool { return f.kinds[foo].now.served() }
+func (f *followed) served() bool { return f.kinds[foo].now.Mapping != nil }
 
 // agrees answers until nothing is asked, for a minute of the bubble at most.
 func (f *followed) agrees(resource string) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,65 +24,36 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
-	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 const (
+	// soon is the time from an event to its question: much may happen at the same time.
+	soon = time.Millisecond
 	// firstPause is the time after the first question. Each pause is twice as long as the one before, up to longestPause.
 	firstPause   = 20 * time.Millisecond
 	longestPause = time.Minute
 	// mostQuestions is the number of questions after which nothing more is expected of an event: ten seconds in all.
 	mostQuestions = 10
-	// agreement is the time between two answers that agree that a kind is absent.
-	agreement = 100 * time.Millisecond
 	// longestQuestion is how long a question waits for an answer, as client-go's discovery does.
 	longestQuestion = 32 * time.Second
 )
+
+// UserAgent is the last word of the user agent of a Follower's requests. By it a test tells these requests from the program's own.
+const UserAgent = "tarn-served"
+
+// IsOwn reports whether a user agent is that of a Follower.
+func IsOwn(agent string) bool { return strings.HasSuffix(agent, " "+UserAgent) }
 
 // Follower tells when the API server begins and ends to serve kinds. Safe for concurrent use.
 type Follower struct {
 	discovery   *discovery.DiscoveryClient
 	definitions []*definitions
 	logger      logr.Logger
-	heard       signal.Broadcast // of events
 
 	mu      sync.Mutex                                                // guards what follows
 	queue   workqueue.TypedRateLimitingInterface[schema.GroupVersion] // nil before Run
-	due     sets.Set[schema.GroupVersion]                             // versions that are to be asked for; the queue may have others, from before
 	kinds   map[schema.GroupVersionKind]*kind
-	blind   sets.Set[string]              // resources of definitions that may not be watched now
 	foreign sets.Set[schema.GroupVersion] // versions that another server may serve
-}
-
-// kind is a kind that is followed.
-type kind struct {
-	schema.GroupVersionKind
-	now    State
-	last   *meta.RESTMapping // where it was served last; a guess if it was not
-	news   news              // that no answer shows yet
-	lost   bool              // it is absent, and no event says why
-	failed bool              // the last question had no answer
-	tells  map[*func(State)]struct{}
-}
-
-// news is what has happened to a kind.
-type news int
-
-const (
-	none     news = iota
-	possible      // something may have: it is followed from now on, or events may be missing
-	changed       // its definition was created or changed
-	deleted       // its definition was deleted
-)
-
-// State is what is known of a kind. The zero value is that it is absent. A value does not change.
-type State struct {
-	// Mapping leads to the resource. It is nil if the kind is absent or cannot be cached.
-	Mapping *meta.RESTMapping
-	// Verbs are those of a kind that is served without list or watch.
-	Verbs []string
-	// Err is the answer that the kind cannot be served now (503, 504). The other fields are empty then.
-	Err error
 }
 
 // New returns a Follower that asks the API server of cfg with client, when Run runs. Its requests have a [UserAgent] of their own.
@@ -93,15 +65,14 @@ func New(cfg *rest.Config, client *http.Client, logger logr.Logger) (*Follower, 
 		return nil, fmt.Errorf("make the client of discovery: %w", err)
 	}
 	f := &Follower{
-		discovery: asks, logger: logger, due: sets.New[schema.GroupVersion](), kinds: map[schema.GroupVersionKind]*kind{},
-		blind: sets.New[string](), foreign: sets.New[schema.GroupVersion](),
+		discovery: asks, logger: logger, kinds: map[schema.GroupVersionKind]*kind{}, foreign: sets.New[schema.GroupVersion](),
 	}
 	for _, of := range []schema.GroupVersionResource{crds, apiServices} {
 		source, err := listwatch.Metadata(listwatch.Target{Config: cfg, HTTPClient: &own, Kind: of.GroupVersion().WithKind(of.Resource), Resource: of})
 		if err != nil {
 			return nil, fmt.Errorf("make the client of %s: %w", of.Resource, err)
 		}
-		f.definitions = append(f.definitions, &definitions{f, of, source})
+		f.definitions = append(f.definitions, &definitions{Follower: f, GroupVersionResource: of, Source: source})
 	}
 	return f, nil
 }
@@ -142,19 +113,16 @@ func (f *Follower) ScopeOf(gvk schema.GroupVersionKind) (scope meta.RESTScopeNam
 func (f *Follower) Refused(gvk schema.GroupVersionKind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if k := f.kinds[gvk]; k != nil && k.now.served() && f.queue != nil {
-		f.due.Insert(gvk.GroupVersion())
-		f.queue.Add(gvk.GroupVersion())
+	if k := f.kinds[gvk]; k != nil && k.now.Mapping != nil && f.queue != nil {
+		f.queue.AddAfter(gvk.GroupVersion(), soon)
 	}
 }
 
-// askLocked has a version asked for now, and then at the pauses that follow an event.
+// askLocked has a version asked for soon, and then at the pauses that follow an event.
 func (f *Follower) askLocked(gv schema.GroupVersion) {
-	f.heard.Notify()
-	f.due.Insert(gv)
 	if f.queue != nil {
 		f.queue.Forget(gv)
-		f.queue.Add(gv)
+		f.queue.AddAfter(gv, soon)
 	}
 }
 
@@ -177,33 +145,20 @@ func (f *Follower) Run(ctx context.Context) {
 		watch()
 		running.Go(func() { // the queue has no version twice at a time
 			defer queue.Done(gv)
-			if f.isDue(gv) {
-				f.ask(ctx, gv)
-			}
+			f.ask(ctx, gv)
 		})
 	}
 }
 
-// open makes the queue, with all that was to be asked before.
+// open makes the queue, with the versions of the kinds that are followed already.
 func (f *Follower) open() workqueue.TypedRateLimitingInterface[schema.GroupVersion] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[schema.GroupVersion](firstPause, longestPause))
-	for gv := range f.due {
-		f.queue.Add(gv)
+	for gvk := range f.kinds {
+		f.queue.Add(gvk.GroupVersion())
 	}
 	return f.queue
-}
-
-// isDue reports whether a version is due, and notes that it is asked for.
-func (f *Follower) isDue(gv schema.GroupVersion) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	due := f.due.Has(gv) && len(f.of(gv)) > 0
-	if f.due.Delete(gv); !due {
-		f.queue.Forget(gv)
-	}
-	return due
 }
 
 // of returns the kinds of a version that are followed. Callers hold f.mu.
@@ -216,76 +171,56 @@ func (f *Follower) of(gv schema.GroupVersion) (kinds []*kind) {
 	return kinds
 }
 
-// ask asks discovery for a version of a group until two answers agree on what is absent, and tells the followers of its kinds.
+// ask asks discovery for a version of a group, and tells the followers of its kinds.
 func (f *Follower) ask(ctx context.Context, gv schema.GroupVersion) {
-	for doubted := sets.New[string](); ctx.Err() == nil; {
-		answered, cancel := context.WithTimeout(ctx, longestQuestion)
-		resources, err := f.discovery.ServerResourcesForGroupVersionWithContext(answered, gv.String())
-		cancel()
-		if apierrors.IsNotFound(err) {
-			resources, err = &metav1.APIResourceList{}, nil
-		}
-		more, tells := f.answered(gv, resources, err, doubted)
-		for _, tell := range tells {
-			tell()
-		}
-		if doubted = more; doubted == nil {
-			return
-		}
-		f.awaitAgreement(ctx, gv, resources)
+	ctx, cancel := context.WithTimeout(ctx, longestQuestion)
+	defer cancel()
+	resources, err := f.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+	if apierrors.IsNotFound(err) {
+		resources, err = &metav1.APIResourceList{}, nil
+	}
+	for _, tell := range f.answered(gv, resources, err) {
+		tell()
 	}
 }
 
-// awaitAgreement waits until another answer can agree with resources, or events say that nothing is in doubt.
-func (f *Follower) awaitAgreement(ctx context.Context, gv schema.GroupVersion, resources *metav1.APIResourceList) {
-	ctx, cancel := context.WithTimeout(ctx, agreement)
-	defer cancel()
-	_ = f.heard.Until(ctx, func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(inDoubt(f.of(gv), resources)) == 0
-	})
-}
-
-// answered takes an answer, and returns what is to be told without the lock. If kinds are in doubt that were not so before, it returns
-// these instead, and the next answer decides. It has the version asked for again after a pause: until answers show what has happened,
-// mostQuestions at most, and then on for what is absent and may come without an event.
-func (f *Follower) answered(gv schema.GroupVersion, resources *metav1.APIResourceList, err error, before sets.Set[string]) (doubted sets.Set[string], tells []func()) {
+// answered takes an answer, and returns what is to be told without the lock. It has the version asked for again: while a kind is in
+// doubt, when the next answer may agree, and otherwise after a pause, until answers show what has happened, mostQuestions at most, and
+// then on for what is absent and may come without an event.
+func (f *Follower) answered(gv schema.GroupVersion, resources *metav1.APIResourceList, err error) (tells []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kinds, ask := f.of(gv), err != nil
-	if err == nil {
-		if doubted = inDoubt(kinds, resources); !before.IsSuperset(doubted) {
-			return doubted, nil
-		}
-	}
+	kinds, doubt := f.of(gv), false
 	for _, k := range kinds {
-		state := State{Err: err}
-		switch {
-		case err == nil:
-			if k.see(resources) {
-				f.queue.Forget(gv)
+		if err != nil {
+			k.now.Err, k.doubted = err, time.Time{}
+		} else if now := k.in(resources); k.doubts(now) {
+			doubt = true
+			continue
+		} else if k.see(now) {
+			f.queue.Forget(gv)
+		}
+		if state := k.now; err == nil || MayBeAway(err) { // after another error, an answer follows
+			for tell := range k.tells {
+				tells = append(tells, func() { (*tell)(state) })
 			}
-			state = k.now
-		case !MayBeAway(err):
-			continue // another answer follows
-		}
-		for tell := range k.tells {
-			tells = append(tells, func() { (*tell)(state) })
 		}
 	}
-	over := f.queue.NumRequeues(gv)+1 >= mostQuestions
+	if doubt {
+		f.queue.AddAfter(gv, agreement)
+		return tells
+	}
+	ask, over := false, err == nil && f.queue.NumRequeues(gv)+1 >= mostQuestions
 	for _, k := range kinds {
-		if k.failed = err != nil; over && !k.failed {
+		if over && k.news != lost {
 			k.news = none
 		}
-		ask = ask || k.news != none || k.now.Mapping == nil && (k.lost || f.blindTo(gv))
+		ask = ask || err != nil || k.news != none || !k.now.cacheable() && f.blindTo(gv)
 	}
-	if ask && len(kinds) > 0 {
-		f.due.Insert(gv)
+	if ask {
 		f.queue.AddRateLimited(gv)
 	} else {
 		f.queue.Forget(gv)
 	}
-	return nil, tells
+	return tells
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,16 +24,7 @@ import (
 // the mapper has returned. The mapper that package cache makes gives up each request after 32 seconds. A manager's
 // mapper asks with the manager's HTTP client, which has no time-out unless rest.Config.Timeout is set. A mapper that
 // never returns keeps the goroutine. If a mapper panics, or ends its goroutine, its callers get an error.
-type Resolver struct {
-	questions singleflight.Group
-	order     atomic.Int64 // of calls and questions
-}
-
-// reply is what a RESTMapper has said.
-type reply struct {
-	mapping *meta.RESTMapping
-	begun   int64 // in the order of the Resolver
-}
+type Resolver struct{ questions singleflight.Group }
 
 // ErrGaveUp says that the context of a call has ended before the RESTMapper has answered.
 var ErrGaveUp = errors.New("the API server has not answered discovery yet")
@@ -42,19 +32,20 @@ var ErrGaveUp = errors.New("the API server has not answered discovery yet")
 // Mapping returns what mapper says of a kind, asked after the call of Mapping began. Others may have asked the same: it is
 // shared. The error is the mapper's, or wraps ErrGaveUp if ctx ends first.
 func (r *Resolver) Mapping(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	for called := r.order.Add(1); ; {
+	for fresh := false; ; fresh = true { // what was under way has ended
 		answer := r.questions.DoChan(gvk.String(), func() (any, error) {
-			asked := reply{begun: r.order.Add(1)}
+			fresh = true
+			var asked *meta.RESTMapping
 			err := contain.Call(fmt.Sprintf("the RESTMapper, asked for %s,", gvk), func() (err error) {
-				asked.mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+				asked, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 				return err
 			})
 			return asked, err
 		})
 		select {
 		case result := <-answer:
-			if said := result.Val.(reply); said.begun > called {
-				return said.mapping, result.Err
+			if fresh {
+				return result.Val.(*meta.RESTMapping), result.Err
 			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", ErrGaveUp, context.Cause(ctx))

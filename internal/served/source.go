@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
@@ -21,9 +22,8 @@ import (
 
 // Source lists and watches a kind that may not be served yet, and may come with another resource. Safe for concurrent use.
 type Source struct {
-	make    func(*meta.RESTMapping) (listwatch.Source, error)
-	example runtime.Object
-	bound   atomic.Pointer[bound]
+	make  func(*meta.RESTMapping) (listwatch.Source, error)
+	bound atomic.Pointer[bound]
 }
 
 var _ listwatch.Source = (*Source)(nil)
@@ -38,11 +38,7 @@ type bound struct {
 // NewSource returns a Source that is bound to mapping at first. Make makes the source of a mapping.
 func NewSource(mapping *meta.RESTMapping, make func(*meta.RESTMapping) (listwatch.Source, error)) (*Source, error) {
 	s := &Source{make: make}
-	if err := s.Bind(mapping); err != nil {
-		return nil, err
-	}
-	s.example = s.bound.Load().Example()
-	return s, nil
+	return s, s.Bind(mapping)
 }
 
 // Bind lets the source list and watch what mapping says from now on.
@@ -71,23 +67,17 @@ const (
 )
 
 // patiently calls f again while the API server does not know a resource that discovery has shown.
-func patiently[T any](ctx context.Context, s *Source, f func(*bound) (T, error)) (T, error) {
-	for {
+func patiently[T any](ctx context.Context, s *Source, f func(*bound) (T, error)) (result T, err error) {
+	_ = wait.PollUntilContextCancel(ctx, arrivalRetry, true, func(context.Context) (done bool, _ error) {
 		b := s.bound.Load()
-		result, err := f(b)
-		if !apierrors.IsNotFound(err) || time.Since(b.since) > arrival {
-			return result, err
-		}
-		select {
-		case <-time.After(arrivalRetry):
-		case <-ctx.Done():
-			return result, err
-		}
-	}
+		result, err = f(b)
+		return !apierrors.IsNotFound(err) || time.Since(b.since) > arrival, nil
+	})
+	return result, err
 }
 
 // Example implements listwatch.Source.
-func (s *Source) Example() runtime.Object { return s.example }
+func (s *Source) Example() runtime.Object { return s.bound.Load().Example() }
 
 // Finish implements listwatch.Source.
 func (s *Source) Finish(e watch.Event) watch.Event { return s.bound.Load().Finish(e) }

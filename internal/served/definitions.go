@@ -5,6 +5,7 @@ package served
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
@@ -23,20 +24,14 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 )
 
-// UserAgent is the last word of the user agent of a Follower's requests. By it a test tells these requests from the program's own.
-const UserAgent = "tarn-served"
-
-// IsOwn reports whether a user agent is that of a Follower.
-func IsOwn(agent string) bool { return strings.HasSuffix(agent, " "+UserAgent) }
-
 var (
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// foreign leaves out the server's own APIServices: CRDs tell the same. The label is AutoRegisterManagedLabel of
+// foreign leaves out the server's own APIServices: CRDs tell the same. CRDs do not have the label, which is AutoRegisterManagedLabel of
 // k8s.io/kube-aggregator/pkg/controllers/autoregister.
-const foreign = "!kube-aggregator.kubernetes.io/automanaged"
+var foreign, _ = labels.Parse("!kube-aggregator.kubernetes.io/automanaged")
 
 // idleTimeout is how long a watch may bring nothing: API servers send a bookmark about every minute.
 const idleTimeout = 3 * time.Minute
@@ -47,18 +42,16 @@ type definitions struct {
 	*Follower
 	schema.GroupVersionResource
 	listwatch.Source
+	blind bool // they may not be watched now; guarded by mu
 }
-
-var (
-	_ toolscache.ReflectorStore = (*definitions)(nil)
-	_ listwatch.Source          = (*definitions)(nil)
-)
 
 // watch lists and watches the metadata of the definitions until ctx ends. The times between two attempts are client-go's.
 func (d *definitions) watch(ctx context.Context) {
 	var waits sync.WaitGroup
 	defer waits.Wait()
-	lw := listwatch.New(d, listwatch.Options{Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {}})
+	lw := listwatch.New(d, listwatch.Options{
+		Selector: listwatch.Selector{Label: foreign}, Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {},
+	})
 	reflector := toolscache.NewReflectorWithOptions(lw, nil, d, toolscache.ReflectorOptions{
 		TypeDescription: d.Resource, Clock: informer.ClockUntil(ctx, &waits),
 	})
@@ -73,25 +66,13 @@ func (d *definitions) watch(ctx context.Context) {
 	})
 }
 
-// List implements listwatch.Source.
-func (d *definitions) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return d.Source.List(ctx, d.selected(opts))
-}
-
 // Watch implements listwatch.Source.
 func (d *definitions) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	w, err := d.Source.Watch(ctx, d.selected(opts))
+	w, err := d.Source.Watch(ctx, opts)
 	if err == nil {
 		d.setBlind(false)
 	}
 	return w, err
-}
-
-func (d *definitions) selected(opts metav1.ListOptions) metav1.ListOptions {
-	if d.GroupVersionResource == apiServices {
-		opts.LabelSelector = foreign
-	}
-	return opts
 }
 
 // setBlind notes whether the definitions may not be watched, and reports whether that is new: then nothing is known of what happens, or
@@ -99,20 +80,18 @@ func (d *definitions) selected(opts metav1.ListOptions) metav1.ListOptions {
 func (d *definitions) setBlind(blind bool) (changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.blind.Has(d.Resource) == blind {
+	if d.blind == blind {
 		return false
 	}
-	if blind {
-		d.blind.Insert(d.Resource)
-	} else {
-		d.blind.Delete(d.Resource)
-	}
+	d.blind = blind
 	d.allLocked()
 	return true
 }
 
 // blindTo reports whether a kind of this version may come without an event. Callers hold f.mu.
-func (f *Follower) blindTo(gv schema.GroupVersion) bool { return len(f.blind) > 0 || f.foreign.Has(gv) }
+func (f *Follower) blindTo(gv schema.GroupVersion) bool {
+	return f.foreign.Has(gv) || slices.ContainsFunc(f.definitions, func(d *definitions) bool { return d.blind })
+}
 
 // Replace implements toolscache.ReflectorStore. Events since the list before are not known.
 func (d *definitions) Replace(all []any, _ string) error {
@@ -124,7 +103,7 @@ func (d *definitions) Replace(all []any, _ string) error {
 			d.foreign.Insert(d.of(obj).GroupVersion())
 		}
 	}
-	if !d.blind.Has(d.Resource) {
+	if !d.blind {
 		d.allLocked()
 	}
 	return nil
@@ -178,7 +157,9 @@ func (f *Follower) event(of schema.GroupVersionResource, what news) error {
 // allLocked asks for all versions.
 func (f *Follower) allLocked() {
 	for gvk, k := range f.kinds {
-		k.news = possible
+		if k.news != lost {
+			k.news = possible
+		}
 		f.askLocked(gvk.GroupVersion())
 	}
 }
