@@ -76,12 +76,12 @@ func isPublic(folder string, file *ast.File) bool {
 
 // internalTypes are the exported names with a type of internal, which others cannot name, and why they are there.
 var internalTypes = map[string]string{
-	"pkg/informers: Options.DecodedBudget": "the maps of one cache share it; nil is right for a map of its own",
-	"pkg/informers: Options.OwnWrites":     "as DecodedBudget",
-	"pkg/informers: Options.Served":        "as DecodedBudget",
-	"pkg/informers: Options.Metrics":       "as DecodedBudget",
-	"pkg/informers: Map.NoteWrite":         "the way of a write from package client to the informers: nobody else knows what a response says",
-	"pkg/informers: MapEntry.Inspected":    "the way of package inspect to an informer",
+	"pkg/informers: Shared.DecodedBudget": "the maps of one cache share it; nil is right for a map of its own",
+	"pkg/informers: Shared.OwnWrites":     "as DecodedBudget",
+	"pkg/informers: Shared.Served":        "as DecodedBudget",
+	"pkg/informers: Shared.Metrics":       "as DecodedBudget",
+	"pkg/informers: Map.NoteWrite":        "the way of a write from package client to the informers: nobody else knows what a response says",
+	"pkg/informers: MapEntry.Inspected":   "the way of package inspect to an informer",
 }
 
 // TestNoExportedNameHasAnInternalType looks at the signatures of functions and methods, and at the types of fields. An alias

@@ -35,9 +35,6 @@ var wideStructs = map[string]int{
 	"pkg/cacher.Config":                        21,
 	"pkg/cacher/internal/dispatch.Dispatcher":  24,
 	"pkg/cacher/internal/dispatch.watcher":     19,
-	"pkg/informers.Map":                        32,
-	"pkg/informers.MapEntry":                   20,
-	"pkg/informers.Options":                    22,
 	"pkg/inspect.scopeInfo":                    28,
 }
 

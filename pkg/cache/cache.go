@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -129,24 +130,24 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := baseOptions(cfg, &opts, &tuning)
+	shared, err := sharedBy(cfg, &opts, &tuning)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	// The function must not refer to the cache, which is garbage by the time of the call.
 	end := sync.OnceFunc(func() {
-		base.Metrics.Unregister()
+		shared.Metrics.Unregister()
 		release()
 	})
-	c, err := newInformerCache(opts, &base, mapMaker(base))
+	c, err := newInformerCache(opts, shared, mapMaker(shared))
 	if err != nil {
 		end()
 		return nil, err
 	}
 	c.misses = newMisses(func() (client.Reader, error) {
 		return client.New(cfg, client.Options{HTTPClient: opts.HTTPClient, Scheme: opts.Scheme, Mapper: opts.Mapper})
-	}, base.Metrics.Reads())
+	}, shared.Metrics.Reads())
 	c.release = end
 	c.abandonWithCache()
 	return c, nil
@@ -182,9 +183,9 @@ func forDiscovery(its *http.Client) *http.Client {
 	return &limited
 }
 
-// baseOptions returns the options that all informer maps of a cache have in common.
-func baseOptions(cfg *rest.Config, opts *Options, tuning *Tuning) (informers.Options, error) {
-	base := informers.Options{
+// sharedBy returns what all informer maps of a cache have in common.
+func sharedBy(cfg *rest.Config, opts *Options, tuning *Tuning) (*informers.Shared, error) {
+	shared := &informers.Shared{
 		Name:              nameOr(tuning.Name),
 		Logger:            log.Log.WithName("tarn").WithName("cache"),
 		Config:            cfg,
@@ -194,22 +195,19 @@ func baseOptions(cfg *rest.Config, opts *Options, tuning *Tuning) (informers.Opt
 		WatchErrorHandler: opts.DefaultWatchErrorHandler,
 		NewInformer:       opts.NewInformer,
 	}
-	return base, tuning.apply(&base)
+	return shared, tuning.apply(shared)
 }
 
 // mapMaker returns a function that makes the informer map for one scope.
-func mapMaker(base informers.Options) func(namespace string, holds meta.RESTScopeName, c Config) *informers.Map {
+func mapMaker(shared *informers.Shared) func(namespace string, holds meta.RESTScopeName, c Config) *informers.Map {
 	return func(namespace string, holds meta.RESTScopeName, c Config) *informers.Map {
-		o := base
-		o.Namespace, o.Scope = namespace, holds
-		o.Selector = informers.Selector{Label: c.LabelSelector, Field: c.FieldSelector}
-		o.Transform = c.Transform
-		o.UnsafeDisableDeepCopy = c.UnsafeDisableDeepCopy != nil && *c.UnsafeDisableDeepCopy
-		o.EnableWatchBookmarks = c.EnableWatchBookmarks == nil || *c.EnableWatchBookmarks
-		o.ResyncPeriod = defaultSyncPeriod
-		if c.SyncPeriod != nil {
-			o.ResyncPeriod = *c.SyncPeriod
-		}
-		return informers.NewMap(o)
+		return informers.NewMap(informers.Options{
+			Shared: shared, Namespace: namespace, Scope: holds,
+			Selector:              informers.Selector{Label: c.LabelSelector, Field: c.FieldSelector},
+			Transform:             c.Transform,
+			UnsafeDisableDeepCopy: ptr.Deref(c.UnsafeDisableDeepCopy, false),
+			EnableWatchBookmarks:  ptr.Deref(c.EnableWatchBookmarks, true),
+			ResyncPeriod:          ptr.Deref(c.SyncPeriod, defaultSyncPeriod),
+		})
 	}
 }

@@ -57,7 +57,7 @@ var _ Cache = (*informerCache)(nil)
 
 var errStarted = errors.New("informer already started: a cache can be started once")
 
-func newInformerCache(opts Options, base *informers.Options, newMap func(string, meta.RESTScopeName, Config) *informers.Map) (*informerCache, error) {
+func newInformerCache(opts Options, shared *informers.Shared, newMap func(string, meta.RESTScopeName, Config) *informers.Map) (*informerCache, error) {
 	build := func(configs scopeConfigs, holds meta.RESTScopeName) scopes {
 		byNamespace := make(map[string]*informers.Map, len(configs))
 		for namespace, config := range configs {
@@ -73,11 +73,11 @@ func newInformerCache(opts Options, base *informers.Options, newMap func(string,
 	}
 	c := &informerCache{
 		scheme:        opts.Scheme,
-		kinds:         &kindScopes{mapper: opts.Mapper, tuning: base.Tuning, served: base.Served},
-		life:          life{served: base.Served},
+		kinds:         &kindScopes{mapper: opts.Mapper, tuning: shared.Tuning, served: shared.Served},
+		life:          life{served: shared.Served},
 		failOnMissing: opts.ReaderFailOnMissingInformer,
-		tuning:        base.Tuning,
-		logger:        base.Logger,
+		tuning:        shared.Tuning,
+		logger:        shared.Logger,
 		byGVK:         map[schema.GroupVersionKind]*kindMaps{},
 	}
 

@@ -136,7 +136,7 @@ func (t *Tuning) checkStorage() error {
 }
 
 // apply sets the fields of o that t determines.
-func (t *Tuning) apply(o *informers.Options) (err error) {
+func (t *Tuning) apply(o *informers.Shared) (err error) {
 	if o.Tuning, err = t.byKind(o.Scheme); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (e *MapEntry) fresh(maxAge time.Duration, unread bool) error {
 	if known && age <= maxAge {
 		return nil
 	}
-	stale := &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: maxAge, unread: unread}
+	stale := &StaleError{Key: e.key, Namespace: e.scope.requested(), Age: age, MaxAge: maxAge, unread: unread}
 	if failed := e.failures.Last(); failed != nil {
 		stale.Err = failed.Err
 	}

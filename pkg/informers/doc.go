@@ -21,7 +21,7 @@
 //
 // # Files
 //
-//   - map.go has Map, options.go its options, entry.go the informer and the reader of a key.
+//   - map.go has Map, options.go its options, runner.go its goroutines, entry.go the informer and the reader of a key.
 //   - representation.go has Key and Representation; source.go chooses how a key is listed
 //     and watched, storage.go how its objects are kept.
 //   - sync.go waits for entries as their policies say; cause.go tells causes apart, and

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,9 +33,9 @@ type MapEntry struct {
 	Reader   *reader.CacheReader
 
 	key    Key
-	scope  scope // when it was made; see current
+	scope  *scope
 	fields *index.Fields
-	life   life
+	life   *life
 
 	failures *listwatch.Failures
 	pending  *pendingWrites   // nil of an informer that the user made
@@ -51,9 +52,21 @@ type life struct {
 }
 
 // newLife returns the life of an entry that begins.
-func newLife(release func()) life {
+func newLife(release func()) *life {
 	ctx, remove := context.WithCancel(context.Background())
-	return life{ctx: ctx, remove: remove, release: release}
+	return &life{ctx: ctx, remove: remove, release: sync.OnceFunc(release)}
+}
+
+// then lets release call f first. It is for the goroutine that makes the entry.
+func (l *life) then(f func()) {
+	release := l.release
+	l.release = sync.OnceFunc(func() { f(); release() })
+}
+
+// end ends the life, and releases what it holds at once.
+func (l *life) end() {
+	l.remove()
+	l.release()
 }
 
 // waiting says who waits for an entry.
@@ -68,23 +81,17 @@ type waiting struct {
 // scope is what an entry lists and watches.
 type scope struct {
 	namespace string // of the map
-	requested string // the namespace in requests; empty for all and for a cluster-scoped kind
-	mapping   *meta.RESTMapping
+	// mapping returns the resource of now. An optional kind may come with another resource or scope than it was made with;
+	// while it is dormant, this is what it had last, or a guess.
+	mapping     func() *meta.RESTMapping
+	namespaceOf func(*meta.RESTMapping) string
 }
 
-// scopeOf returns what an entry with that mapping lists and watches.
-func (o *Options) scopeOf(mapping *meta.RESTMapping) scope {
-	return scope{namespace: o.Namespace, requested: o.namespaceOf(mapping), mapping: mapping}
-}
+// requested returns the namespace in requests; empty for all and for a cluster-scoped kind.
+func (s *scope) requested() string { return s.namespaceOf(s.mapping()) }
 
-// current returns what the entry lists and watches now. An optional kind may come with another resource or scope than it
-// was made with; while it is dormant, this is what it had last, or a guess.
-func (e *MapEntry) current() scope {
-	if o := e.optional(); o != nil {
-		return o.options.scopeOf(o.source.Mapping())
-	}
-	return e.scope
-}
+// resource returns the resource in requests.
+func (s *scope) resource() schema.GroupVersionResource { return s.mapping().Resource }
 
 // newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of
 // src.
@@ -93,13 +100,13 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		failures: failed,
 		metrics:  o.Metrics,
 		key:      key,
-		scope:    o.scopeOf(mapping),
+		scope:    &scope{o.Namespace, func() *meta.RESTMapping { return mapping }, o.namespaceOf},
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		life:     newLife(func() {}),
 		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: o.idleTimeout(key.GroupVersionKind)},
 	}
 	if known != nil {
-		known.entry, e.waiting.optional = e, known
+		known.entry, e.waiting.optional, e.scope.mapping = e, known, known.source.Mapping
 	}
 	failed.Counters().Own = stopped
 
@@ -222,9 +229,7 @@ func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache
 	if err != nil {
 		return toolscache.InformerNameAndResource{}, fmt.Errorf("naming the informer of %s: %w", e.key, err)
 	}
-	// A second release would release the name for another informer that has it by then.
-	release := e.life.release
-	e.life.release = sync.OnceFunc(func() { release(); identity.Release() })
+	e.life.then(identity.Release) // once: a second time would release the name for another informer that has it by then
 	return identity.WithResource(mapping.Resource), nil
 }
 
@@ -262,6 +267,10 @@ func (e *MapEntry) configure(o *Options) error {
 // run runs the informer until the entry is removed or ctx ends. An informer that the user made may
 // return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
+	if e.life.ctx.Err() != nil {
+		return // it was removed before
+	}
+	e.metrics.Runs(shown{e})
 	defer e.metrics.Ended(shown{e})
 	defer e.life.release()
 	defer e.pending.close()
@@ -274,8 +283,7 @@ func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 // end stops the informer of an entry that is in use no more, and gives back what it holds in the
 // process at once, because another entry may need the name.
 func (e *MapEntry) end() {
-	e.life.remove()
-	e.life.release()
+	e.life.end()
 	e.metrics.Removed(shown{e})
 	if _, view := e.Informer.(*informer.View); !view { // those of a view are those of other views too
 		e.store.DropPages()

@@ -30,13 +30,15 @@ func ExampleMap() {
 		if err != nil {
 			return err
 		}
-		m := informers.NewMap(informers.Options{
+		shared := &informers.Shared{
 			Name: "shop", Config: config, HTTPClient: httpClient, Scheme: scheme.Scheme, Mapper: mapper,
-			Namespace: "shop", Selector: informers.Selector{Label: labels.Set{"app": "web"}.AsSelector()},
-			EnableWatchBookmarks: true, ResyncPeriod: 10 * time.Hour,
 			Tuning: func(schema.GroupVersionKind) informers.KindTuning {
 				return informers.KindTuning{Storage: informers.Flat, OnFailure: informers.Isolate}
 			},
+		}
+		m := informers.NewMap(informers.Options{
+			Shared: shared, Namespace: "shop", Selector: informers.Selector{Label: labels.Set{"app": "web"}.AsSelector()},
+			EnableWatchBookmarks: true, ResyncPeriod: 10 * time.Hour,
 		})
 		go func() { _ = m.Start(ctx) }()
 		pods := informers.KeyOf(corev1.SchemeGroupVersion.WithKind("Pod"), &corev1.Pod{})

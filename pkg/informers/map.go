@@ -5,7 +5,6 @@ package informers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,81 +24,28 @@ import (
 
 // Map holds the informers of one scope.
 type Map struct {
-	options  Options
-	resolver served.Resolver
+	options Options
+	runner  *runner
 
-	mu      sync.RWMutex // guards what follows
+	mu      sync.RWMutex // guards what follows; before that of the runner
 	entries map[Key]*MapEntry
 	watches map[schema.GroupVersionKind]*sharedWatch // of the kinds whose entries share one
-	ctx     context.Context                          // set by Start: the life of everything that the map runs
-	end     context.CancelCauseFunc
-	stopped bool                    // Start has returned or is returning: nothing is started any more
-	toRun   []func(context.Context) // by Start
-
-	started chan struct{} // closed by Start
-	running sync.WaitGroup
 }
 
 // NewMap returns a map without informers.
 func NewMap(o Options) *Map {
 	o.written = &written{}
-	return &Map{
-		options: o, entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{},
-		started: make(chan struct{}),
-	}
+	return &Map{options: o, runner: newRunner(), entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{}}
 }
 
 // Start runs the informers of the map, also those that are added later, until ctx ends. It returns
 // when every goroutine of the map has returned. A second call is an error. If a kind with the policy
 // FailFast has failed, Start ends earlier and returns a *NotSyncedError.
-func (m *Map) Start(ctx context.Context) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	if err := m.start(ctx, end); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	m.mu.Lock()
-	m.stopped = true
-	m.mu.Unlock()
-	m.running.Wait()
-	if failed := (failFastError{}); errors.As(context.Cause(ctx), &failed) {
-		return failed.error
-	}
-	return nil
-}
+func (m *Map) Start(ctx context.Context) error { return m.runner.run(ctx) }
 
 // Failed reports whether the map has ended itself, or is about to, because a kind with the policy
 // FailFast has failed.
-func (m *Map) Failed() bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.ctx != nil && errors.As(context.Cause(m.ctx), new(failFastError))
-}
-
-// failFastError is the cause with which a map ends itself.
-type failFastError struct{ error }
-
-func (m *Map) start(ctx context.Context, end context.CancelCauseFunc) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ctx != nil {
-		return errors.New("informer already started: a cache can be started once")
-	}
-	m.ctx, m.end = ctx, end
-	for _, entry := range m.entries {
-		m.runLocked(entry)
-	}
-	for _, w := range m.watches {
-		m.runLocked(w.entry)
-	}
-	for _, f := range m.toRun {
-		m.running.Go(func() { f(ctx) })
-	}
-	m.toRun = nil
-	close(m.started)
-	return nil
-}
+func (m *Map) Failed() bool { return m.runner.failed() }
 
 // Abandon gives back what the informers of a map hold in the process: their names, and the writes
 // that were noted. It does nothing if the map was started: the informers give them back when they end.
@@ -107,38 +53,25 @@ func (m *Map) start(ctx context.Context, end context.CancelCauseFunc) error {
 func (m *Map) Abandon() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ctx != nil {
+	if !m.runner.abandon() {
 		return
 	}
-	m.stopped = true
 	for _, entry := range m.entries { // the last view of a shared watch ends that
 		entry.end()
 	}
 }
 
-func (m *Map) runLocked(e *MapEntry) {
-	ctx, end := m.ctx, m.end
-	e.metrics.Runs(shown{e})
-	m.running.Go(func() { e.run(ctx, m.options.Logger) })
+// run runs an entry, and reports false if the map has stopped.
+func (m *Map) run(e *MapEntry) bool {
 	if e.waiting.policy == FailFast || e.waiting.policy == Isolate {
-		m.running.Go(func() { e.follow(ctx, func(err error) { end(failFastError{err}) }) })
+		m.runner.Go(func(ctx context.Context) { e.follow(ctx, m.runner.fail) })
 	}
+	return m.runner.Go(func(ctx context.Context) { e.run(ctx, m.options.Logger) })
 }
 
 // Go runs f in a goroutine as soon as the map is started. Start waits for it, so f must return when
 // its context ends. If the map has stopped, f is not run.
-func (m *Map) Go(f func(context.Context)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.stopped:
-	case m.ctx == nil:
-		m.toRun = append(m.toRun, f)
-	default:
-		ctx := m.ctx
-		m.running.Go(func() { f(ctx) })
-	}
-}
+func (m *Map) Go(f func(context.Context)) { m.runner.Go(f) }
 
 // Name returns the name of the cache.
 func (m *Map) Name() string { return m.options.Name }
@@ -146,7 +79,7 @@ func (m *Map) Name() string { return m.options.Name }
 // Started reports whether Start has been called.
 func (m *Map) Started() bool {
 	select {
-	case <-m.started:
+	case <-m.runner.started:
 		return true
 	default:
 		return false
@@ -207,7 +140,7 @@ func GetAll(ctx context.Context, key Key, from []*Map, found []*MapEntry) error 
 			// The mapping may need a request to the server. It is done without the lock, so that other
 			// kinds do not wait for it.
 			answer = &mapped{}
-			answer.mapping, answer.err = m.resolver.Mapping(ctx, m.options.Mapper, key.GroupVersionKind)
+			answer.mapping, answer.err = m.options.resolver.Mapping(ctx, m.options.Mapper, key.GroupVersionKind)
 		}
 		var err error
 		if found[i], err = m.mappedEntry(key, answer); err != nil {
@@ -229,13 +162,13 @@ func (m *Map) mappedEntry(key Key, answer *mapped) (*MapEntry, error) {
 		return nil, m.notMapped(key, err)
 	}
 	failed := &listwatch.Failures{}
-	if err := checkTypes(&m.options, key); err != nil { // it may be a view of what needs no type
+	if err := m.options.checkTypes(key); err != nil { // it may be a view of what needs no type
 		return nil, err
 	}
 	if m.options.isOptional(key) {
 		return m.getOptional(key, answer, failed)
 	}
-	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), m.watched(key), answer.mapping)
+	src, err := newSource(&m.options, failed.Client(m.options.HTTPClient), m.options.watched(key), answer.mapping)
 	switch {
 	case runtime.IsNotRegisteredError(err): // it does not unwrap, so err must stay as it is
 		return nil, err
@@ -247,7 +180,7 @@ func (m *Map) mappedEntry(key Key, answer *mapped) (*MapEntry, error) {
 
 // getOptional is mappedEntry for an optional kind, which the API server may not serve.
 func (m *Map) getOptional(key Key, answer *mapped, failed *listwatch.Failures) (*MapEntry, error) {
-	known, err := m.options.newOptional(key, answer, failed, m.watched(key))
+	known, err := m.options.newOptional(key, answer, failed, m.options.watched(key))
 	if err != nil {
 		return nil, err
 	}
@@ -275,23 +208,26 @@ func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, fail
 	if entry, ok := m.entries[key]; ok {
 		return entry, nil
 	}
-	if m.stopped || m.ctx != nil && m.ctx.Err() != nil {
-		return nil, fmt.Errorf("cannot start an informer of %s: %w", key, errStopped)
+	stopped := fmt.Errorf("cannot start an informer of %s: %w", key, errStopped)
+	if m.runner.ended() {
+		return nil, stopped
 	}
 	entry, err := m.newLocked(key, mapping, src, failed, known)
 	if err != nil {
 		return nil, err
 	}
-	m.entries[key] = entry
-	if m.ctx != nil {
-		m.runLocked(entry)
+	if !m.run(entry) { // it has stopped meanwhile
+		entry.end()
+		m.forgetEndedLocked(key.GroupVersionKind)
+		return nil, stopped
 	}
+	m.entries[key] = entry
 	return entry, nil
 }
 
 func (m *Map) newLocked(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
-	if m.sharesWatch(key.GroupVersionKind) {
-		return m.newViewLocked(key, func() (*MapEntry, error) { return m.newInformer(m.watched(key), mapping, src, failed, known) })
+	if m.options.sharesWatch(key.GroupVersionKind) {
+		return m.newViewLocked(key, func() (*MapEntry, error) { return m.newInformer(m.options.watched(key), mapping, src, failed, known) })
 	}
 	return m.newInformer(key, mapping, src, failed, known)
 }
@@ -303,9 +239,7 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		return nil, err
 	}
 	if known != nil {
-		forget := known.follow()
-		release := entry.life.release
-		entry.life.release = sync.OnceFunc(func() { forget(); release() })
+		entry.life.then(known.follow())
 	}
 	entry.metrics.Made(shown{entry})
 	return entry, nil
@@ -342,7 +276,7 @@ func (m *Map) take(key Key) (*MapEntry, bool) {
 // It returns false if ctx ends first.
 func (m *Map) WaitForCacheSync(ctx context.Context) bool {
 	select {
-	case <-m.started:
+	case <-m.runner.started:
 	case <-ctx.Done():
 		return false
 	}

@@ -76,10 +76,10 @@ func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RES
 var testMaps atomic.Int64
 
 func testOptions() Options {
-	return Options{
+	return Options{Shared: &Shared{
 		Name: fmt.Sprint("test-", testMaps.Add(1)), Logger: logr.Discard(),
 		Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme.Scheme, Mapper: newMapper(),
-	}
+	}}
 }
 
 // newFakeMap returns a map whose informers are made by fake.
@@ -97,7 +97,7 @@ func running(t *testing.T, m *Map) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Start(ctx) }()
-	<-m.started
+	<-m.runner.started
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -28,9 +28,29 @@ import (
 // Field. A nil field matches every object.
 type Selector = listwatch.Selector
 
-// Options configure a [Map]. Config, HTTPClient, Scheme, Mapper and Name are required. There are
-// more than twelve fields because most are those of one scope in controller-runtime's options.
+// Options configure a [Map]: what it has in common with the other maps of a cache, which is required, and its scope.
 type Options struct {
+	*Shared
+
+	// Namespace restricts namespaced kinds; empty means all namespaces.
+	Namespace string
+	Selector  Selector
+	// Scope is that of the kinds that the map holds; empty for any. An optional kind with another one is dormant.
+	Scope meta.RESTScopeName
+
+	Transform             toolscache.TransformFunc
+	UnsafeDisableDeepCopy bool
+	EnableWatchBookmarks  bool
+	// ResyncPeriod is the mean period; each informer gets its own within 10 % of it.
+	ResyncPeriod time.Duration
+
+	written *written // of the map
+}
+
+// Shared is what all maps of a cache have in common. Name, Config, HTTPClient, Scheme and Mapper are required. It must
+// neither be copied nor changed once a map has it. There are more than twelve fields because half are controller-runtime's
+// options of a whole cache.
+type Shared struct {
 	// Name identifies the cache in the metrics of its informers. It must be unique in the process.
 	Name string
 	// Logger receives the log of the informers.
@@ -41,38 +61,25 @@ type Options struct {
 	HTTPClient *http.Client
 	Scheme     *runtime.Scheme
 	Mapper     meta.RESTMapper
+	resolver   served.Resolver // asks Mapper
 
-	// Namespace restricts namespaced kinds; empty means all namespaces.
-	Namespace string
-	Selector  Selector
-	// Scope is that of the kinds that the map holds; empty for any. An optional kind with another one is dormant.
-	Scope meta.RESTScopeName
-
-	Transform             toolscache.TransformFunc
-	WatchErrorHandler     toolscache.WatchErrorHandlerWithContext
-	UnsafeDisableDeepCopy bool
-	EnableWatchBookmarks  bool
-	// ResyncPeriod is the mean period; each informer gets its own within 10 % of it.
-	ResyncPeriod time.Duration
+	WatchErrorHandler toolscache.WatchErrorHandlerWithContext
 	// Tuning returns the settings of a kind; nil means the zero value for all kinds.
 	Tuning func(schema.GroupVersionKind) KindTuning
 	// VerifyFlat compares each flat object with its source, for tests.
 	VerifyFlat bool
-	// DecodedBudget bounds the memory of the decoded objects that reads without copies share. All
-	// maps of a cache have the same one. If it is nil, each informer has one of its own.
+	// DecodedBudget bounds the memory of the decoded objects that reads without copies share. If it is nil, each
+	// informer has one of its own.
 	DecodedBudget *object.Budget
 	// OwnWrites bounds the memory of the objects that the program has written and the watch has not
-	// shown. All maps of a cache have the same one. If it is nil, each informer has one of its own.
+	// shown. If it is nil, each informer has one of its own.
 	OwnWrites *pending.Budget
-	// Served tells when optional kinds are served. All maps of a cache have the same one. If it is
-	// nil, no kind is optional.
+	// Served tells when optional kinds are served. If it is nil, no kind is optional.
 	Served *served.Follower
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 	// NewInformer makes the informers. If it is nil, they are those of package internal/informer.
 	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
-
-	written *written // of the map
 }
 
 // KindTuning has the settings of the informers of one kind, for all representations. The zero value
@@ -126,8 +133,8 @@ func (o *Options) holds(scope meta.RESTScope) bool { return o.Scope == "" || o.S
 
 // isOptional reports whether the API server may not serve a kind. An informer that the user makes
 // cannot be dormant.
-func (o *Options) isOptional(key Key) bool {
-	return o.Served != nil && o.NewInformer == nil && ptr.Deref(o.tuning(key.GroupVersionKind).Optional, false)
+func (s *Shared) isOptional(key Key) bool {
+	return s.Served != nil && s.NewInformer == nil && ptr.Deref(s.tuning(key.GroupVersionKind).Optional, false)
 }
 
 // defaultIdleTimeout is three times as long as API servers are silent.
@@ -143,11 +150,11 @@ func (o *Options) idleTimeout(gvk schema.GroupVersionKind) time.Duration {
 }
 
 // tuning returns the settings of a kind.
-func (o *Options) tuning(gvk schema.GroupVersionKind) KindTuning {
-	if o.Tuning == nil {
+func (s *Shared) tuning(gvk schema.GroupVersionKind) KindTuning {
+	if s.Tuning == nil {
 		return KindTuning{}
 	}
-	return o.Tuning(gvk)
+	return s.Tuning(gvk)
 }
 
 // jitter returns a period within 10 % of the given one, so that informers that were created

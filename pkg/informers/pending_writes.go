@@ -59,7 +59,7 @@ func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, kept *stor
 			if scoped.Namespace == "" {
 				scoped.Namespace = namespace
 			}
-			return newSource(&scoped, o.HTTPClient, e.key, e.current().mapping)
+			return newSource(&scoped, o.HTTPClient, e.key, e.scope.mapping())
 		},
 		newest: func() uint64 { return o.written.newest(e.key.GroupKind()) },
 	}

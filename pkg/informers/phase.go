@@ -61,7 +61,7 @@ func (e *MapEntry) following() (inspected.Phase, error) {
 	}
 	if e.waiting.idleTimeout > 0 {
 		if age, known := e.Age(); known && age > e.waiting.idleTimeout {
-			return inspected.Silent, &StaleError{Key: e.key, Namespace: e.current().requested, Age: age, MaxAge: e.waiting.idleTimeout, unread: true}
+			return inspected.Silent, &StaleError{Key: e.key, Namespace: e.scope.requested(), Age: age, MaxAge: e.waiting.idleTimeout, unread: true}
 		}
 	}
 	return inspected.Synced, nil
@@ -75,7 +75,7 @@ func (e *MapEntry) Namespace() string { return e.scope.namespace }
 
 // Resource returns the resource that is listed and watched. Of an optional kind that has not been served yet
 // it is a guess.
-func (e *MapEntry) Resource() schema.GroupVersionResource { return e.current().mapping.Resource }
+func (e *MapEntry) Resource() schema.GroupVersionResource { return e.scope.resource() }
 
 // Policy returns what happens if the kind cannot be cached.
 func (e *MapEntry) Policy() FailurePolicy {

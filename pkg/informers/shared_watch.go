@@ -30,8 +30,8 @@ type sharedWatch struct {
 }
 
 // watched returns the key of what is listed and watched for an entry of key.
-func (m *Map) watched(key Key) Key {
-	if m.sharesWatch(key.GroupVersionKind) {
+func (s *Shared) watched(key Key) Key {
+	if s.sharesWatch(key.GroupVersionKind) {
 		key.Representation = Unstructured
 	}
 	return key
@@ -40,7 +40,7 @@ func (m *Map) watched(key Key) Key {
 // Stored returns an empty object in the representation in which the map stores what is shown as obj: obj itself,
 // or an unstructured object if the representations of the kind share one watch.
 func (m *Map) Stored(gvk schema.GroupVersionKind, obj client.Object) client.Object {
-	if _, whole := obj.(*unstructured.Unstructured); whole || !m.sharesWatch(gvk) {
+	if _, whole := obj.(*unstructured.Unstructured); whole || !m.options.sharesWatch(gvk) {
 		return obj
 	}
 	return &unstructured.Unstructured{}
@@ -76,9 +76,7 @@ func (m *Map) newViewLocked(key Key, make func() (*MapEntry, error)) (*MapEntry,
 	}
 	if !ok {
 		m.watches[key.GroupVersionKind] = w
-		if m.ctx != nil {
-			m.runLocked(w.entry)
-		}
+		m.run(w.entry)
 	}
 	return view, nil
 }
@@ -87,7 +85,7 @@ func (m *Map) newViewLocked(key Key, make func() (*MapEntry, error)) (*MapEntry,
 func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	example, err := exampleOf(o, key)
+	example, err := o.exampleOf(key)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +105,7 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 		key:      key,
 		scope:    w.entry.scope,
 		fields:   fields,
-		life:     newLife(sync.OnceFunc(w.leave)),
+		life:     newLife(w.leave),
 		failures: w.entry.failures,
 		waiting: waiting{
 			policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: w.entry.waiting.idleTimeout, optional: w.entry.optional(),
@@ -141,14 +139,14 @@ func (m *Map) forgetEndedLocked(gvk schema.GroupVersionKind) {
 }
 
 // exampleOf returns an empty object of key.
-func exampleOf(o *Options, key Key) (client.Object, error) {
+func (s *Shared) exampleOf(key Key) (client.Object, error) {
 	switch key.Representation {
 	case Unstructured:
 		return &unstructured.Unstructured{}, nil
 	case Metadata:
 		return &metav1.PartialObjectMetadata{}, nil
 	}
-	obj, err := o.Scheme.New(key.GroupVersionKind)
+	obj, err := s.Scheme.New(key.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}

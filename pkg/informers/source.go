@@ -32,14 +32,14 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 }
 
 // checkTypes returns an error unless the scheme has the Go types that key needs.
-func checkTypes(o *Options, key Key) error {
+func (s *Shared) checkTypes(key Key) error {
 	if key.Representation != Structured {
 		return nil
 	}
 	list := key.GroupVersion().WithKind(key.Kind + "List")
 	for _, needed := range []schema.GroupVersionKind{key.GroupVersionKind, list} {
-		if !o.Scheme.Recognizes(needed) {
-			return object.NotRegistered(o.Scheme, "of "+object.Describe(needed), "; an object and its list are registered together")
+		if !s.Scheme.Recognizes(needed) {
+			return object.NotRegistered(s.Scheme, "of "+object.Describe(needed), "; an object and its list are registered together")
 		}
 	}
 	return nil

@@ -42,6 +42,6 @@ func (s Storage) Valid() bool {
 }
 
 // sharesWatch reports whether the representations of a kind share one watch.
-func (m *Map) sharesWatch(gvk schema.GroupVersionKind) bool {
-	return m.options.NewInformer == nil && m.options.tuning(gvk).Storage == OneWatch
+func (s *Shared) sharesWatch(gvk schema.GroupVersionKind) bool {
+	return s.NewInformer == nil && s.tuning(gvk).Storage == OneWatch
 }

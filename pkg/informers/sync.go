@@ -88,8 +88,7 @@ func (e *MapEntry) NotReady() *NotSyncedError {
 
 // why returns what keeps the informer from listing or watching.
 func (e *MapEntry) why() *NotSyncedError {
-	now := e.current()
-	reason := &NotSyncedError{Key: e.key, Namespace: now.requested, Resource: now.mapping.Resource, Cause: Listing}
+	reason := &NotSyncedError{Key: e.key, Namespace: e.scope.requested(), Resource: e.scope.resource(), Cause: Listing}
 	if failed := e.failures.Last(); failed != nil {
 		reason.Cause, reason.Object = causeAndObjectOf(failed.Err)
 		reason.Since, reason.Attempts, reason.Err = failed.Since, failed.Attempts, failed.Err
@@ -114,9 +113,8 @@ func (e *MapEntry) incomplete() *NotSyncedError {
 }
 
 func (e *MapEntry) lacks(number int, because Cause, object client.ObjectKey, err error) *NotSyncedError {
-	now := e.current()
 	return &NotSyncedError{
-		Key: e.key, Namespace: now.requested, Resource: now.mapping.Resource,
+		Key: e.key, Namespace: e.scope.requested(), Resource: e.scope.resource(),
 		Cause: because, Object: object, Objects: number, Err: err,
 	}
 }
