@@ -100,6 +100,8 @@ func measureOne(in io.Reader) (*findings, error) {
 		unstructuredTrial: tryUnstructured,
 		eventsTrial:       tryEvents,
 		fanOutTrial:       tryEvents,
+		steadyTrial:       trySteady,
+		steadyFanOutTrial: trySteady,
 		idleTrial:         tryIdle,
 	}
 	try, ok := trials[b.Trial]

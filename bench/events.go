@@ -21,15 +21,12 @@ const manyHandlers = 20
 
 // handlersOf returns how many handlers a trial registers before the start.
 func handlersOf(trial string) int {
-	return map[string]int{eventsTrial: 1, fanOutTrial: manyHandlers}[trial]
+	return map[string]int{eventsTrial: 1, steadyTrial: 1, fanOutTrial: manyHandlers, steadyFanOutTrial: manyHandlers}[trial]
 }
 
-// tryEvents measures update events that handlers get which were there from the start.
+// tryEvents measures bursts of update events that handlers get which were there from the start.
 func tryEvents(ctx context.Context, s *subject) error {
-	f := &feed{subject: s}
-	if s.Trial == fanOutTrial {
-		f.suffix = toMany
-	}
+	f := newFeed(s)
 	s.Values[initial+f.suffix] = s.Values[initial]
 	if err := f.burst(ctx, event+f.suffix, false); err != nil {
 		return err
@@ -37,10 +34,7 @@ func tryEvents(ctx context.Context, s *subject) error {
 	if err := f.burst(ctx, eventSkewed+f.suffix, true); err != nil {
 		return err
 	}
-	if err := f.settle(ctx); err != nil {
-		return err
-	}
-	return f.steadily(ctx)
+	return f.settle(ctx)
 }
 
 // feed asks the server for events, and follows them to the handlers.
@@ -48,6 +42,14 @@ type feed struct {
 	*subject
 	suffix string // of the measures' names
 	sent   int    // events that were asked for
+}
+
+func newFeed(s *subject) *feed {
+	f := &feed{subject: s}
+	if handlersOf(s.Trial) == manyHandlers {
+		f.suffix = toMany
+	}
+	return f
 }
 
 // eventsLimit is far above what any number of events that one would send takes.

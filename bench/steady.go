@@ -12,12 +12,13 @@ import (
 	"github.com/tarn-dev/tarn/bench/internal/source"
 )
 
+// trySteady measures events that come one by one, in a process that has had none: with many Pods, each event
+// is the first one of its Pod, as with most objects of a cluster.
+func trySteady(ctx context.Context, s *subject) error { return newFeed(s).steadily(ctx) }
+
 // steadily measures the CPU time of a second of events that come one by one, and the collector's
 // part of it.
 func (f *feed) steadily(ctx context.Context) error {
-	if !f.wants(steady+f.suffix, collector+f.suffix) {
-		return nil
-	}
 	e := f.Effort
 	for _, c := range f.handlers {
 		c.expect(0, nil)

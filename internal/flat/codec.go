@@ -101,7 +101,7 @@ func (c *Codec) EncodeWire(message []byte, dict *dictionary.Dictionary) (decode.
 // EncodeWireAfter is EncodeWire for the update of an object. Previous returns any earlier state of
 // the object, or the zero Object; it is called at most once, and must not keep its arguments.
 // What is the same in that state and in the message is copied, if that state is of this type and this
-// dictionary, and was an update itself. The result equals that of EncodeWire, and may differ in its
+// dictionary, and was a message of 1 KiB or more, or an update itself. The result equals that of EncodeWire, and may differ in its
 // bytes.
 func (c *Codec) EncodeWireAfter(message []byte, dict *dictionary.Dictionary, previous func(namespace, name string) decode.Object) (decode.Object, error) {
 	if _, err := c.message(); err != nil {

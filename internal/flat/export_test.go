@@ -34,10 +34,15 @@ func Parts(o Object) (parts []string) {
 const WearEntries = dictionary.Lasting
 
 // Copies says of which sections of o an update may be a copy: the bytes of each in flat.Bytes(o).
-func Copies(o Object) (all [][2]int) {
+func Copies(o Object) [][2]int { all, _ := table(o); return all }
+
+// TableSize returns how many bytes of o its table of sections takes.
+func TableSize(o Object) int { _, size := table(o); return size }
+
+func table(o Object) (all [][2]int, size int) {
 	data := Bytes(o)
 	if data[0]&form.FlagSections == 0 {
-		return nil
+		return nil, 0
 	}
 	at := form.HeaderSize
 	number := func() int {
@@ -49,14 +54,14 @@ func Copies(o Object) (all [][2]int) {
 	if slabs := number(); slabs&1 == 0 {
 		at += slabs >> 1
 	}
-	length := number()
+	from, length := at, number()
 	body := at + length
 	for at < body {
-		at += 9 // the number and the hash
+		at += 8 // the hash
 		begin, size := body+number(), number()
 		needs := number()
 		at += needs
 		all = append(all, [2]int{begin, begin + size})
 	}
-	return all
+	return all, body - from
 }

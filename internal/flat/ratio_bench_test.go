@@ -27,13 +27,13 @@ func BenchmarkRatio(b *testing.B) {
 	c := podCodec(b)
 	into := new(corev1.Pod) // the caller's, whichever way it is filled
 	b.Run("pod", func(b *testing.B) {
-		turns(b, map[string]func(i int){
+		turns(b, benchPods, map[string]func(i int){
 			"copy":   func(i int) { pods[i].DeepCopyInto(into) },
 			"decode": func(i int) { _ = c.Decode(objects[i], into) },
 		})
 	})
 	b.Run("encode", func(b *testing.B) {
-		turns(b, map[string]func(i int){
+		turns(b, benchPods, map[string]func(i int){
 			"copy":   func(i int) { pods[i].DeepCopyInto(into) },
 			"encode": func(i int) { _, _ = c.Encode(pods[i], d) },
 			// As a watch does: the object was decoded a moment ago and is in the CPU's caches.
@@ -47,7 +47,7 @@ func BenchmarkRatio(b *testing.B) {
 		messages[i], _ = pods[i].Marshal()
 	}
 	b.Run("wire", func(b *testing.B) {
-		turns(b, map[string]func(i int){
+		turns(b, benchPods, map[string]func(i int){
 			"copy":   func(i int) { _ = new(corev1.Pod).Unmarshal(messages[i]) },
 			"object": func(i int) { p := new(corev1.Pod); _ = p.Unmarshal(messages[i]); _, _ = c.Encode(p, d) },
 			"wire":   func(i int) { _, _ = c.EncodeWire(messages[i], d) },
@@ -62,13 +62,10 @@ func BenchmarkRatio(b *testing.B) {
 	for i := range updates {
 		previous := func(string, string) flat.Object { return objects[i] }
 		objects[i], _ = c.EncodeWireAfter(messages[i], d, previous)
-		pod := pods[i].DeepCopy()
-		pod.ResourceVersion += "1"
-		pod.Status.Conditions[0].LastTransitionTime.Time = pod.Status.Conditions[0].LastTransitionTime.Add(time.Second)
-		updates[i], _ = pod.Marshal()
+		updates[i] = statusUpdate(pods[i])
 	}
 	b.Run("update", func(b *testing.B) {
-		turns(b, map[string]func(i int){
+		turns(b, benchPods, map[string]func(i int){
 			"copy": func(i int) { _ = new(corev1.Pod).Unmarshal(updates[i]) },
 			"wire": func(i int) {
 				objects[i], _ = c.EncodeWireAfter(updates[i], d, func(string, string) flat.Object { return objects[i] })
@@ -85,22 +82,53 @@ func BenchmarkRatio(b *testing.B) {
 		}
 	}
 	b.Run("unstructured", func(b *testing.B) {
-		turns(b, map[string]func(i int){
+		turns(b, benchPods, map[string]func(i int){
 			"copy":   func(i int) { kruntime.DeepCopyJSON(contents[i].Object) },
 			"decode": func(i int) { _ = u.Decode(flats[i], new(unstructured.Unstructured)) },
 		})
 	})
 }
 
-// turns lets the functions take turns and reports on them; "copy" is what they are compared with.
-func turns(b *testing.B, functions map[string]func(i int)) {
+// statusUpdate returns the message of a Pod whose status has changed.
+func statusUpdate(pod *corev1.Pod) []byte {
+	pod = pod.DeepCopy()
+	pod.ResourceVersion += "1"
+	pod.Status.Conditions[0].LastTransitionTime.Time = pod.Status.Conditions[0].LastTransitionTime.Add(time.Second)
+	message, _ := pod.Marshal()
+	return message
+}
+
+// BenchmarkFirstUpdate updates the status of each of many Pods once. There are so many that the processor's
+// caches do not hold them. "anew" is what an update takes without the state before.
+func BenchmarkFirstUpdate(b *testing.B) {
+	const n = 20_000
+	c, cl, d := podCodec(b), newCluster(1), dictionary.New(dictionary.Limits{})
+	created, updates := make([]flat.Object, n), make([][]byte, n)
+	for i := range n {
+		pod := cl.pod(i)
+		message, _ := pod.Marshal()
+		created[i], _ = c.EncodeWire(message, d)
+		updates[i] = statusUpdate(pod)
+	}
+	turns(b, n, map[string]func(i int){
+		"copy": func(i int) { _ = new(corev1.Pod).Unmarshal(updates[i]) },
+		"wire": func(i int) {
+			_, _ = c.EncodeWireAfter(updates[i], d, func(string, string) flat.Object { return created[i] })
+		},
+		"anew": func(i int) { _, _ = c.EncodeWire(updates[i], d) },
+	})
+}
+
+// turns lets the functions take turns at so many objects and reports on them; "copy" is what they are
+// compared with.
+func turns(b *testing.B, objects int, functions map[string]func(i int)) {
 	const turn = 1000
 	sum, rounds := map[string]int64{}, 0
 	for b.Loop() {
 		for name, f := range functions { // in another order each time
-			from, before := rand.IntN(benchPods), cpuTime(b)
+			from, before := rand.IntN(objects), cpuTime(b)
 			for i := range turn {
-				f((from + i) % benchPods)
+				f((from + i) % objects)
 			}
 			sum[name] += cpuTime(b) - before
 		}

@@ -64,19 +64,17 @@ func known(t testing.TB, c *flat.Codec, obj runtime.Object) *dictionary.Dictiona
 	return d
 }
 
-// From the second update on, a section whose message is the same is copied. To see it, the section of
+// From the first update on, a section whose message is the same is copied. To see it, the section of
 // the state before is replaced by that of another Pod.
 func TestAnUpdateCopiesASection(t *testing.T) {
 	g, c, pod := NewWithT(t), podCodec(t), newCluster(1).pod(1)
 	d := known(t, c, pod)
 	pod.Spec.NodeName = "a-node-of-its-own"
 	created := after(t, c, pod, d, flat.Object{})
-	g.Expect(flat.Copies(created)).To(BeEmpty(), "an object that is never updated takes no more memory")
-	first := after(t, c, pod, d, created)
-	sections := flat.Copies(first)
+	sections := flat.Copies(created)
 	g.Expect(sections).To(HaveLen(2), "spec and status")
 
-	data := flat.Bytes(first)
+	data := flat.Bytes(created)
 	node := bytes.Index(data, []byte(pod.Spec.NodeName))
 	g.Expect(node).To(And(BeNumerically(">", sections[0][0]), BeNumerically("<", sections[0][1])))
 	data[node] ^= 1
@@ -87,11 +85,28 @@ func TestAnUpdateCopiesASection(t *testing.T) {
 		return decoded(t, c, o).(*corev1.Pod)
 	}
 	g.Expect(update(flat.FromBytes(data, d)).Spec.NodeName).NotTo(Equal(pod.Spec.NodeName))
-	g.Expect(update(first).Status.Message).To(Equal("changed"))
+	g.Expect(update(created).Status.Message).To(Equal("changed"))
 	pod.Spec.Hostname = "changed"
 	g.Expect(update(flat.FromBytes(data, d)).Spec).To(Equal(pod.Spec), "it is not the same message")
 	pod.Spec.Hostname = ""
 	g.Expect(update(flat.FromBytes(data, nil)).Spec).To(Equal(pod.Spec), "it is of another dictionary")
+}
+
+// What an object takes says how much the table takes: 40 bytes at most, and none in a small object that
+// is never updated.
+func TestATableOfSectionsIsSmallAndCounted(t *testing.T) {
+	g, c, cl, d := NewWithT(t), podCodec(t), newCluster(1), dictionary.New(dictionary.Limits{})
+	for i := range 500 {
+		o := after(t, c, cl.pod(i), d, flat.Object{})
+		if i >= 100 { // the dictionary has what a section needs
+			g.Expect(flat.TableSize(o)).To(And(BeNumerically(">", 0), BeNumerically("<=", 40)))
+			g.Expect(o.Size()).To(Equal(len(flat.Bytes(o))))
+		}
+	}
+	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Status: corev1.PodStatus{Message: text(1, 900)}}
+	o := after(t, c, small, d, flat.Object{})
+	g.Expect(flat.Copies(o)).To(BeEmpty())
+	g.Expect(flat.Copies(after(t, c, small, d, o))).To(HaveLen(1))
 }
 
 // Previous is told the name, and may know nothing.

@@ -37,7 +37,7 @@ type header struct {
 	noscan      int    // bytes of the pointer-free values
 	strings     int    // string headers
 	counts      string // of slabs
-	table       string // of sections, see Sections; empty for most objects
+	table       string // of sections, see Sections; empty for small objects
 }
 
 // open starts reading o behind its header, which it notes in h.

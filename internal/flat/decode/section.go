@@ -29,14 +29,13 @@ func (s *Sections) Open(o Object, t *plan.Root, dict *dictionary.Dictionary) boo
 // Forget drops the object.
 func (s *Sections) Forget() { *s = Sections{} }
 
-// Find returns the bytes of the section with that number, and the memory that it takes, for ReadNeeds. It
-// returns false if the object does not have it, or has it with a message of another hash.
-func (s *Sections) Find(number uint8, hash uint64) (bytes, needs string, ok bool) {
+// Find returns the bytes of the section whose message has that hash, and the memory that it takes, for
+// ReadNeeds. It returns false if the object has none.
+func (s *Sections) Find(hash uint64) (bytes, needs string, ok bool) {
 	body := s.reader.body
 	t := reader{buf: s.table}
 	for t.pos < len(t.buf) && !t.bad {
-		same := t.byte() == number
-		same = t.uint64() == hash && same
+		same := t.uint64() == hash
 		at, size, n := int(t.uvarint()), int(t.uvarint()), t.uvarint()
 		from := t.pos
 		t.over(n)

@@ -5,7 +5,6 @@ package encode
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"math"
 
 	"github.com/tarn-dev/tarn/internal/flat/decode"
@@ -22,8 +21,8 @@ func (e *MessageEncoder) section(f *plan.Field, v *wire.Value, b []byte) bool {
 	if !s.noting || len(b) < leastSection || s.n == len(s.all) || e.err != nil {
 		return e.sectionAnew(f, v, b)
 	}
-	now := section{number: f.Section, hash: maphash.Bytes(seed(), b), at: len(e.buf)}
-	if bytes, needs, ok := s.before.Find(now.number, now.hash); ok && e.addNeeds(needs) {
+	now := section{hash: hashOf(f, b), at: len(e.buf)}
+	if bytes, needs, ok := s.before.Find(now.hash); ok && e.addNeeds(needs) {
 		e.buf = append(e.buf, bytes...)
 		now.size, now.needs, s.copied = len(bytes), needs, true
 	} else {
@@ -91,7 +90,7 @@ func (e *MessageEncoder) document(message []byte) {
 	}
 	text := func(field int) string { s := e.scan.slots[base+field]; return form.StringOf(metadata[s.Start:s.End]) }
 	e.owner = e.identity(text(plan.MetaUID), text(plan.MetaNamespace), text(plan.MetaName))
-	e.sections.begin(text(plan.MetaNamespace), text(plan.MetaName), e.root, e.dict)
+	e.sections.begin(text(plan.MetaNamespace), text(plan.MetaName), len(message), e.root, e.dict)
 	e.written(e.scan.plan.Metadata, metadata, base)
 	e.written(e.scan.plan.Root, message, 0)
 }

@@ -5,6 +5,7 @@ package encode
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 
 	"github.com/tarn-dev/tarn/internal/flat/decode"
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
@@ -21,15 +22,18 @@ import (
 // its start. So the bytes of a section mean the same wherever they stand in an object of the same type
 // and the same dictionary.
 //
-// A section is the same as before if its message is. Its hash says so, which the header of the object
-// has in a table, for the first large sections of an object that was updated: an object that never is
-// has no table. The hash has 64 bits and a seed of this process, which nobody outside of it knows. The
-// metadata, which every update changes, is no section. The table also says what memory a decoder needs
-// for the section, which is part of what the header says of the whole.
+// A section is the same as before if its message is. Its hash says so, which the header of a large object
+// has in a table, for the first large sections. The table is made when the object is first encoded: most
+// objects are seldom updated, so the first update has to copy too. A small object gets its table with the
+// first update. The hash has 64 bits and a seed of this process, which nobody outside of it knows. The
+// metadata, which every update changes, is no section. The table also says what memory a decoder needs for
+// the section, which is part of what the header says of the whole.
 
 const (
-	// leastSection is the length in bytes of a message from which its section pays for its place in
-	// the table, of about 20 bytes.
+	// leastObject is the length in bytes of a message from which its object has a table from the beginning.
+	// The table takes about 25 bytes.
+	leastObject = 1 << 10
+	// leastSection is the length in bytes of a message from which its section pays for its place there.
 	leastSection = 512
 	// mostSections bounds the table.
 	mostSections = 2
@@ -37,11 +41,10 @@ const (
 
 // section is one entry of the table.
 type section struct {
-	number uint8  // of the field
-	hash   uint64 // of the message
-	at     int    // where it stands in the body
-	size   int    // bytes of it
-	needs  string // the memory that it takes, see needsOf; a shared form
+	hash  uint64 // see hashOf
+	at    int    // where it stands in the body
+	size  int    // bytes of it
+	needs string // the memory that it takes, see needsOf; a shared form
 }
 
 // sections is what a MessageEncoder knows of sections while it writes one object.
@@ -56,10 +59,17 @@ type sections struct {
 	text     []byte // the needs of sections that were not copied
 }
 
-// begin asks for the state before of the object with that name, which is of type t.
-func (s *sections) begin(namespace, name string, t *plan.Root, dict *dictionary.Dictionary) {
-	if s.previous != nil {
-		s.noting = s.before.Open(s.previous(namespace, name), t, dict)
+// hashOf returns the hash of the message of a section. The same message in another field has another hash.
+func hashOf(f *plan.Field, message []byte) uint64 {
+	return maphash.Bytes(seed(), message) + uint64(f.Section)
+}
+
+// begin asks for the state before of the object with that name, which is of type t and has a message of
+// so many bytes.
+func (s *sections) begin(namespace, name string, size int, t *plan.Root, dict *dictionary.Dictionary) {
+	s.noting = size >= leastObject
+	if s.previous != nil && s.before.Open(s.previous(namespace, name), t, dict) {
+		s.noting = true
 	}
 }
 
@@ -75,7 +85,6 @@ func (s *sections) forget() {
 func (s *sections) table(w *writer) []byte {
 	from := len(s.text)
 	for _, one := range s.all[:s.n] {
-		s.text = append(s.text, one.number)
 		s.text = binary.LittleEndian.AppendUint64(s.text, one.hash)
 		s.text = binary.AppendUvarint(s.text, uint64(one.at))
 		s.text = binary.AppendUvarint(s.text, uint64(one.size))

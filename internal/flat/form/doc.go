@@ -6,7 +6,7 @@
 //   - An object has a header, and then its values. The header begins with two bytes: the kind of
 //     content, and a fingerprint of the type. The sizes that let a decoder allocate at once follow:
 //     the memory for pointer-free values, the number of string headers, and the number of structs of
-//     each type. The header of an updated object also has a table of its sections.
+//     each type. The header of a large object also has a table of its sections.
 //   - The ObjectMeta comes first. Its first fields are namespace, name, resourceVersion, uid, labels
 //     and annotations. The other fields of the object follow it. Unstructured content begins with the
 //     same six fields; its metadata follows, and then the rest.
