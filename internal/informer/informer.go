@@ -69,7 +69,7 @@ type run struct {
 	phase     phase
 	ctx       context.Context       // of the run; set when it starts
 	reflector *toolscache.Reflector // the newest
-	dormancy  dormancy              // has a lock of its own
+	dormancy  *dormancy             // has a lock of its own
 	released  bool                  // handlers count as synced
 }
 
@@ -173,6 +173,7 @@ func New(source Source, o Options) (*Informer, error) {
 		example:      o.Example,
 		onWatchError: toolscache.DefaultWatchErrorHandler,
 		handlers:     map[*registration]struct{}{},
+		run:          run{dormancy: &dormancy{}},
 	}
 	synced := sync.OnceFunc(func() { close(i.synced) })
 	listed := func() {

@@ -86,7 +86,6 @@ type Stats struct {
 	Called   uint64
 	Calls    stats.Durations
 	Lagged   uint64
-	Memory   Memory
 }
 
 // Events is a number of events by their types, as the API server calls them.
@@ -118,7 +117,7 @@ type HandlerStats struct {
 	Calls  stats.Durations
 }
 
-// Stats returns the figures of now. It looks at each handler, and at some of the events that wait.
+// Stats returns the figures of now. It looks at each handler.
 func (i *Informer) Stats() Stats {
 	c := i.counts
 	lost, _ := i.Lost()
@@ -126,7 +125,7 @@ func (i *Informer) Stats() Stats {
 	s := Stats{
 		Events: i.Events(),
 		Lists:  c.lists.Load(), Begun: at(c.begun.Load()), Synced: at(c.synced.Load()), Told: i.Told(),
-		Lost: lost, Unindexed: unindexed, Memory: i.memory(),
+		Lost: lost, Unindexed: unindexed,
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -170,7 +169,8 @@ func (r *registration) stats() HandlerStats {
 // measured is how many events of the window are measured to estimate the size of all.
 const measured = 32
 
-func (i *Informer) memory() Memory {
+// Memory returns what the informer takes now. It looks at some of the events that wait.
+func (i *Informer) Memory() Memory {
 	held := i.engine.Held(measured)
 	m := Memory{Events: held.Events, Window: held.Ring, Replay: i.replay.size()}
 	bytes := 0

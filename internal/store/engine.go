@@ -36,7 +36,7 @@ type Engine struct {
 	form    *object.Form
 	planner *query.Planner[object.Object]
 	kept    *keptStates[engineView]
-	size    size
+	size    *size
 	own     *pending.Writes[object.Object] // nil if nobody notes writes
 }
 
@@ -46,8 +46,8 @@ var _ Store = (*Engine)(nil)
 // informer.Values. The store is the observer of the engine, which can have but one.
 func NewEngine(engine Source, form *object.Form, clock clock.PassiveClock) *Engine {
 	planner := query.NewPlanner(engine, postings.NewOnDemand(engine, clock), query.PlannerOptions{})
-	s := &Engine{engine: engine, form: form, planner: planner}
-	s.kept = newKeptStates(s.bytesHeld)
+	s := &Engine{engine: engine, form: form, planner: planner, size: &size{}}
+	s.kept = newKeptStates(func(views []engineView) ([]int, budget) { return s.size.held(engine.Snapshot(), views) })
 	engine.Observe(watchcache.Observer[object.Object]{Written: s.wrote, Rewritten: s.kept.rewritten})
 	return s
 }

@@ -10,14 +10,13 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// bytesHeld returns how many bytes each view of an engine holds beside the state of now. A version of an object that several views
+// held returns how many bytes each view of a store holds beside the state of now. A version of an object that several views
 // hold counts for the newest of them, so that the sum is what all hold.
 //
 // The number of events bounds how many versions a view holds. Only a view for which the bound is too much is compared with the
 // next one, object by object.
-func (s *Engine) bytesHeld(views []engineView) (held []int, allowed budget) {
-	now := s.engine.Snapshot()
-	size := s.size.of(now)
+func (m *size) held(now *watchcache.Snapshot[object.Object], views []engineView) (held []int, allowed budget) {
+	size := m.of(now)
 	held, allowed = make([]int, len(views)), budgetOf(size.all())
 	mean := size.objects() / max(1, now.Len())
 	for i, view := range views {

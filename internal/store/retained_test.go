@@ -203,7 +203,7 @@ func TestPinsCountWhatTheHeapHolds(t *testing.T) {
 				}
 			}
 			counted := 0
-			held, _ := s.bytesHeld(s.views())
+			held, _ := s.kept.bytesHeld(s.views())
 			for _, bytes := range held {
 				counted += bytes
 			}
@@ -267,7 +267,7 @@ func BenchmarkKeep(b *testing.B) {
 				s.write(n, false)
 			}
 			for b.Loop() {
-				s.bytesHeld(s.views())
+				s.kept.bytesHeld(s.views())
 			}
 		})
 	}

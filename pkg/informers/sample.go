@@ -37,27 +37,26 @@ func (e shown) Sample() metrics.Sample {
 	if age, known := e.Age(); known && phase != inspected.Dormant {
 		s.Age = age
 	}
+	window := informer.Memory{}
 	if base := e.base(); base != nil {
 		made := base.Stats()
+		window = base.Memory()
 		s.Informer = &made
 		s.Incomplete = map[string]uint64{TransformFailed.Label(): uint64(made.Lost), IndexFailed.Label(): uint64(made.Unindexed)}
 	}
 	if e.pending != nil {
 		s.Unconfirmed = map[string]uint64{"deadline": e.pending.unconfirmed.Load(), "budget": e.pending.noRoom.Load()}
 	}
-	s.Memory = memory(s.Reads.Store, s.Informer)
+	s.Memory = memory(s.Reads.Store, window)
 	return s
 }
 
 // memory walks the parts of an informer with about how many bytes each takes.
-func memory(of *store.StoreStats, in *informer.Stats) iter.Seq2[string, int] {
+func memory(of *store.StoreStats, window informer.Memory) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
-		kept, window := store.Memory{}, informer.Memory{}
+		kept := store.Memory{}
 		if of != nil {
 			kept = of.Memory
-		}
-		if in != nil {
-			window = in.Memory
 		}
 		_ = yield("flat", kept.Flat) && yield("decoded", kept.Decoded) && yield("tree", kept.Tree) &&
 			yield("dictionary", kept.Dictionary) && yield("field_indexes", kept.FieldIndexes) &&
