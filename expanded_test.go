@@ -27,7 +27,6 @@ var wideStructs = map[string]int{
 	"internal/flat/dictionary.Dictionary":      22,
 	"internal/pending.Writes":                  24,
 	"internal/watchcache.Engine":               32,
-	"pkg/cache.informerCache":                  19,
 	"pkg/cacher.Cacher":                        17,
 	"pkg/cacher.Config":                        21,
 	"pkg/cacher/internal/dispatch.Dispatcher":  24,

@@ -10,11 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -140,7 +138,7 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 		shared.Metrics.Unregister()
 		release()
 	})
-	c, err := newInformerCache(opts, shared, mapMaker(shared))
+	c, err := newInformerCache(opts, shared)
 	if err != nil {
 		end()
 		return nil, err
@@ -196,18 +194,4 @@ func sharedBy(cfg *rest.Config, opts *Options, tuning *Tuning) (*informers.Share
 		NewInformer:       opts.NewInformer,
 	}
 	return shared, tuning.apply(shared)
-}
-
-// mapMaker returns a function that makes the informer map for one scope.
-func mapMaker(shared *informers.Shared) func(namespace string, holds meta.RESTScopeName, c Config) *informers.Map {
-	return func(namespace string, holds meta.RESTScopeName, c Config) *informers.Map {
-		return informers.NewMap(informers.Options{
-			Shared: shared, Namespace: namespace, Scope: holds,
-			Selector:              informers.Selector{Label: c.LabelSelector, Field: c.FieldSelector},
-			Transform:             c.Transform,
-			UnsafeDisableDeepCopy: ptr.Deref(c.UnsafeDisableDeepCopy, false),
-			EnableWatchBookmarks:  ptr.Deref(c.EnableWatchBookmarks, true),
-			ResyncPeriod:          ptr.Deref(c.SyncPeriod, defaultSyncPeriod),
-		})
-	}
 }

@@ -57,7 +57,7 @@ func check(c Cache, wrong func(*informers.MapEntry) error) healthz.Checker {
 	}
 	return func(*http.Request) error {
 		var all []error
-		for _, m := range ours.maps() {
+		for _, m := range ours.kinds.maps() {
 			for _, entry := range m.Entries() {
 				if err := wrong(entry); err != nil {
 					all = append(all, err)

@@ -29,7 +29,7 @@ import (
 // All other state is in the informer maps.
 type informerCache struct {
 	scheme        *runtime.Scheme
-	kinds         *kindScopes
+	kinds         *layout
 	failOnMissing bool
 	tuning        func(schema.GroupVersionKind) TuningByObject
 	release       func() // makes the name of the cache free again
@@ -37,14 +37,7 @@ type informerCache struct {
 	logger        logr.Logger
 	readEarly     sync.Once // logs a read before the start
 	misses        misses
-
-	byGVK    map[schema.GroupVersionKind]*kindMaps
-	defaults kindMaps // of kinds that are not in byGVK
 }
-
-// kindMaps has the scopes in which a kind is cached: namespaced if that is what it is, and otherwise cluster. If
-// one of the two is empty, the other one is for any kind, and nobody needs to ask which it is.
-type kindMaps struct{ namespaced, cluster scopes }
 
 // life is where a cache is in its life.
 type life struct {
@@ -57,80 +50,19 @@ var _ Cache = (*informerCache)(nil)
 
 var errStarted = errors.New("informer already started: a cache can be started once")
 
-func newInformerCache(opts Options, shared *informers.Shared, newMap func(string, meta.RESTScopeName, Config) *informers.Map) (*informerCache, error) {
-	build := func(configs scopeConfigs, holds meta.RESTScopeName) scopes {
-		byNamespace := make(map[string]*informers.Map, len(configs))
-		for namespace, config := range configs {
-			byNamespace[namespace] = newMap(namespace, holds, config)
-		}
-		return newScopes(byNamespace)
+func newInformerCache(opts Options, shared *informers.Shared) (*informerCache, error) {
+	kinds, err := newLayout(&opts, shared)
+	if err != nil {
+		return nil, err
 	}
-	buildBoth := func(configs kindConfigs) *kindMaps {
-		if len(configs.namespaced) == 0 || len(configs.cluster) == 0 {
-			return &kindMaps{namespaced: build(configs.namespaced, ""), cluster: build(configs.cluster, "")}
-		}
-		return &kindMaps{namespaced: build(configs.namespaced, meta.RESTScopeNameNamespace), cluster: build(configs.cluster, meta.RESTScopeNameRoot)}
-	}
-	c := &informerCache{
+	return &informerCache{
 		scheme:        opts.Scheme,
-		kinds:         &kindScopes{mapper: opts.Mapper, tuning: shared.Tuning, served: shared.Served},
+		kinds:         kinds,
 		life:          life{served: shared.Served},
 		failOnMissing: opts.ReaderFailOnMissingInformer,
 		tuning:        shared.Tuning,
 		logger:        shared.Logger,
-		byGVK:         map[schema.GroupVersionKind]*kindMaps{},
-	}
-
-	var defaults kindConfigs
-	var err error
-	if defaults.cluster, err = clusterDefaults(&opts); err != nil {
-		return nil, fmt.Errorf("cache options: %w", err)
-	}
-	if len(opts.DefaultNamespaces) > 0 {
-		if defaults.namespaced, err = namespacedDefaults(&opts); err != nil {
-			return nil, fmt.Errorf("cache option DefaultNamespaces: %w", err)
-		}
-	}
-	c.defaults = *buildBoth(defaults)
-	byGVK, err := byObjectConfigs(&opts, c.kinds)
-	if err != nil {
-		return nil, err
-	}
-	for gvk, configs := range byGVK {
-		c.byGVK[gvk] = buildBoth(configs)
-	}
-	return c, nil
-}
-
-// scopesOf returns the scopes in which a kind is cached. It waits for discovery, if it has to, until ctx ends.
-func (c *informerCache) scopesOf(ctx context.Context, gvk schema.GroupVersionKind) (scopes, error) {
-	of, ok := c.byGVK[gvk]
-	if !ok {
-		of = &c.defaults
-	}
-	switch { // no need to ask the server for the kind's scope
-	case len(of.namespaced.maps) == 0:
-		return of.cluster, nil
-	case len(of.cluster.maps) == 0:
-		return of.namespaced, nil
-	}
-	namespaced, err := c.kinds.namespaced(ctx, gvk)
-	if err != nil {
-		return scopes{}, err
-	}
-	if !namespaced {
-		return of.cluster, nil
-	}
-	return of.namespaced, nil
-}
-
-// maps returns every informer map of the cache.
-func (c *informerCache) maps() []*informers.Map {
-	all := slices.Concat(c.defaults.cluster.maps, c.defaults.namespaced.maps)
-	for _, of := range c.byGVK {
-		all = append(append(all, of.namespaced.maps...), of.cluster.maps...)
-	}
-	return all
+	}, nil
 }
 
 // Get implements client.Reader.
@@ -142,7 +74,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if err := checkOptions(opts); err != nil {
 		return fmt.Errorf("cannot get %s %s: %w", gvk.Kind, key, err)
 	}
-	s, err := c.scopesOf(ctx, gvk)
+	s, err := c.kinds.scopesOf(ctx, gvk)
 	if err != nil {
 		return err
 	}
@@ -177,7 +109,7 @@ func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers
 // absentOr returns the error of reads if an optional kind is not served: nobody knows yet whether a key without a
 // namespace suits it. Otherwise it returns err.
 func (c *informerCache) absentOr(ctx context.Context, id informers.Key, s scopes, err error) error {
-	if !c.kinds.vary(id.GroupVersionKind) {
+	if !c.kinds.scope.vary(id.GroupVersionKind) {
 		return err
 	}
 	if _, why := c.serving(ctx, id, s.maps[:1]); meta.IsNoMatchError(why) {
@@ -207,7 +139,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 		return nil, fmt.Errorf("cannot list %s: %w", key.Kind, err)
 	}
 	namespace := o.ApplyOptions(opts).Namespace
-	s, err := c.scopesOf(ctx, key.GroupVersionKind)
+	s, err := c.kinds.scopesOf(ctx, key.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +288,7 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	for _, apply := range opts {
 		apply(&o)
 	}
-	s, err := c.scopesOf(ctx, key.GroupVersionKind)
+	s, err := c.kinds.scopesOf(ctx, key.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}
@@ -382,13 +314,13 @@ func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) e
 	if err != nil {
 		return err
 	}
-	if _, err := c.scopesOf(ctx, gvk); err != nil {
+	if _, err := c.kinds.scopesOf(ctx, gvk); err != nil {
 		return err
 	}
-	for _, m := range c.maps() {
+	for _, m := range c.kinds.maps() {
 		m.Remove(informers.KeyOf(gvk, obj))
 	}
-	c.kinds.forget(gvk)
+	c.kinds.scope.forget(gvk)
 	return nil
 }
 
@@ -399,7 +331,7 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 	if err != nil {
 		return err
 	}
-	s, err := c.scopesOf(ctx, gvk)
+	s, err := c.kinds.scopesOf(ctx, gvk)
 	if err != nil {
 		return err
 	}
@@ -430,7 +362,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 			return nil
 		})
 	}
-	for _, m := range c.maps() {
+	for _, m := range c.kinds.maps() {
 		group.Go(func() error {
 			err := m.Start(ctx)
 			if why := (*NotSyncedError)(nil); errors.As(err, &why) {
@@ -451,9 +383,9 @@ func (c *informerCache) Start(ctx context.Context) error {
 // the result is true: a manager looks at the error of Start only when WaitForCacheSync has returned
 // true, and would wait for ever.
 func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
-	for _, m := range c.maps() {
+	for _, m := range c.kinds.maps() {
 		if !m.WaitForCacheSync(ctx) {
-			return c.life.failed.Load() || slices.ContainsFunc(c.maps(), (*informers.Map).Failed)
+			return c.life.failed.Load() || slices.ContainsFunc(c.kinds.maps(), (*informers.Map).Failed)
 		}
 	}
 	return true
@@ -469,7 +401,7 @@ func NotSynced(c Cache) []*NotSyncedError {
 		return nil
 	}
 	var all []*NotSyncedError
-	for _, m := range ours.maps() {
+	for _, m := range ours.kinds.maps() {
 		for _, entry := range m.Entries() {
 			if reason := entry.NotSynced(); reason != nil {
 				all = append(all, reason)

@@ -15,7 +15,7 @@ import (
 var _ inspected.Cache[*informers.MapEntry] = (*informerCache)(nil)
 
 // Name implements inspected.Cache.
-func (c *informerCache) Name() string { return c.maps()[0].Name() }
+func (c *informerCache) Name() string { return c.kinds.maps()[0].Name() }
 
 // Started implements inspected.Cache.
 func (c *informerCache) Started() bool { return c.life.started.Load() }
@@ -23,7 +23,7 @@ func (c *informerCache) Started() bool { return c.life.started.Load() }
 // Informers implements inspected.Cache.
 func (c *informerCache) Informers() []*informers.MapEntry {
 	var all []*informers.MapEntry
-	for _, m := range c.maps() {
+	for _, m := range c.kinds.maps() {
 		all = append(all, m.Entries()...)
 	}
 	slices.SortFunc(all, func(a, b *informers.MapEntry) int {
@@ -35,4 +35,4 @@ func (c *informerCache) Informers() []*informers.MapEntry {
 }
 
 // Go implements inspected.Cache.
-func (c *informerCache) Go(f func(context.Context)) { c.maps()[0].Go(f) }
+func (c *informerCache) Go(f func(context.Context)) { c.kinds.maps()[0].Go(f) }

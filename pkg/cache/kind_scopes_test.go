@@ -39,9 +39,9 @@ func TestScopeOfAKindEndsWithTheContextWhileDiscoveryHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, gvk := NewWithT(t), corev1.SchemeGroupVersion.WithKind("Pod")
 		mapper := &hangingMapper{answer: make(chan struct{})}
-		c := &informerCache{
-			kinds: &kindScopes{mapper: mapper},
-			defaults: kindMaps{
+		c := &layout{
+			scope: &kindScopes{mapper: mapper},
+			defaults: &kindMaps{
 				namespaced: newScopes(map[string]*informers.Map{"one": informers.NewMap(informers.Options{})}),
 				cluster:    newScopes(map[string]*informers.Map{AllNamespaces: informers.NewMap(informers.Options{})}),
 			},
@@ -70,7 +70,7 @@ func TestScopeOfAKindEndsWithTheContextWhileDiscoveryHangs(t *testing.T) {
 		_, err = c.scopesOf(ended, gvk)
 		g.Expect(err).NotTo(HaveOccurred(), "what is known needs no waiting")
 		g.Expect(mapper.asked.Load()).To(BeEquivalentTo(2))
-		c.kinds.forget(gvk)
+		c.scope.forget(gvk)
 		_, err = c.scopesOf(t.Context(), gvk)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(mapper.asked.Load()).To(BeEquivalentTo(3), "as after RemoveInformer")

@@ -73,5 +73,5 @@ func (c *informerCache) abandonWithCache() {
 			m.Abandon()
 		}
 		h.release()
-	}, holdings{c.release, c.maps()})
+	}, holdings{c.release, c.kinds.maps()})
 }

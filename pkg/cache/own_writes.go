@@ -17,7 +17,7 @@ var _ pending.Noter = (*informerCache)(nil)
 // nobody has read yet is listed after the write when somebody reads it.
 func (c *informerCache) NoteWrite(w pending.Write) {
 	c.misses.live.Forget(w.Kind, w.Key)
-	s, err := c.scopesOf(context.Background(), w.Kind) // known to the mapper since the write, as a rule
+	s, err := c.kinds.scopesOf(context.Background(), w.Kind) // known to the mapper since the write, as a rule
 	if err != nil {
 		return
 	}
