@@ -4,7 +4,7 @@
 // Package served says which kinds the API server serves, and tells when that changes.
 //
 // A [Follower] has a queue of versions of groups. Events of CRDs and APIServices, answers of 404 and timers add to it. For each
-// of them the Follower asks discovery, and tells the followers of its kinds. It begins with the first kind that is followed.
+// of them the Follower asks discovery, and tells the followers of its kinds.
 //
 // # Contract
 //

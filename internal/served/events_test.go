@@ -31,6 +31,7 @@ type followed struct {
 // naming is an API server whose discovery says that a kind is served by a resource, or that there is none.
 type naming struct {
 	resource string
+	others   string // resources of other kinds, in JSON
 	asked    int
 	during   func() // the next question
 }
@@ -42,7 +43,7 @@ func (s *naming) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.during = nil
 		during()
 	}
-	var resources string
+	resources := s.others
 	if s.resource != "" {
 		resources = fmt.Sprintf(`{"name":%q,"kind":%q,"verbs":["list","watch"]}`, s.resource, foo.Kind)
 	}
@@ -154,4 +155,21 @@ func TestWhatEventsToldIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(newFollowed(t)) }) })
 	}
+}
+
+// TestADoubtKeepsNoOtherKindWaiting: the answer that lacks one kind of a version is the first one with another.
+func TestADoubtKeepsNoOtherKindWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollowed(t)
+		begun, waited := time.Now(), time.Duration(-1)
+		f.Follow(foo.GroupVersion().WithKind("Bar"), nil, func(now State) {
+			if now.Mapping != nil && waited < 0 {
+				waited = time.Since(begun)
+			}
+		})
+		f.server.others = `{"name":"bars","kind":"Bar","verbs":["list","watch"]}`
+		f.Expect(f.answer("")).To(Equal(2))
+		f.Expect(f.served()).To(BeFalse())
+		f.Expect(waited).To(And(BeNumerically(">=", 0), BeNumerically("<", 50*time.Millisecond)))
+	})
 }

@@ -132,17 +132,14 @@ func (f *Follower) Run(ctx context.Context) {
 	defer running.Wait()
 	queue := f.open()
 	context.AfterFunc(ctx, queue.ShutDown)
-	watch := sync.OnceFunc(func() {
-		for _, d := range f.definitions {
-			running.Go(func() { d.watch(ctx) })
-		}
-	})
+	for _, d := range f.definitions {
+		running.Go(func() { d.watch(ctx) })
+	}
 	for {
 		gv, ended := queue.Get()
 		if ended {
 			return
 		}
-		watch()
 		running.Go(func() { // the queue has no version twice at a time
 			defer queue.Done(gv)
 			f.ask(ctx, gv)
