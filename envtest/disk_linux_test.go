@@ -91,7 +91,7 @@ func TestAFullDisk(t *testing.T) {
 		return
 	}
 	g, before := NewWithT(t), goleak.IgnoreCurrent()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience) // it writes 30 MB
 	defer cancel()
 	ballast := filepath.Join(disk, "ballast")
 	g.Expect(os.WriteFile(ballast, make([]byte, ballastBytes), 0o600)).To(Succeed())

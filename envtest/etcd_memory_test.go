@@ -27,7 +27,7 @@ func TestMemoryDoesNotGrowWithWhatIsWritten(t *testing.T) {
 	const objectBytes, updates, bound = 1000 << 10, 128, 64 << 20
 	g := NewWithT(t)
 	env := envtest.StartWith(t, envtest.Options{StorageDecorator: envtest.Undecorated})
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*patience)
 	defer cancel()
 	configMaps := kubernetes.NewForConfigOrDie(env.Config()).CoreV1().ConfigMaps("default")
 	cm := configMap("big", "1")
