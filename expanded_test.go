@@ -27,10 +27,7 @@ var wideStructs = map[string]int{
 	"internal/flat/dictionary.Dictionary":      22,
 	"internal/pending.Writes":                  24,
 	"internal/watchcache.Engine":               32,
-	"pkg/cacher.Cacher":                        17,
 	"pkg/cacher.Config":                        21,
-	"pkg/cacher/internal/dispatch.Dispatcher":  24,
-	"pkg/cacher/internal/dispatch.watcher":     19,
 	"pkg/inspect.scopeInfo":                    28,
 }
 

@@ -71,7 +71,7 @@ func New(config Config) (*Cacher, error) {
 		return nil, err
 	}
 	c.lifetime.stop = stop
-	if c.features.sizes {
+	if estimatesSizes() {
 		if err := config.Storage.EnableResourceSizeEstimation(c.keys); err != nil {
 			stop()
 			c.metrics.end()

@@ -21,8 +21,6 @@ type featureSet struct {
 	noFallback bool
 	// shards lets lists and watches ask for a shard of the objects (KEP-5866).
 	shards bool
-	// sizes has the storage estimate how large the objects are, by the keys of the cache.
-	sizes bool
 }
 
 func readFeatures() featureSet {
@@ -32,6 +30,10 @@ func readFeatures() featureSet {
 		snapshots:  gates.Enabled(features.ListFromCacheSnapshot),
 		noFallback: gates.Enabled(features.ConsistentListFromCacheSkipTimeoutFallback),
 		shards:     gates.Enabled(features.ShardedListAndWatch),
-		sizes:      gates.Enabled(features.SizeBasedListCostEstimate),
 	}
+}
+
+// estimatesSizes reports whether the storage is to estimate how large the objects are, by the keys of the cache.
+func estimatesSizes() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.SizeBasedListCostEstimate)
 }

@@ -3,7 +3,11 @@
 
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+)
 
 const (
 	// BookmarkFrequency is the time after which a watcher gets a bookmark, at the latest.
@@ -12,9 +16,9 @@ const (
 	beforeDeadline = 2 * time.Second
 )
 
-// bookmarkPlan is what the schedule needs to know of a watcher.
+// bookmarkPlan is when a watcher gets bookmarks.
 type bookmarkPlan struct {
-	wanted   bool
+	*watcher
 	deadline time.Time // of the watcher; zero for none
 	last     bool      // the bookmark before the deadline is in the schedule, or was
 }
@@ -22,34 +26,33 @@ type bookmarkPlan struct {
 // bookmarkSchedule says when watchers get their next bookmark. Times are rounded to seconds. It
 // keeps watchers that have ended until their time comes.
 type bookmarkSchedule struct {
+	clock  clock.WithTicker
 	begin  time.Time
 	passed int64 // seconds since begin that were looked at
-	slots  map[int64][]*watcher
+	slots  map[int64][]bookmarkPlan
 }
 
-// add enters w for its next bookmark after now, unless its deadline is too near, or it had the
-// last one.
-func (s *bookmarkSchedule) add(w *watcher, now time.Time) {
-	plan, next := &w.bookmark, now.Add(BookmarkFrequency)
+func newBookmarkSchedule(clock clock.WithTicker) *bookmarkSchedule {
+	return &bookmarkSchedule{clock: clock, begin: clock.Now(), slots: map[int64][]bookmarkPlan{}}
+}
+
+// add enters a watcher for its next bookmark, unless its deadline is too near, or it had the last one.
+func (s *bookmarkSchedule) add(plan bookmarkPlan) {
+	now := s.clock.Now()
+	next := now.Add(BookmarkFrequency)
 	if last := plan.deadline.Add(-beforeDeadline); !plan.deadline.IsZero() && last.Before(next) {
 		if last.Before(now) || plan.last {
 			return
 		}
 		next, plan.last = last, true
 	}
-	if s.slots == nil {
-		s.begin, s.slots = now, map[int64][]*watcher{}
-	}
 	second := max(s.passed+1, int64(next.Sub(s.begin)/time.Second))
-	s.slots[second] = append(s.slots[second], w)
+	s.slots[second] = append(s.slots[second], plan)
 }
 
 // due returns the watchers whose time has come, and takes them out of the schedule.
-func (s *bookmarkSchedule) due(now time.Time) (watchers []*watcher) {
-	if s.slots == nil {
-		return nil
-	}
-	for until := int64(now.Sub(s.begin) / time.Second); s.passed < until; {
+func (s *bookmarkSchedule) due() (watchers []bookmarkPlan) {
+	for until := int64(s.clock.Since(s.begin) / time.Second); s.passed < until; {
 		s.passed++
 		watchers = append(watchers, s.slots[s.passed]...)
 		delete(s.slots, s.passed)

@@ -8,22 +8,23 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // dueAfter returns the seconds after which a watcher is due, again and again, when somebody
 // looks once a second.
 func dueAfter(deadline, until time.Duration) (due []int) {
-	var schedule bookmarkSchedule
-	begin := time.Unix(1000, 700_000_000)
-	w := &watcher{}
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 700_000_000))
+	schedule, plan := newBookmarkSchedule(clock), bookmarkPlan{watcher: &watcher{}}
 	if deadline > 0 {
-		w.bookmark.deadline = begin.Add(deadline)
+		plan.deadline = clock.Now().Add(deadline)
 	}
-	schedule.add(w, begin)
+	schedule.add(plan)
 	for after := time.Second; after <= until; after += time.Second {
-		for _, w := range schedule.due(begin.Add(after)) {
+		clock.Step(time.Second)
+		for _, w := range schedule.due() {
 			due = append(due, int(after/time.Second))
-			schedule.add(w, begin.Add(after))
+			schedule.add(w)
 		}
 	}
 	return due
@@ -50,16 +51,20 @@ func TestBookmarkSchedule(t *testing.T) {
 // TestBookmarkScheduleCatchesUp looks for the first time after an hour.
 func TestBookmarkScheduleCatchesUp(t *testing.T) {
 	g := NewWithT(t)
-	var schedule bookmarkSchedule
-	begin := time.Unix(1000, 0)
-	g.Expect(schedule.due(begin)).To(BeEmpty())
-	one, two := &watcher{}, &watcher{}
-	schedule.add(one, begin)
-	schedule.add(two, begin.Add(10*time.Second))
-	g.Expect(schedule.due(begin.Add(time.Hour))).To(HaveExactElements(one, two))
-	g.Expect(schedule.due(begin.Add(time.Hour))).To(BeEmpty())
-	schedule.add(one, begin.Add(time.Hour))
-	g.Expect(schedule.due(begin.Add(time.Hour + 59*time.Second))).To(BeEmpty())
-	g.Expect(schedule.due(begin.Add(time.Hour + 60*time.Second))).To(HaveExactElements(one))
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	schedule := newBookmarkSchedule(clock)
+	g.Expect(schedule.due()).To(BeEmpty())
+	one, two := bookmarkPlan{watcher: &watcher{}}, bookmarkPlan{watcher: &watcher{}}
+	schedule.add(one)
+	clock.Step(10 * time.Second)
+	schedule.add(two)
+	clock.Step(time.Hour - 10*time.Second)
+	g.Expect(schedule.due()).To(HaveExactElements(one, two))
+	g.Expect(schedule.due()).To(BeEmpty())
+	schedule.add(one)
+	clock.Step(59 * time.Second)
+	g.Expect(schedule.due()).To(BeEmpty())
+	clock.Step(time.Second)
+	g.Expect(schedule.due()).To(HaveExactElements(one))
 	g.Expect(schedule.slots).To(BeEmpty(), "it keeps nothing that is past")
 }

@@ -40,7 +40,7 @@ func (w *watcher) sendState(begin *Beginning) bool {
 		if !w.await(waiting, begin.Position, nil) {
 			return false
 		}
-		if begin.State, ok = w.dispatcher.config.Engine.At(begin.Revision); !ok {
+		if begin.State, ok = w.dispatcher.engine.At(begin.Revision); !ok {
 			w.expire(begin.Position)
 			return false
 		}
@@ -74,7 +74,7 @@ func (w *watcher) sendEndOfState(begin *Beginning) bool {
 	if !begin.StreamsList {
 		return true
 	}
-	bookmark, err := w.dispatcher.bookmark(begin.Revision)
+	bookmark, err := w.dispatcher.maker.bookmark(begin.Revision)
 	if err == nil {
 		err = storage.AnnotateInitialEventsEndBookmark(bookmark.Object)
 	}
@@ -88,7 +88,7 @@ func (w *watcher) sendEndOfState(begin *Beginning) bool {
 // catchUp sends events from position on, and ends when the watcher follows or has ended.
 func (w *watcher) catchUp(position uint64) {
 	reached := w.since
-	cursor := w.dispatcher.config.Engine.ExpiringCursor(position, resultSize)
+	cursor := w.dispatcher.engine.ExpiringCursor(position, resultSize)
 	for {
 		next, err := cursor.Poll()
 		if err != nil {
@@ -133,7 +133,7 @@ func (w *watcher) sendSome(from eventBatch, reached uint64) (next, highest uint6
 
 // see returns what the watcher sees of an event; ok is false if that is nothing.
 func (w *watcher) see(e *event) (seen watch.Event, ok bool, err error) {
-	return w.dispatcher.watchEvent(e).seenBy(w.filter)
+	return w.dispatcher.maker.watchEvent(e).seenBy(w.filter)
 }
 
 // offer sends an event if there is room for it.
@@ -149,8 +149,8 @@ func (w *watcher) offer(event watch.Event) bool {
 // await sends an event when there is room for it. It returns false if the watch has ended,
 // maybe because the history has passed position, or if something came from patience first.
 func (w *watcher) await(event watch.Event, position uint64, patience chan struct{}) bool {
-	w.dispatcher.blocked.add(w, position, patience)
-	defer w.dispatcher.blocked.remove(w)
+	w.dispatcher.catchingUp.add(w, position, patience)
+	defer w.dispatcher.catchingUp.remove(w)
 	select {
 	case w.result <- event:
 		return true

@@ -56,8 +56,10 @@ type Metrics interface {
 // history for it until it has caught up. So a watcher that has nothing to do has no goroutine,
 // and a slow one delays nobody.
 type Dispatcher struct {
-	config  Config
-	trigger *trigger // nil for none
+	engine  *Engine
+	maker   *maker
+	metrics Metrics
+	logger  logr.Logger
 
 	// mu is held while one event is dispatched. It comes before the engine's lock.
 	mu         sync.Mutex
@@ -65,11 +67,10 @@ type Dispatcher struct {
 	dispatched         // how far it has come
 	watchers   map[*watcher]struct{}
 	following  *watcherIndex
-	bookmarks  bookmarkSchedule
-	stopped    bool
+	bookmarks  *bookmarkSchedule
+	admit      func(generation int) bool
 
-	catchingUp sync.WaitGroup // the goroutines of watchers
-	blocked    blockedWatchers
+	catchingUp *slowWatchers
 }
 
 // dispatched is how far a dispatcher has come.
@@ -79,23 +80,23 @@ type dispatched struct {
 	within   bool   // not all events of revision
 }
 
-// trigger is the field by whose value watchers are found.
-type trigger struct {
-	field string
-	value storage.IndexerFunc
-}
-
 // New returns a dispatcher. It has no watchers, and dispatches when [Dispatcher.Run] is called.
 func New(config Config) *Dispatcher {
 	d := &Dispatcher{
-		config:    config,
-		cursor:    config.Engine.ExpiringCursor(0, batch),
-		watchers:  map[*watcher]struct{}{},
-		following: newWatcherIndex(),
+		engine:     config.Engine,
+		maker:      &maker{form: config.Form, versioner: config.Versioner, newObject: config.NewObject},
+		metrics:    config.Metrics,
+		logger:     config.Logger,
+		cursor:     config.Engine.ExpiringCursor(0, batch),
+		watchers:   map[*watcher]struct{}{},
+		following:  newWatcherIndex(),
+		bookmarks:  newBookmarkSchedule(config.Clock),
+		admit:      config.Admit,
+		catchingUp: &slowWatchers{blocked: map[*watcher]blockedWatcher{}},
 	}
 	for field, value := range config.Triggers {
 		if value != nil {
-			d.trigger = &trigger{field, value}
+			d.following.trigger = &trigger{field, value, config.Form}
 		}
 	}
 	return d
@@ -157,16 +158,16 @@ func (d *Dispatcher) Reset() {
 
 func (d *Dispatcher) resetLocked() {
 	d.terminateLocked()
-	state := d.config.Engine.Snapshot()
-	d.cursor = d.config.Engine.ExpiringCursor(state.Position(), batch)
+	state := d.engine.Snapshot()
+	d.cursor = d.engine.ExpiringCursor(state.Position(), batch)
 	d.position, d.revision, d.within = state.Position(), state.Revision(), false
 }
 
 // dispatch gives one event to the watchers that follow. last says that it is the last event of its
 // revision; watchers are not told before it that the revision has passed.
 func (d *Dispatcher) dispatch(e *event, last bool) {
-	triggers := d.triggers(e) // may make objects of elements
-	shared := d.watchEvent(e)
+	triggers := d.following.trigger.values(e) // may make objects of elements
+	shared := d.maker.watchEvent(e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.Position < d.position {
@@ -186,31 +187,7 @@ func (d *Dispatcher) dispatch(e *event, last bool) {
 			w.offerLocked(shared, e.Position)
 		}
 	})
-	d.config.Metrics.Dispatched()
-}
-
-// triggers returns the values of the trigger before and after the event.
-func (d *Dispatcher) triggers(e *event) (values []string) {
-	if d.trigger == nil {
-		return nil
-	}
-	for _, of := range []*element.Element{e.Item.Value, e.Previous.Value} {
-		if of == nil {
-			continue
-		}
-		value, ok := of.Field(d.trigger.field)
-		if !ok {
-			obj, err := d.config.Form.Object(of)
-			if err != nil {
-				continue // the watchers that are given the event are told
-			}
-			value = d.trigger.value(obj)
-		}
-		if len(values) == 0 || values[0] != value {
-			values = append(values, value)
-		}
-	}
-	return values
+	d.metrics.Dispatched()
 }
 
 // follow gives a watcher the events of the dispatcher from position on. The watcher has all events
@@ -248,13 +225,8 @@ func (d *Dispatcher) terminateLocked() {
 // afterwards.
 func (d *Dispatcher) Stop() {
 	d.mu.Lock()
-	d.stopped = true
+	d.admit = func(int) bool { return false }
 	d.terminateLocked()
 	d.mu.Unlock()
 	d.catchingUp.Wait()
-}
-
-// watchEvent returns an event of the engine as watchers see it.
-func (d *Dispatcher) watchEvent(e *event) *watchEvent {
-	return &watchEvent{form: d.config.Form, versioner: d.config.Versioner, event: e}
 }

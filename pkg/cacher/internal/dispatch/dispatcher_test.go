@@ -25,7 +25,8 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	position := s.position
 	events := s.next(t, position, 2)
 	s.dispatch(&events[0], true)
-	s.sendBookmarks(time.Now().Add(BookmarkFrequency + time.Second))
+	s.clock.Step(BookmarkFrequency + time.Second)
+	s.sendBookmarks()
 	s.dispatch(&events[1], true)
 	w.Stop()
 	var got []string
@@ -47,7 +48,8 @@ func TestWatcherAheadOfTheDispatcher(t *testing.T) {
 	s.put(t, "one", 102)
 	w := s.watch(t.Context(), t, &Beginning{Position: position, Revision: 100})
 	s.catchingUp.Wait() // it has read both, and follows
-	s.sendBookmarks(time.Now().Add(BookmarkFrequency + time.Second))
+	s.clock.Step(BookmarkFrequency + time.Second)
+	s.sendBookmarks()
 	s.put(t, "one", 103)
 	events := s.next(t, position, 3)
 	for i := range events {
@@ -77,11 +79,10 @@ func TestNoBookmarkWithinARevision(t *testing.T) {
 	s.catchingUp.Wait()
 	w.since = 0
 	events := s.next(t, position, 2)
-	due := time.Now()
 	for i := range events {
 		s.dispatch(&events[i], i == 1)
-		due = due.Add(BookmarkFrequency + time.Second)
-		s.sendBookmarks(due)
+		s.clock.Step(BookmarkFrequency + time.Second)
+		s.sendBookmarks()
 	}
 	w.Stop()
 	var got []watch.EventType

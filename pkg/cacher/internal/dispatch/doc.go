@@ -33,7 +33,7 @@
 //   - dispatcher.go: the goroutine that passes events on
 //   - rounds.go: what is done once a second: bookmarks, and readers that do not read
 //   - watcher.go: how a watch begins, ends, and is given events while it follows
-//   - catching_up.go: a watcher that catches up; blocked_watchers.go: watchers that wait for their
+//   - catching_up.go: a watcher that catches up; slow_watchers.go: those that wait for their
 //     readers
 //   - watcher_index.go: which watchers an event may concern
 //   - bookmark_schedule.go: when a watcher gets its next bookmark

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tarn-dev/tarn/internal/watchcache"
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
@@ -29,6 +29,7 @@ type stage struct {
 	*Dispatcher
 	engine *Engine
 	form   *element.Form
+	clock  *clocktesting.FakeClock
 }
 
 // uncounted are metrics that nobody looks at.
@@ -43,12 +44,12 @@ func (uncounted) Expired()    {}
 func newStage(t *testing.T, maxEvents int) *stage {
 	t.Helper()
 	none := func(runtime.Object) (labels.Set, fields.Set, error) { return nil, nil, nil }
-	s := &stage{form: element.NewForm(reflect.TypeFor[*example.Pod](), true, none)}
+	s := &stage{form: element.NewForm(reflect.TypeFor[*example.Pod](), true, none), clock: clocktesting.NewFakeClock(time.Now())}
 	s.engine = watchcache.New[*element.Element, *Sharing](watchcache.Options[*element.Element]{
 		History: &watchcache.History[*element.Element]{MinAge: BookmarkFrequency + 15*time.Second, MaxEvents: maxEvents},
 	})
 	s.Dispatcher = New(Config{
-		Engine: s.engine, Form: s.form, Versioner: storage.APIObjectVersioner{}, Clock: clock.RealClock{}, Metrics: uncounted{},
+		Engine: s.engine, Form: s.form, Versioner: storage.APIObjectVersioner{}, Clock: s.clock, Metrics: uncounted{},
 		NewObject: func() runtime.Object { return &example.Pod{} },
 		Admit:     func(int) bool { return true },
 	})

@@ -17,12 +17,12 @@ const roundEvery = time.Second
 // RunRounds looks after the watchers once a second until ctx ends: it sends the bookmarks that
 // are due, and ends watchers that the history has passed.
 func (d *Dispatcher) RunRounds(ctx context.Context) {
-	ticker := d.config.Clock.NewTicker(roundEvery)
+	ticker := d.bookmarks.clock.NewTicker(roundEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C():
-			d.sendBookmarks(d.config.Clock.Now())
+			d.sendBookmarks()
 			d.checkBlocked()
 		case <-ctx.Done():
 			return
@@ -32,25 +32,25 @@ func (d *Dispatcher) RunRounds(ctx context.Context) {
 
 // sendBookmarks sends the bookmarks that are due. A watcher that catches up gets none: it has events to
 // read.
-func (d *Dispatcher) sendBookmarks(now time.Time) {
+func (d *Dispatcher) sendBookmarks() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.within { // in the next round
 		return
 	}
 	var bookmark *watch.Event
-	for _, w := range d.bookmarks.due(now) {
+	for _, w := range d.bookmarks.due() {
 		if w.state == ended {
 			continue
 		}
-		d.bookmarks.add(w, now)
+		d.bookmarks.add(w)
 		if w.state != following || d.revision < w.reached || d.revision <= w.since { // it knows, or has more to read
 			continue
 		}
 		if bookmark == nil {
-			made, err := d.bookmark(d.revision)
+			made, err := d.maker.bookmark(d.revision)
 			if err != nil {
-				d.config.Logger.Error(err, "Cannot make a bookmark")
+				d.logger.Error(err, "Cannot make a bookmark")
 				continue
 			}
 			bookmark = &made
@@ -59,30 +59,17 @@ func (d *Dispatcher) sendBookmarks(now time.Time) {
 	}
 }
 
-// bookmark returns the event that says that everything up to revision was sent.
-func (d *Dispatcher) bookmark(revision uint64) (watch.Event, error) {
-	obj := d.config.NewObject()
-	err := d.config.Versioner.UpdateObject(obj, revision)
-	return watch.Event{Type: watch.Bookmark, Object: obj}, err
-}
-
 // checkBlocked looks at watchers that wait for their readers. It ends a watcher if the history has
 // passed its next event, and tells watchers that have waited since the round before.
 func (d *Dispatcher) checkBlocked() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.blocked.mu.Lock()
-	defer d.blocked.mu.Unlock()
-	for w, b := range d.blocked.watchers {
-		if !d.config.Engine.Holds(b.position) && w.state != ended {
-			w.expireLocked()
-			w.stopLocked()
-			continue
+	d.catchingUp.round(func(w *watcher, position uint64) (waits bool) {
+		if d.engine.Holds(position) || w.state == ended {
+			return true
 		}
-		if b.rounds++; b.rounds > 1 && b.patience != nil {
-			b.patience <- struct{}{} // there is room for one
-			b.patience = nil
-		}
-		d.blocked.watchers[w] = b
-	}
+		w.expireLocked()
+		w.stopLocked()
+		return false
+	})
 }

@@ -16,12 +16,28 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
 )
 
+// maker makes what watchers are sent. It does not change.
+type maker struct {
+	form      *element.Form
+	versioner storage.Versioner
+	newObject func() runtime.Object
+}
+
+// watchEvent returns an event of the engine as watchers see it.
+func (m *maker) watchEvent(e *event) *watchEvent { return &watchEvent{maker: m, event: e} }
+
+// bookmark returns the event that says that everything up to revision was sent.
+func (m *maker) bookmark(revision uint64) (watch.Event, error) {
+	obj := m.newObject()
+	err := m.versioner.UpdateObject(obj, revision)
+	return watch.Event{Type: watch.Bookmark, Object: obj}, err
+}
+
 // watchEvent is an event of the engine on its way to watchers, which share the objects that are
 // made for it. It belongs to one goroutine.
 type watchEvent struct {
-	form      *element.Form
-	versioner storage.Versioner
-	event     *event
+	maker *maker
+	event *event
 
 	before, after runtime.Object // made for the first filter that looks at them
 	written, gone *cachingObject // made for the first watcher that wants them
@@ -83,7 +99,7 @@ func (e *watchEvent) writtenObject() (made *cachingObject, err error) {
 }
 
 func (e *watchEvent) makeWritten() (*cachingObject, error) {
-	if err := e.form.Once(e.event.Item.Value, &e.after); err != nil {
+	if err := e.maker.form.Once(e.event.Item.Value, &e.after); err != nil {
 		return nil, err
 	}
 	return share(e.after)
@@ -98,11 +114,11 @@ func (e *watchEvent) goneObject() (made *cachingObject, err error) {
 }
 
 func (e *watchEvent) makeGone() (*cachingObject, error) {
-	obj, err := e.form.Copy(e.event.Previous.Value)
+	obj, err := e.maker.form.Copy(e.event.Previous.Value)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.versioner.UpdateObject(obj, e.revision()); err != nil {
+	if err := e.maker.versioner.UpdateObject(obj, e.revision()); err != nil {
 		return nil, err
 	}
 	return share(obj)

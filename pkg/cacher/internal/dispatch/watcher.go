@@ -55,7 +55,6 @@ type watcher struct {
 
 	// Guarded by the lock of the dispatcher.
 	address  address
-	bookmark bookmarkPlan
 	state    watcherState
 	expired  bool // the events that come next are not kept any more
 	handover      // where it began to follow
@@ -85,41 +84,31 @@ const resultSize = 16
 // when the history has passed it. ok is false if the cache is not in the generation of the watch
 // any more.
 func (d *Dispatcher) Start(ctx context.Context, asked Watch) (started watch.Interface, ok bool) {
-	w := d.newWatcher(ctx, asked)
+	w := d.newWatcher(asked)
 	return w, d.start(ctx, w, asked)
 }
 
-func (d *Dispatcher) newWatcher(ctx context.Context, asked Watch) *watcher {
-	p := &asked.Filter.Predicate
-	w := &watcher{
+func (d *Dispatcher) newWatcher(asked Watch) *watcher {
+	return &watcher{
 		dispatcher: d,
 		filter:     asked.Filter,
 		result:     make(chan watch.Event, resultSize),
 		done:       make(chan struct{}),
 		since:      asked.Begin.Revision,
-		address:    address{scope: asked.Scope},
-		bookmark:   bookmarkPlan{wanted: p.AllowWatchBookmarks},
+		address:    d.following.address(asked),
 	}
-	w.bookmark.deadline, _ = ctx.Deadline()
-	if d.trigger != nil && p.Field != nil {
-		for _, field := range p.IndexFields {
-			if value, ok := p.Field.RequiresExactMatch(field); ok && field == d.trigger.field {
-				w.address.trigger, w.address.triggered = value, true
-			}
-		}
-	}
-	return w
 }
 
 func (d *Dispatcher) start(ctx context.Context, w *watcher, asked Watch) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.stopped || !d.config.Admit(asked.Generation) {
+	if !d.admit(asked.Generation) {
 		return false
 	}
 	d.watchers[w] = struct{}{}
-	if w.bookmark.wanted {
-		d.bookmarks.add(w, d.config.Clock.Now())
+	if asked.Filter.Predicate.AllowWatchBookmarks {
+		deadline, _ := ctx.Deadline()
+		d.bookmarks.add(bookmarkPlan{watcher: w, deadline: deadline})
 	}
 	w.forget = context.AfterFunc(ctx, w.Stop)
 	d.catchingUp.Go(func() { w.run(ctx, asked.Begin) })
@@ -193,7 +182,7 @@ func (w *watcher) offerBookmarkLocked(bookmark watch.Event) {
 // fallBehindLocked lets the watcher read the history from position on.
 func (w *watcher) fallBehindLocked(position uint64) {
 	w.leaveLocked()
-	w.dispatcher.config.Metrics.CatchingUp()
+	w.dispatcher.metrics.CatchingUp()
 	w.dispatcher.catchingUp.Go(func() { w.catchUp(position) })
 }
 
@@ -201,6 +190,6 @@ func (w *watcher) fallBehindLocked(position uint64) {
 func (w *watcher) expireLocked() {
 	if !w.expired {
 		w.expired = true
-		w.dispatcher.config.Metrics.Expired()
+		w.dispatcher.metrics.Expired()
 	}
 }

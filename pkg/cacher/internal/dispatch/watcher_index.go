@@ -3,6 +3,12 @@
 
 package dispatch
 
+import (
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tarn-dev/tarn/pkg/cacher/internal/element"
+)
+
 // Scope is what the watchers of an object or a namespace have in common; empty strings
 // stand for all.
 type Scope struct{ Namespace, Name string }
@@ -18,12 +24,34 @@ type address struct {
 // watcherIndex finds the watchers that an event may concern. Watchers of one value of the
 // trigger are found by that value, the others by their scope.
 type watcherIndex struct {
+	trigger   *trigger // nil for none; it does not change
 	byScope   map[Scope]*group
 	byTrigger map[string]*group
 }
 
 func newWatcherIndex() *watcherIndex {
 	return &watcherIndex{byScope: map[Scope]*group{}, byTrigger: map[string]*group{}}
+}
+
+// trigger is the field by whose value watchers are found.
+type trigger struct {
+	field string
+	value storage.IndexerFunc
+	form  *element.Form
+}
+
+// address returns where a watcher belongs.
+func (i *watcherIndex) address(asked Watch) address {
+	at, p := address{scope: asked.Scope}, &asked.Filter.Predicate
+	if i.trigger == nil || p.Field == nil {
+		return at
+	}
+	for _, field := range p.IndexFields {
+		if value, ok := p.Field.RequiresExactMatch(field); ok && field == i.trigger.field {
+			at.trigger, at.triggered = value, true
+		}
+	}
+	return at
 }
 
 // group is a set of watchers that is quick to walk.
@@ -93,4 +121,28 @@ func (g *group) each(f func(*watcher)) {
 	for n := len(g.watchers) - 1; n >= 0; n-- { // backwards: a watcher that leaves is replaced by the last
 		f(g.watchers[n])
 	}
+}
+
+// values returns the values of the trigger before and after the event.
+func (t *trigger) values(e *event) (values []string) {
+	if t == nil {
+		return nil
+	}
+	for _, of := range []*element.Element{e.Item.Value, e.Previous.Value} {
+		if of == nil {
+			continue
+		}
+		value, ok := of.Field(t.field)
+		if !ok {
+			obj, err := t.form.Object(of)
+			if err != nil {
+				continue // the watchers that are given the event are told
+			}
+			value = t.value(obj)
+		}
+		if len(values) == 0 || values[0] != value {
+			values = append(values, value)
+		}
+	}
+	return values
 }
