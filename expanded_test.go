@@ -26,7 +26,6 @@ var wideStructs = map[string]int{
 	"internal/flat/decode.decoder":             20,
 	"internal/flat/dictionary.Dictionary":      22,
 	"internal/pending.Writes":                  24,
-	"internal/watchcache.Engine":               32,
 	"pkg/cacher.Config":                        21,
 	"pkg/inspect.scopeInfo":                    28,
 }

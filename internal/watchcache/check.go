@@ -32,7 +32,7 @@ func (e *Engine[V, A]) Check() error {
 // checkWindowLocked undoes and redoes the events of the window on the keys that
 // they touch.
 func (e *Engine[V, A]) checkWindowLocked() error {
-	w := &e.window
+	w := e.window
 	if w.len() > max(1, w.ceiling) {
 		return fmt.Errorf("the window spans %d events, its limit is %d", w.len(), w.ceiling)
 	}

@@ -174,7 +174,7 @@ func (c *Cursor[V, A]) readOrWait() (_ Batch[V, A], changed <-chan struct{}, _ e
 
 // readLocked returns what there is to give.
 func (c *Cursor[V, A]) readLocked() (Batch[V, A], error) {
-	w := &c.engine.window
+	w := c.engine.window
 	switch {
 	case c.overrun == expiring:
 		if !w.holds(c.position) {

@@ -47,9 +47,8 @@ const DefaultWindow = 1024
 // Engine keeps the state of a watched source: values of the type V, and for the time of an
 // event what a writer attaches to that, of the type A. Make one with New.
 type Engine[V, A any] struct {
-	values  func(V, string, func(string))
-	history History[V]
-	clock   func() time.Duration // the engine's time; nil if it stands still
+	values func(V, string, func(string))
+	clock  func() time.Duration // the engine's time; nil if it stands still
 
 	// snapshot is of the state; nil after a change. It is written with mu held, and read
 	// without it.
@@ -58,7 +57,7 @@ type Engine[V, A any] struct {
 	mu       sync.RWMutex // guards what follows
 	state[V]              // of now
 	noting   map[*notes]struct{}
-	window   window[V, A]
+	window   *window[V, A]
 	recent   []*Snapshot[V]             // of older revisions; the one asked for last is at the end
 	cursors  map[*Cursor[V, A]]struct{} // the merging ones
 	told     Observer[V]
@@ -84,15 +83,15 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 		clock:   o.Now,
 		state:   state[V]{items: newTree[V](), indexes: map[string]*postings.Postings{}},
 		noting:  map[*notes]struct{}{},
-		window:  window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
+		window:  &window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
 		cursors: map[*Cursor[V, A]]struct{}{},
 		told:    Observer[V]{}.complete(),
 	}
 	if o.History != nil {
-		e.history = o.History.complete()
-		begin := e.history.Clock.Now()
-		e.clock = func() time.Duration { return e.history.Clock.Since(begin) }
-		e.window.limits = e.history.limits(o.Window)
+		h := o.History.complete()
+		begin := h.Clock.Now()
+		e.clock = func() time.Duration { return h.Clock.Since(begin) }
+		e.window.limits, e.window.size = h.limits(o.Window), h.size()
 	}
 	return e
 }
@@ -149,7 +148,7 @@ func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
 	held := 0
 	if there {
 		// One string for each key: an unchanged entry of an index keeps the old string.
-		event.Item.Key, event.Previous, held = previous.Key, previous, e.history.size(previous.Value)
+		event.Item.Key, event.Previous, held = previous.Key, previous, e.window.sizeOf(previous.Value)
 	}
 	e.makeRoomLocked(1, held, now) // while the state is still the one that the window leads to
 	switch {

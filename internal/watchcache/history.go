@@ -55,11 +55,12 @@ func (h *History[V]) limits(window int) limits {
 	return limits{floor: window, ceiling: h.MaxEvents, minAge: h.MinAge, maxBytes: h.MaxBytes, budget: h.Budget, values: true}
 }
 
-func (h *History[V]) size(value V) int {
+// size returns what measures values, nil if nothing bounds them.
+func (h *History[V]) size() func(V) int {
 	if h.MaxBytes == 0 && h.Budget == nil {
-		return 0
+		return nil
 	}
-	return h.Size(value)
+	return h.Size
 }
 
 // Forget drops the history of an engine that is not written any more, and gives its part of the Budget back. Expiring cursors

@@ -62,7 +62,7 @@ type Held[V, A any] struct {
 func (e *Engine[V, A]) Held(some int) Held[V, A] {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	w := &e.window
+	w := e.window
 	held := Held[V, A]{Events: w.len(), Ring: len(w.slots) * int(unsafe.Sizeof(slot[V, A]{}))}
 	for n := range min(some, held.Events) {
 		held.Some = append(held.Some, w.at(w.first+uint64(n*held.Events/min(some, held.Events))).event)

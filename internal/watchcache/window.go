@@ -47,6 +47,7 @@ type limits struct {
 // from first up to, and without, next.
 type window[V, A any] struct {
 	limits
+	size        func(V) int  // of a value that an event holds; nil if nothing bounds it
 	slots       []slot[V, A] // a ring; the event at position p is in slot p modulo its length
 	first, next uint64
 	bytes       int    // that the events hold
@@ -85,6 +86,14 @@ func (w *window[V, A]) fit(more, bytes int, now time.Duration) uint64 {
 		bytes -= oldest.bytes
 	}
 	return first
+}
+
+// sizeOf returns how many bytes a value counts that an event holds.
+func (w *window[V, A]) sizeOf(value V) int {
+	if w.size == nil {
+		return 0
+	}
+	return w.size(value)
 }
 
 // room returns how many bytes the events may hold now.
