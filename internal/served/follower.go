@@ -191,7 +191,7 @@ func (f *Follower) answered(gv schema.GroupVersion, resources *metav1.APIResourc
 	for _, k := range kinds {
 		if err != nil {
 			k.now.Err, k.doubted = err, time.Time{}
-		} else if now := k.in(resources); k.doubts(now) {
+		} else if now := k.in(resources); k.inDoubt(now) {
 			doubt = true
 			continue
 		} else if k.see(now) {

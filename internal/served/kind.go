@@ -70,9 +70,9 @@ func (k *kind) in(resources *metav1.APIResourceList) (now State) {
 	return now
 }
 
-// doubts reports whether an answer without the kind, which could be cached until now, waits for another one that agrees. An event that
+// inDoubt reports whether an answer without the kind, which could be cached until now, waits for another one that agrees. An event that
 // has told of the deletion agrees too.
-func (k *kind) doubts(now State) bool {
+func (k *kind) inDoubt(now State) bool {
 	if now.cacheable() || !k.now.cacheable() || k.news == deleted {
 		return false
 	}
