@@ -14,9 +14,9 @@ import (
 )
 
 // orderedWatch calls a function with the events of another watch, and sends the results in the
-// order of the events. It has one goroutine. The reading goroutine calls the function itself for an
-// event that comes alone: waking a core for another goroutine takes as long as decoding a small
-// object. When events are queued, workers call the function for several events at once, and a
+// order of the events. It has one goroutine. The reading goroutine calls the function itself for
+// events that come alone, or a few at once: waking a core for another goroutine takes as long as
+// decoding a small object. When many events are queued, workers call the function for several events at once, and a
 // sender sends the results. Unlike watch.Filter an orderedWatch ends with Stop, even if its results
 // are not received.
 type orderedWatch struct {
@@ -71,7 +71,7 @@ func (w *orderedWatch) run() {
 	defer func() { <-w.sent }()
 	receive := w.received
 	if s, ok := w.from.(*stream); ok {
-		receive = func(took time.Duration) (watch.Event, bool, bool) { return read(s, took) }
+		receive = (&streamReader{stream: s}).read
 	}
 	took := time.Duration(0)
 	for {
@@ -108,12 +108,25 @@ func (w *orderedWatch) received(time.Duration) (event watch.Event, queued, open 
 	return event, false, open
 }
 
-// read reads the next event of a stream. It counts as queued if that takes less time than it took
-// to pass on the one before: then events come faster than one goroutine can pass them on.
-func read(s *stream, took time.Duration) (event watch.Event, queued, open bool) {
+// patience is the number of events that may come faster than one goroutine can pass them on, before others help
+// it: a worker and a sender for an event or two take longer than the event, most of it for growing their stacks.
+const patience = 8
+
+// streamReader reads the events of a stream.
+type streamReader struct {
+	stream *stream
+	fast   int // events in a row that came faster than the one before was passed on
+}
+
+// read reads the next event. It counts as queued if it is one of many that took less time to read than it took
+// to pass on the one before.
+func (r *streamReader) read(took time.Duration) (event watch.Event, queued, open bool) {
 	begin := time.Now()
-	event, open = s.next()
-	return event, time.Since(begin) < took, open
+	event, open = r.stream.next()
+	if r.fast++; time.Since(begin) >= took {
+		r.fast = 0
+	}
+	return event, r.fast > patience, open
 }
 
 // send sends a result. It returns false if the watch ends.
