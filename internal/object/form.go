@@ -101,8 +101,13 @@ func (f *Form) KeepMessage(message []byte, wanted bool, previous func(namespace,
 		return Object{}, nil, false
 	}
 	var was func(namespace, name string) flat.Object
+	var before *Object
 	if previous != nil {
-		was = func(namespace, name string) flat.Object { return previous(namespace, name).flat }
+		before = new(Object)
+		was = func(namespace, name string) flat.Object {
+			*before = previous(namespace, name)
+			return before.flat
+		}
 	}
 	encoded, err := f.codec.EncodeWireAfter(message, f.dict.Load(), was)
 	if err != nil {
@@ -115,6 +120,9 @@ func (f *Form) KeepMessage(message []byte, wanted bool, previous func(namespace,
 	}
 	if made, err = f.Materialize(kept); err != nil {
 		return Object{}, nil, false
+	}
+	if before != nil && before.fields != nil {
+		kept.terms = before.terms
 	}
 	return f.tell(kept, made), made, true
 }

@@ -93,20 +93,18 @@ func (f *Form) Retell(o Object) Object {
 	return f.tellOf(o, fields, source, known)
 }
 
-// tell returns o with the values of source.
+// tell returns o with the values of source. It is quick if o has the values already, as in most updates.
 func (f *Form) tell(o Object, source any) Object { return f.tellOf(o, f.fields.Load(), source, nil) }
 
 // tellOf returns o with the values of fields: the known ones, and the others from source.
 func (f *Form) tellOf(o Object, fields *[]*declared, source any, known map[*declared]terms) Object {
-	o.fields = fields
-	o.terms = noTerms
-	if len(*fields) == 0 {
+	before := termsOf(o)
+	if o.fields = fields; len(*fields) == 0 {
+		o.terms = noTerms
 		return o
 	}
-	var (
-		written []byte
-		shown   shown
-	)
+	var shown shown
+	written := make([]byte, 0, 64)
 	for _, d := range *fields {
 		if told, ok := known[d]; ok {
 			written = append(written, told...)
@@ -119,7 +117,9 @@ func (f *Form) tellOf(o Object, fields *[]*declared, source any, known map[*decl
 			written = append(written, value...)
 		}
 	}
-	o.terms = unique.Make(string(written))
+	if string(before) != string(written) { // to compare takes less than to look for what is there
+		o.terms = unique.Make(string(written))
+	}
 	return o
 }
 

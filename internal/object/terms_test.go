@@ -158,6 +158,29 @@ func TestValuesAllocateNothing(t *testing.T) {
 	})).To(BeZero())
 }
 
+// TestUpdatesKeepAndChangeValues: the values of an update are compared with those of the state before, which may
+// have those of other fields.
+func TestUpdatesKeepAndChangeValues(t *testing.T) {
+	g, f, kept := NewWithT(t), podForm(), object.Object{}
+	for i, node := range []string{"a", "a", "b", "b", "", "a"} {
+		message, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: node}}).Marshal()
+		g.Expect(err).NotTo(HaveOccurred())
+		before, ok := kept, false
+		kept, _, ok = f.KeepMessage(message, false, func(string, string) object.Object { return before })
+		g.Expect(ok).To(BeTrue())
+		for n := range i {
+			g.Expect(values(f, kept, fmt.Sprint(n))).To(Equal([]string{node}))
+		}
+		if i != 3 {
+			f.Declare(fmt.Sprint(i), func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
+		} else {
+			f.Undeclare("1")
+			f.Declare("3", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
+			f.Declare("1", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
+		}
+	}
+}
+
 // TestAFieldThatIsDeclaredWhileMessagesAreKept: whichever comes first, the object has the values of
 // the field when it is in its store. The moment that matters is short, hence the many rounds.
 func TestAFieldThatIsDeclaredWhileMessagesAreKept(t *testing.T) {
