@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -111,15 +110,4 @@ func (k *kind) hear(resource string, what news) bool {
 	}
 	k.news = what
 	return true
-}
-
-// MappingTo returns the mapping of a kind to a resource in its version of the group.
-func MappingTo(gvk schema.GroupVersionKind, resource string, scope meta.RESTScope) *meta.RESTMapping {
-	return &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resource), GroupVersionKind: gvk, Scope: scope}
-}
-
-// MayBeAway reports whether err is the answer that a server behind the API server is away, or does not answer in time
-// (503 or 504). It is false if the API server itself does not answer.
-func MayBeAway(err error) bool {
-	return apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
