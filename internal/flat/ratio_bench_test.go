@@ -73,6 +73,21 @@ func BenchmarkRatio(b *testing.B) {
 			"anew": func(i int) { _, _ = c.EncodeWire(updates[i], d) },
 		})
 	})
+	// What handlers get as the old object of such an update. New is what they get as the new one.
+	likes, news := make([]*corev1.Pod, benchPods), make([]flat.Object, benchPods)
+	for i := range likes {
+		news[i], _ = c.EncodeWireAfter(updates[i], d, func(string, string) flat.Object { return objects[i] })
+		objects[i], _ = c.EncodeWire(messages[i], d)
+		likes[i] = new(corev1.Pod)
+		_ = c.Decode(news[i], likes[i])
+	}
+	b.Run("old", func(b *testing.B) {
+		turns(b, benchPods, map[string]func(i int){
+			"copy": func(i int) { pods[i].DeepCopyInto(into) },
+			"new":  func(i int) { _ = c.Decode(news[i], new(corev1.Pod)) },
+			"old":  func(i int) { _ = c.DecodeReusing(objects[i], new(corev1.Pod), news[i], likes[i]) },
+		})
+	})
 	contents, flats := make([]*unstructured.Unstructured, benchPods), make([]flat.Object, benchPods)
 	u, d := codecFor(b, reflect.TypeFor[unstructured.Unstructured]()), dictionary.New(dictionary.Limits{})
 	for range 2 {

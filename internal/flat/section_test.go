@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"math/rand"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -107,6 +109,24 @@ func TestATableOfSectionsIsSmallAndCounted(t *testing.T) {
 	o := after(t, c, small, d, flat.Object{})
 	g.Expect(flat.Copies(o)).To(BeEmpty())
 	g.Expect(flat.Copies(after(t, c, small, d, o))).To(HaveLen(1))
+}
+
+// The old object of an update shares a section that has not changed, strings too, and no room to grow.
+func TestAnEqualSectionIsSharedWhole(t *testing.T) {
+	g, c, pod := NewWithT(t), podCodec(t), newCluster(1).pod(1)
+	d := known(t, c, pod)
+	pod.Spec.NodeName = "a-node-of-its-own"
+	old := after(t, c, pod, d, flat.Object{})
+	pod.Status.Message = "changed"
+	o := after(t, c, pod, d, old)
+	like, got := decoded(t, c, o).(*corev1.Pod), new(corev1.Pod)
+	like.Spec.Containers = slices.Grow(like.Spec.Containers, 1)
+	g.Expect(c.DecodeReusing(old, got, o, like)).To(Succeed())
+	g.Expect(c.Verify(got, old)).To(Succeed())
+	g.Expect(unsafe.StringData(got.Spec.NodeName)).To(BeIdenticalTo(unsafe.StringData(like.Spec.NodeName)))
+	g.Expect(&got.Spec.Containers[0]).To(BeIdenticalTo(&like.Spec.Containers[0]))
+	g.Expect(got.Spec.Containers).To(HaveCap(len(like.Spec.Containers)))
+	g.Expect(got.Status.Message).To(BeEmpty())
 }
 
 // Previous is told the name, and may know nothing.

@@ -19,6 +19,7 @@ type decoder struct {
 // comparison is the state of a comparison with another object, see Reusing.
 type comparison struct {
 	other    *decoder // reads the other object
+	sections string   // of this one: its table, see Sections
 	compared int      // where in buf the bytes that are not yet compared begin
 	apart    bool     // the values differ, or no comparison goes on
 }

@@ -6,6 +6,7 @@ package decode
 import (
 	"math/bits"
 	"reflect"
+	"strings"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +34,7 @@ func Reusing(t *plan.Root, o Object, into any, other Object, like any) error {
 		return wrong(t, o)
 	}
 	// The sizes that the encoder measured are for the whole object, so allocate as needed instead.
-	d.other, b.other, b.apart = &b, &d, true
+	d.other, d.sections, b.other, b.apart = &b, h.table, &d, true
 	if t.IsContent() {
 		u := (*unstructured.Unstructured)(p)
 		u.Object = nil
@@ -104,7 +105,11 @@ func (d *decoder) fieldReusing(f *plan.Field, p, q unsafe.Pointer) {
 		d.structureReusing(f.Plan.Fields, p, q)
 	case plan.KindSection:
 		d.base, d.other.base = d.pos, d.other.pos
-		d.structureReusing(f.Plan.Fields, p, q)
+		if d.sameSection() {
+			f.Plan.Share(p, q)
+		} else {
+			d.structureReusing(f.Plan.Fields, p, q)
+		}
 		d.base, d.other.base = 0, 0
 	default:
 		d.valueReusing(f.Plan, p, q)
@@ -138,6 +143,20 @@ func (d *decoder) valueReusing(t *plan.Plan, p, q unsafe.Pointer) {
 	}
 	d.value(t, p)
 	d.other.skip(t)
+}
+
+// sameSection skips a section of both objects and returns true if the two are equal: most updates leave a large
+// section as it is. If they differ, or if the object has no table that says where the section ends, it moves
+// neither decoder.
+func (d *decoder) sameSection() bool {
+	b := d.other
+	size := sectionSize(d.sections, d.pos)
+	if size == 0 || size > len(d.buf)-d.pos || b.annex.Parts != nil || !strings.HasPrefix(b.buf[b.pos:], d.buf[d.pos:d.pos+size]) {
+		return false
+	}
+	d.pos += size
+	b.pos += size
+	return true
 }
 
 // takeOver makes the value at p refer to the memory to which the value at q refers.

@@ -29,19 +29,44 @@ func (s *Sections) Open(o Object, t *plan.Root, dict *dictionary.Dictionary) boo
 // Forget drops the object.
 func (s *Sections) Forget() { *s = Sections{} }
 
+// entry is what a table says of a section.
+type entry struct {
+	hash     uint64
+	at, size int
+	needs    string
+}
+
+// entry reads an entry of a table. The reader stands at the end if that fails.
+func (t *reader) entry() (e entry) {
+	e.hash, e.at, e.size = t.uint64(), int(t.uvarint()), int(t.uvarint())
+	n := t.uvarint()
+	from := t.pos
+	t.over(n)
+	e.needs = t.buf[from:t.pos]
+	return e
+}
+
+// sectionSize returns the bytes of the section at a position of the body, or 0 if a table does not have it.
+func sectionSize(table string, at int) int {
+	t := reader{buf: table}
+	for t.pos < len(t.buf) {
+		if e := t.entry(); e.at == at && !t.bad {
+			return max(e.size, 0)
+		}
+	}
+	return 0
+}
+
 // Find returns the bytes of the section whose message has that hash, and the memory that it takes, for
 // ReadNeeds. It returns false if the object has none.
 func (s *Sections) Find(hash uint64) (bytes, needs string, ok bool) {
 	body := s.reader.body
 	t := reader{buf: s.table}
-	for t.pos < len(t.buf) && !t.bad {
-		same := t.uint64() == hash
-		at, size, n := int(t.uvarint()), int(t.uvarint()), t.uvarint()
-		from := t.pos
-		t.over(n)
-		fits := at >= 0 && size > 0 && at <= len(body) && size <= len(body)-at
-		if same && fits && !t.bad {
-			return body[at : at+size], t.buf[from:t.pos], true
+	for t.pos < len(t.buf) {
+		e := t.entry()
+		fits := e.at >= 0 && e.size > 0 && e.at <= len(body) && e.size <= len(body)-e.at
+		if e.hash == hash && fits && !t.bad {
+			return body[e.at : e.at+e.size], e.needs, true
 		}
 	}
 	return "", "", false

@@ -62,6 +62,30 @@ type Plan struct {
 // which stays, or a slice header for each call.
 func (t *Plan) Allocate(n int) unsafe.Pointer { return newArray(wordOf(t.Type), n) }
 
+// Share makes the struct at p a shallow copy of the one at q. Its slices have no room to grow: an append to one of
+// the two must not write into the other.
+func (t *Plan) Share(p, q unsafe.Pointer) {
+	reflect.NewAt(t.Type, p).Elem().Set(reflect.NewAt(t.Type, q).Elem())
+	t.Fields.clip(p)
+}
+
+// clip takes the room to grow from the slices of the struct at p.
+func (s *Struct) clip(p unsafe.Pointer) {
+	for i := range s.Groups {
+		fields := s.Groups[i].Fields
+		for n := range fields {
+			at := unsafe.Add(p, fields[n].Offset)
+			switch fields[n].Kind {
+			case KindSlice, KindBytes:
+				slice := (*SliceHeader)(at)
+				slice.Cap = slice.Len
+			case KindStruct:
+				fields[n].Plan.Fields.clip(at)
+			}
+		}
+	}
+}
+
 // Nillable says whether values of the type may be nil. Such a value is nil exactly if its first
 // word is nil.
 func (t *Plan) Nillable() bool {
