@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,14 +50,15 @@ func (l *leftovers) now() int {
 	return l.begun
 }
 
-// watch begins to watch kinds, and reports whether one of them was not watched when the look began: of what has gone since then
-// nobody tells.
+// watch begins to watch kinds, and reports whether one of them was not watched when the look began, or is not served any more: of
+// what has gone since then nobody tells.
 func (l *leftovers) watch(ctx context.Context, kinds []schema.GroupVersionKind, look int) (missed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, kind := range kinds {
 		if l.watched[kind] == 0 {
 			if err := l.begin(ctx, kind); err != nil {
+				missed = missed || meta.IsNoMatchError(err)
 				klog.FromContext(ctx).V(1).Info("A kind cannot be watched: the namespace is looked at again after a while", "kind", kind.String(), "reason", err.Error())
 				continue
 			}

@@ -38,9 +38,9 @@ func run(ctx context.Context, cfg *rest.Config, options cache.Options, setUp fun
 	return m.Start(ctx)
 }
 
-// tuning is for kinds that come and go. A kind that cannot be listed must not keep the others waiting. The registry of
-// metrics belongs to the program under test.
+// tuning is for kinds that come and go: discovery says which, so that none is optional. A kind that cannot be listed must not keep
+// the others waiting. The registry of metrics belongs to the program under test.
 var tuning = cache.Tuning{
-	TuningByObject: cache.TuningByObject{Optional: ptr.To(true), OnFailure: cache.Isolate},
+	TuningByObject: cache.TuningByObject{OnFailure: cache.Isolate},
 	NoMetrics:      true,
 }

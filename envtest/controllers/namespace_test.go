@@ -5,13 +5,20 @@ package controllers_test
 
 import (
 	"context"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/envtest/controllers"
+	"github.com/tarn-dev/tarn/envtest/faults"
 )
 
 const hold = "example.com/hold"
@@ -39,6 +46,33 @@ var _ = Describe("The namespace controller", func() {
 		}
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(stays), stays)).To(Succeed(), "another namespace is not its business")
 		Expect(stays.DeletionTimestamp).To(BeNil())
+	}, SpecTimeout(patience))
+
+	It("lets the namespace go at once when the kind of what remains has gone", func(ctx SpecContext) {
+		if isReal() {
+			Skip("about ours: kube-controller-manager comes back after its estimate")
+		}
+		injector := faults.New()
+		own(envtest.Options{Controllers: controllers.Named("namespace-controller"), Faults: injector})
+		kind := newKind(ctx, apiextensionsv1.NamespaceScoped)
+		ns := newNamespace(ctx)
+		remains := kind.object(ns.Name, "remains")
+		remains.SetFinalizers([]string{hold})
+		create(ctx, remains)
+		answers, err := injector.HoldAnswers(faults.Rule{Verb: "update", Resource: "namespaces", Subresource: "status"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Delete(ctx, ns)).To(Succeed())
+		Expect(answers.Wait(ctx, 1)).To(Succeed(), "it has found what remains, and says so")
+		letGo(ctx, remains)
+		Expect(api.Delete(ctx, kind.crd.DeepCopy())).To(Succeed())
+		asks := discovery.NewDiscoveryClientForConfigOrDie(env.Config())
+		Eventually(ctx, func() error {
+			_, err := asks.ServerResourcesForGroupVersionWithContext(ctx, kind.crd.Spec.Group+"/v1")
+			return err
+		}).ShouldNot(Succeed())
+		answers.End()
+		const estimated = 8 * time.Second // until it would look again
+		Eventually(ctx, gone(ctx, ns)).WithTimeout(estimated).Should(Succeed())
 	}, SpecTimeout(patience))
 
 	It("says what remains, and lets the namespace go when it is gone", func(ctx SpecContext) {
