@@ -23,7 +23,7 @@ var wideStructs = map[string]int{
 	"envtest/internal/contents.Contents":       20,
 	"envtest/internal/etcd.Server":             18,
 	"envtest/internal/server.Server":           28,
-	"internal/flat/decode.decoder":             20,
+	"internal/flat/decode.decoder":             19,
 	"internal/flat/dictionary.Dictionary":      22,
 	"internal/pending.Writes":                  24,
 	"pkg/cacher.Config":                        21,

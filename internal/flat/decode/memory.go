@@ -16,10 +16,8 @@ const boxedTogether = 16
 // memory is the source of the memory for decoded values. The header of an object says how much it
 // needs, so that small values are allocated together.
 type memory struct {
-	chunk   unsafe.Pointer // that pointer-free values are carved from
-	size    uintptr        // bytes of the chunk
-	taken   uintptr        // bytes of the chunk that are taken
-	strings []string       // string headers not yet handed out
+	chunk   []byte   // what is left of the one that pointer-free values are carved from
+	strings []string // string headers not yet handed out
 
 	want        uintptr    // bytes of the chunk when it is first needed
 	wantStrings int        // number of string headers when they are first needed
@@ -32,18 +30,18 @@ func (m *memory) expect(h *header) { m.want, m.wantStrings = uintptr(h.noscan), 
 
 // carve returns size zeroed bytes for a pointer-free value.
 func (m *memory) carve(size, align uintptr) unsafe.Pointer {
-	at := (m.taken + align - 1) &^ (align - 1)
-	if m.chunk == nil || at+size > m.size {
+	pad := -uintptr(unsafe.Pointer(unsafe.SliceData(m.chunk))) & (align - 1)
+	if m.chunk == nil || pad+size > uintptr(len(m.chunk)) {
 		// The first need takes the chunk that the encoder measured, or some of it. Corrupt bytes
 		// may have measured too little: then each value gets memory of its own.
-		m.size = max(min(m.want, form.CarveChunk), size)
-		m.want -= min(m.want, m.size)
-		words := make([]uint64, (m.size+7)/8+1)
-		m.chunk = unsafe.Pointer(unsafe.SliceData(words))
-		at = 0
+		n := max(min(m.want, form.CarveChunk), size)
+		m.want -= min(m.want, n)
+		words := make([]uint64, (n+7)/8)
+		m.chunk, pad = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n), 0
 	}
-	m.taken = at + size
-	return unsafe.Add(m.chunk, at)
+	p := unsafe.Pointer(unsafe.SliceData(m.chunk[pad:]))
+	m.chunk = m.chunk[pad+size:]
+	return p
 }
 
 // stringHeaders returns n empty strings that are used nowhere else.
