@@ -20,14 +20,11 @@ var wideStructs = map[string]int{
 	"envtest.Environment":                      24,
 	"envtest/internal/aggregation.Aggregation": 21,
 	"envtest/internal/builtin/kind.Kind":       42,
-	"envtest/internal/contents.Contents":       20,
-	"envtest/internal/etcd.Server":             18,
 	"envtest/internal/server.Server":           28,
 	"internal/flat/decode.decoder":             19,
 	"internal/flat/dictionary.Dictionary":      22,
 	"internal/pending.Writes":                  24,
 	"pkg/cacher.Config":                        21,
-	"pkg/inspect.scopeInfo":                    28,
 }
 
 // TestStructsAreSmall bounds what a reader has to know of one value: the fields of a struct, with those of its embedded and

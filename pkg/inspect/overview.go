@@ -110,8 +110,6 @@ type scopeInfo struct {
 	Namespace string    `json:"namespace"` // empty is all
 	State     stateInfo `json:"state"`
 	figures
-
-	again bool // another representation shows the same informer, and comes before this one
 }
 
 // pendingInfo is a write of the program that the watch has not shown.
@@ -128,12 +126,9 @@ func (h *handler) overview(*http.Request) (overview, error) {
 	o := overview{Cache: h.cache.Name(), Program: h.program, Started: h.cache.Started(), Time: time.Now(), Phases: map[inspected.Phase]int{}, Kinds: []kindInfo{}}
 	for _, f := range h.byKind() {
 		stats := f.stats()
-		info, scopes := h.describe(f, stats)
+		info, _, counted := h.describe(f, stats)
 		info.Slow = slowOf(handlersOf(stats))
-		for _, s := range scopes {
-			if s.again {
-				continue
-			}
+		for _, s := range counted {
 			o.Phases[s.State.Phase]++
 			o.Informers++
 			o.Total.add(s.figures)
@@ -168,7 +163,7 @@ func (h *handler) kind(r *http.Request) (kindDetail, error) {
 	}
 	stats := f.stats()
 	d := kindDetail{Time: time.Now(), Handlers: handlersOf(stats), Indexes: indexesOf(stats), Pending: []pendingInfo{}}
-	d.kindInfo, d.AllScopes = h.describe(f, stats)
+	d.kindInfo, d.AllScopes, _ = h.describe(f, stats)
 	d.Slow = slowOf(d.Handlers)
 	d.AllScopes = d.AllScopes[min(from, len(d.AllScopes)):]
 	d.MoreScopes, d.MoreHandlers, d.MoreIndexes = cut(&d.AllScopes, maxRows), cut(&d.Handlers, maxRows), cut(&d.Indexes, maxRows)
@@ -266,15 +261,17 @@ func (f found) stats() []sample {
 	return all
 }
 
-// describe returns a kind, and its informers from the worst to the best.
-func (h *handler) describe(f found, stats []sample) (kindInfo, []scopeInfo) {
-	info := kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
-	scopes := make([]scopeInfo, len(f.entries))
+// describe returns a kind, its informers from the worst to the best, and those of them that no other representation counts.
+func (h *handler) describe(f found, stats []sample) (info kindInfo, scopes, counted []scopeInfo) {
+	info = kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
 	again, names := shared(inspectedOf(f.entries), inspectedOf(f.others))
 	info.SharedWith = names
 	for i, entry := range f.entries {
-		s := scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i]), again: again[i]}
-		scopes[i] = s
+		s := scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i])}
+		scopes = append(scopes, s)
+		if !again[i] {
+			counted = append(counted, s)
+		}
 		info.figures.add(s.figures)
 	}
 	slices.SortStableFunc(scopes, func(a, b scopeInfo) int { return rank(a.State.Phase) - rank(b.State.Phase) })
@@ -283,7 +280,7 @@ func (h *handler) describe(f found, stats []sample) (kindInfo, []scopeInfo) {
 		info.Namespace = scopes[0].Namespace
 		info.ResourceVersion = scopes[0].ResourceVersion
 	}
-	return info, scopes
+	return info, scopes, counted
 }
 
 // rank orders phases from the worst to the best.

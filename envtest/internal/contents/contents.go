@@ -9,20 +9,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
-	"sync"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +24,6 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/custom"
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
-	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
 var (
@@ -45,23 +38,19 @@ var (
 // be shared with others.
 type Contents struct {
 	etcd      *etcd.Server
-	run       context.Context // of the server
-	initial   *Snapshot       // as Start left it; set before Start returns
+	initial   *Snapshot // as Start left it; set before Start returns
 	snapshots *origin
-	gate      gate
-	turn      chan struct{}    // has room for the one call that works on the whole state
-	users     serving.Requests // of turn
-	parts     Parts            // set before the server serves
+	gate      *gate
+	turn      *turn
+	parts     Parts // set before the server serves
 	Removed   *removedOwners
-
-	mu      sync.Mutex
-	builtin map[string]stores.LiveStore // guarded by mu; by resource prefix
+	builtin   *builtinStores
 }
 
 // New are those of an etcd that belongs to one server, which ends with run.
 func New(run context.Context, own *etcd.Server) *Contents {
 	return &Contents{
-		etcd: own, run: run, snapshots: new(origin), turn: make(chan struct{}, 1), builtin: map[string]stores.LiveStore{}, Removed: newRemovedOwners(),
+		etcd: own, snapshots: new(origin), gate: &gate{}, turn: newTurn(run), builtin: newBuiltinStores(), Removed: newRemovedOwners(),
 	}
 }
 
@@ -96,7 +85,7 @@ func (s *Contents) Attach(to Parts) { s.parts = to }
 // Close refuses further work on the whole state, and waits for work under way.
 func (s *Contents) Close() {
 	if s != nil {
-		s.users.Close()
+		s.turn.callers.Close()
 	}
 }
 
@@ -105,44 +94,7 @@ func (s *Contents) Note(resource schema.GroupResource, next generic.StorageDecor
 	if s == nil {
 		return next
 	}
-	return func(
-		config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		store, destroy, err := next(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
-		if err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.builtin[stores.ResourcePrefix(resource)] = stores.LiveStore{Resource: resource, Prefix: prefix, NewFunc: newFunc, Store: store}
-		}
-		return store, destroy, err
-	}
-}
-
-// locate reads a key.
-func (s *Contents) locate(key string) place {
-	parts := strings.Split(strings.TrimPrefix(key, stores.RegistryPrefix+"/"), "/")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 1
-	store, ok := s.builtin[parts[0]]
-	if !ok {
-		n = min(2, len(parts))
-		store, ok = s.builtin[strings.Join(parts[:n], "/")]
-	}
-	at := place{resource: store.Resource, custom: !ok}
-	if !ok {
-		at.resource = schema.GroupResource{Group: parts[0], Resource: parts[n-1]}
-	}
-	switch parts = parts[n:]; len(parts) {
-	case 0:
-	case 1:
-		at.name.Name = parts[0]
-	default:
-		at.name.Namespace, at.name.Name = parts[0], strings.Join(parts[1:], "/")
-	}
-	return at
+	return s.builtin.note(resource, next)
 }
 
 // Admit waits until nobody replaces the state. It returns the context of a write to this state, and how often the state was

@@ -44,19 +44,33 @@ func (s *Contents) enterRestore(ctx context.Context) (context.Context, func(), e
 	if s == nil {
 		return nil, nil, ErrShared
 	}
-	if !s.users.Enter() {
+	return s.turn.take(ctx)
+}
+
+// turn is for the one call at a time that works on the whole state.
+type turn struct {
+	run     context.Context // of the server
+	room    chan struct{}   // for that call
+	callers serving.Requests
+}
+
+func newTurn(run context.Context) *turn { return &turn{run: run, room: make(chan struct{}, 1)} }
+
+// take returns when it is the caller's turn, until leave is called. The context also ends with the server.
+func (t *turn) take(ctx context.Context) (_ context.Context, leave func(), _ error) {
+	if !t.callers.Enter() {
 		return nil, nil, serving.ErrEnded
 	}
-	ctx, end := serving.WhileRunning(ctx, s.run)
+	ctx, end := serving.WhileRunning(ctx, t.run)
 	select {
-	case s.turn <- struct{}{}:
+	case t.room <- struct{}{}:
 		return ctx, func() {
-			<-s.turn
+			<-t.room
 			end()
-			s.users.Leave()
+			t.callers.Leave()
 		}, nil
 	case <-ctx.Done():
-		defer s.users.Leave()
+		defer t.callers.Leave()
 		defer end()
 		return nil, nil, context.Cause(ctx)
 	}
@@ -100,7 +114,7 @@ func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(sche
 	}
 	open := s.gate.close()
 	defer open()
-	p := &plan{locate: s.locate, stores: s.parts.Custom.Count, target: target, keep: keep}
+	p := &plan{locate: s.builtin.locate, stores: s.parts.Custom.Count, target: target, keep: keep}
 	writes, err := s.etcd.Exchange(ctx, stores.RegistryPrefix+"/", p.make)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", because(ctx, err))

@@ -26,7 +26,7 @@ type pace struct {
 	watches map[*watch]struct{} // guarded by mu
 }
 
-func newPace() pace { return pace{takes: make(chan struct{}, 1), watches: map[*watch]struct{}{}} }
+func newPace() *pace { return &pace{takes: make(chan struct{}, 1), watches: map[*watch]struct{}{}} }
 
 func (p *pace) add(w *watch) {
 	p.mu.Lock()

@@ -49,7 +49,7 @@ type Server struct {
 	outage  *outage
 
 	writing
-	pace pace
+	pace *pace
 
 	quit  chan struct{} // closed by Stop
 	tasks sync.WaitGroup
