@@ -30,13 +30,13 @@ const adminName = "kubernetes-admin"
 
 // Environment is an API server with its etcd in this process. New makes one. Its methods are safe for concurrent use.
 type Environment struct {
-	opts Options
+	opts *Options // of its own
 
 	over chan struct{} // closed when nothing runs any more, by the function that ended it
 
 	mu      sync.Mutex
 	state   state                   // guarded by mu
-	running running                 // guarded by mu; set in state up
+	running *running                // guarded by mu; set in state up
 	faults  *faults.Attachment      // guarded by mu; nil without an Injector, and before Start
 	cancel  context.CancelCauseFunc // guarded by mu; set in state starting: ends Start
 }
@@ -59,11 +59,12 @@ type running struct {
 	server  *server.Server
 	admin   *rest.Config
 	beside  *controllers
+	checks  *stores.Consistency // nil without
 }
 
 // New returns an environment that is not started.
 func New(opts Options) *Environment {
-	return &Environment{opts: opts, over: make(chan struct{})}
+	return &Environment{opts: &opts, over: make(chan struct{})}
 }
 
 // Start starts the environment, once. It returns when the server answers requests, the default namespaces and the
@@ -118,7 +119,7 @@ func (e *Environment) begin(cancel context.CancelCauseFunc) bool {
 
 // started notes how Start has ended: with err, or with what runs, unless Stop was called meanwhile. It returns what Start
 // has to.
-func (e *Environment) started(r running, err error) error {
+func (e *Environment) started(r *running, err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state == stopped && !errors.Is(err, ErrStopped) {
@@ -138,18 +139,19 @@ func (e *Environment) started(r running, err error) error {
 
 // run starts the parts one after the other. The returned server has to be stopped even if there is an
 // error.
-func (e *Environment) run(ctx context.Context) (r running, err error) {
+func (e *Environment) run(ctx context.Context) (r *running, err error) {
+	r = &running{checks: e.opts.consistency()}
 	secured, err := r.open(e.opts.process)
 	if err != nil {
 		return r, err
 	}
-	if r.etcd, err = openEtcd(ctx, e.opts); err != nil {
+	if r.etcd, err = openEtcd(ctx, *e.opts); err != nil {
 		return r, err
 	}
 	if ctx.Err() != nil { // the next step takes a while, and depends on nothing
 		return r, context.Cause(ctx)
 	}
-	config, err := r.config(e.opts)
+	config, err := r.config(*e.opts)
 	if err != nil {
 		return r, err
 	}
@@ -172,7 +174,7 @@ func (r *running) config(o Options) (server.Config, error) {
 		return server.Config{}, err
 	}
 	config := server.Config{
-		Etcd: r.etcd, Listener: r.serving, Users: r.access, WatchCache: stores.Decorate(decorator), Checks: o.consistency(),
+		Etcd: r.etcd, Listener: r.serving, Users: r.access, WatchCache: stores.Decorate(decorator), Checks: r.checks,
 		Faults: o.Faults, Plugins: o.plugins(), Modes: o.modes(), Webhooks: o.serviceResolver(), Command: o.process,
 	}
 	if o.ServiceResolver != nil {
@@ -227,7 +229,7 @@ func (r *running) stop(grace time.Duration) error {
 	errs := []error{r.beside.stop()}
 	switch {
 	case r.server != nil:
-		errs = append(errs, r.server.Stop(grace))
+		errs = append(errs, r.server.Stop(grace), r.checks.Err())
 	case r.serving != nil:
 		errs = append(errs, r.serving.Stop(grace))
 	}
@@ -246,7 +248,7 @@ func (e *Environment) Stop() error {
 	e.mu.Lock()
 	before, r, cancel := e.state, e.running, e.cancel
 	e.state = stopped
-	e.running = running{} // its memory can go
+	e.running = nil // its memory can go
 	e.mu.Unlock()
 	switch {
 	case before == up:
@@ -299,11 +301,11 @@ func (e *Environment) AddUser(name string, groups ...string) (*rest.Config, erro
 }
 
 // parts returns what runs, or ErrNotRunning.
-func (e *Environment) parts() (running, error) {
+func (e *Environment) parts() (*running, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != up {
-		return running{}, ErrNotRunning
+		return nil, ErrNotRunning
 	}
 	return e.running, nil
 }

@@ -25,23 +25,23 @@ func serveKeys(generic *genericapiserver.GenericAPIServer, keys *tokens.TokenKey
 }
 
 // rights is what the built-in kinds ask about users.
-func (s *Server) rights() (*kind.Access, error) {
-	keys, err := s.tokenKeys()
+func (b *builder) rights() (*kind.Access, error) {
+	keys, err := b.tokenKeys()
 	if err != nil {
 		return nil, err
 	}
 	var now func() time.Time
-	if s.from.Faults != nil {
-		now = s.from.Faults.Now
+	if b.from.Faults != nil {
+		now = b.from.Faults.Now
 	}
-	return s.from.Users.Rights(s.loopback.Informers, s.from.Modes, keys, now)
+	return b.from.Users.Rights(b.loopback.Informers, b.from.Modes, keys, now)
 }
 
 // tokenKeys are the keys of the flags, or new ones. With new keys the server's address is the issuer, where others find the
 // keys to check a token.
-func (s *Server) tokenKeys() (*tokens.TokenKeys, error) {
-	if s.from.Command == nil {
-		return tokens.NewTokenKeys("https://"+s.from.Listener.Address()+"/", nil)
+func (b *builder) tokenKeys() (*tokens.TokenKeys, error) {
+	if b.from.Command == nil {
+		return tokens.NewTokenKeys("https://"+b.from.Listener.Address()+"/", nil)
 	}
-	return s.from.Command.TokenKeys()
+	return b.from.Command.TokenKeys()
 }

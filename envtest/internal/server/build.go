@@ -28,75 +28,75 @@ import (
 )
 
 // assemble makes the generic server with all that it serves, and tells the parts of each other.
-func (s *Server) assemble(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) error {
-	config, err := s.config(made, rights, kinds)
+func (b *builder) assemble(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) error {
+	config, err := b.config(made, rights, kinds)
 	if err != nil {
 		return err
 	}
-	chain, err := admission.Set(&config.Config, s.admission(kinds))
+	chain, err := admission.Set(&config.Config, b.admission(kinds))
 	if err != nil {
 		return err
 	}
-	if s.crds, err = s.build(config, made, kinds); err != nil {
+	if b.crds, err = b.build(config, made, kinds); err != nil {
 		return err
 	}
-	if err := serveKeys(s.crds.GenericAPIServer, rights.Keys, s.from.Listener.Address()); err != nil {
+	if err := serveKeys(b.crds.GenericAPIServer, rights.Keys, b.from.Listener.Address()); err != nil {
 		return err
 	}
-	s.Installer = custom.NewInstaller(s.run, s.loopback, s.definitions().Informer(), s.catalog, &s.custom)
-	if s.Contents != nil {
-		s.Contents.Attach(s.parts(kinds, chain))
-		s.custom.Guard(func(ctx context.Context) (context.Context, uint64, error) { return s.Contents.Admit(ctx, nil) }, s.terminating)
+	b.Installer = custom.NewInstaller(b.run, b.loopback, b.definitions().Informer(), b.catalog, &b.custom)
+	if b.Contents != nil {
+		b.Contents.Attach(b.parts(kinds, chain))
+		b.custom.Guard(func(ctx context.Context) (context.Context, uint64, error) { return b.Contents.Admit(ctx, nil) }, b.terminating)
 	}
 	return nil
 }
 
 // config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
-func (s *Server) config(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) (*genericapiserver.RecommendedConfig, error) {
+func (b *builder) config(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) (*genericapiserver.RecommendedConfig, error) {
 	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
-	config.ExternalAddress = s.from.Listener.Address()
-	config.LoopbackClientConfig = serving.Protobuf(s.loopback.Config)
-	config.SharedInformerFactory = s.loopback.Informers
+	config.ExternalAddress = b.from.Listener.Address()
+	config.LoopbackClientConfig = serving.Protobuf(b.loopback.Config)
+	config.SharedInformerFactory = b.loopback.Informers
 	config.EffectiveVersion = release{compatibility.DefaultBuildEffectiveVersion()}
 	config.FeatureGate = utilfeature.DefaultFeatureGate
 	config.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
-	config.RESTOptionsGetter = made.Builtin(s.known)
+	config.RESTOptionsGetter = made.Builtin(b.known)
 	ping := []healthz.HealthChecker{healthz.PingHealthz} // the other default starts a goroutine that never ends
 	config.HealthzChecks, config.LivezChecks, config.ReadyzChecks = ping, slices.Clone(ping), slices.Clone(ping)
 	config.EnableProfiling = false         // would let any user change the process's log level
 	config.EnableIndex = false             // would not list what other servers serve, and answers what nobody serves
 	config.StorageObjectCountTracker = nil // weighs requests for priority and fairness, which is not used
-	config.BuildHandlerChainFunc = s.chain
-	config.AggregatedDiscoveryGroupManager = s.catalog.From(aggregated.BuiltinSource)
+	config.BuildHandlerChainFunc = b.chain
+	config.AggregatedDiscoveryGroupManager = b.catalog.From(aggregated.BuiltinSource)
 	var err error
-	if s.openAPI, err = catalog.NewOpenAPI(&config.Config); err != nil {
+	if b.openAPI, err = catalog.NewOpenAPI(&config.Config); err != nil {
 		return nil, err
 	}
 
 	config.Authentication.Authenticator = rights.Authenticator
 	config.Authentication.APIAudiences = rights.Audiences
 	config.Authorization.Authorizer = rights.Authorizer
-	if p := s.from.Command; p != nil {
+	if p := b.from.Command; p != nil {
 		if err := p.Apply(config, kinds); err != nil {
 			return nil, err
 		}
 		config.EffectiveVersion = release{config.EffectiveVersion}
 	}
-	stores.AddChecks(&config.Config, s.from.Etcd)
+	stores.AddChecks(&config.Config, b.from.Etcd)
 	return config, nil
 }
 
 // build makes the CRD server and installs the built-in kinds on it.
-func (s *Server) build(
+func (b *builder) build(
 	config *genericapiserver.RecommendedConfig, made *stores.Stores, kinds *builtin.Kinds,
 ) (*crdserver.CustomResourceDefinitions, error) {
 	crdConfig := crdserver.Config{
 		GenericConfig: config,
 		ExtraConfig: crdserver.ExtraConfig{
-			CRDRESTOptionsGetter: made.Custom(s.custom.Track),
+			CRDRESTOptionsGetter: made.Custom(b.custom.Track),
 			MasterCount:          1,
-			ServiceResolver:      s.from.Webhooks,
-			AuthResolverWrapper:  s.webhooks.Authentication(&config.Config),
+			ServiceResolver:      b.from.Webhooks,
+			AuthResolverWrapper:  b.webhooks.Authentication(&config.Config),
 		},
 	}
 	crds, err := newCRDServer(&crdConfig)
@@ -105,14 +105,14 @@ func (s *Server) build(
 	}
 	generic := crds.GenericAPIServer
 	generic.AggregatedLegacyDiscoveryGroupManager = catalog.New(crdserver.Codecs).From(aggregated.BuiltinSource)
-	s.catalog.Install(generic)
-	routes.Index{}.Install(routes.ListedPathProviders{generic, s.others}, generic.Handler.NonGoRestfulMux)
-	s.others.StandBefore(aggregation.Front{
-		CRDs: crds.Informers.Apiextensions().V1().CustomResourceDefinitions(), Director: generic.Handler.Director, OpenAPI: s.openAPI.V2,
+	b.catalog.Install(generic)
+	routes.Index{}.Install(routes.ListedPathProviders{generic, b.others}, generic.Handler.NonGoRestfulMux)
+	b.others.StandBefore(aggregation.Front{
+		CRDs: crds.Informers.Apiextensions().V1().CustomResourceDefinitions(), Director: generic.Handler.Director, OpenAPI: b.openAPI.V2,
 	}, kinds.Groups)
 	if err := installBuiltin(generic, kinds.Groups); err != nil {
-		s.cancel()
-		generic.RunPostStartHooks(s.run) // the controllers end only if they ran
+		b.cancel()
+		generic.RunPostStartHooks(b.run) // the controllers end only if they ran
 		generic.Destroy()
 		return nil, err
 	}

@@ -13,12 +13,12 @@ import (
 // the outside in: a count of handlers, faults, the way to other servers, and a gate where writes wait while the state is
 // replaced. Handlers are counted here too because the outer end gives up on a request that its client has left, and Stop must
 // not pull the storage away from the handler that still works on it.
-func (s *Server) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	handler = s.others.Wrap(s.Contents.Wrap(handler))
-	if s.from.Faults != nil {
-		handler = s.from.Faults.Handler(handler)
+func (b *builder) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
+	handler = b.others.Wrap(b.Contents.Wrap(handler))
+	if b.from.Faults != nil {
+		handler = b.from.Faults.Handler(handler)
 	}
-	return s.openAPI.Await(s.run, genericapiserver.DefaultBuildHandlerChain(s.handlers.Track(handler), config))
+	return b.openAPI.Await(b.run, genericapiserver.DefaultBuildHandlerChain(b.handlers.Track(handler), config))
 }
 
 // awaitReady holds requests back until the server is ready, except its own: a client that asks whether it is would ask again

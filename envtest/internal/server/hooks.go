@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -33,11 +34,18 @@ const (
 // below /readyz.
 var bootstrapHooks = []string{"rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes", "start-system-namespaces-controller"}
 
-// checkBootstrap makes the server ready when bootstrap has ended.
-func (s *Server) checkBootstrap(generic *genericapiserver.GenericAPIServer) error {
+// hooks is what a server knows of its hooks.
+type hooks struct {
+	ran          bool
+	patience     time.Duration // with them, when the server stops
+	bootstrapped atomic.Bool   // what bootstrap makes is in force
+}
+
+// check makes the server ready when bootstrap has ended.
+func (h *hooks) check(generic *genericapiserver.GenericAPIServer) error {
 	for _, name := range bootstrapHooks {
 		err := generic.AddReadyzChecks(healthz.NamedCheck(hookPrefix+name, func(*http.Request) error {
-			if !s.hooks.bootstrapped.Load() {
+			if !h.bootstrapped.Load() {
 				return errors.New("not finished")
 			}
 			return nil
@@ -97,9 +105,19 @@ func pendingHooks(crds *crdserver.CustomResourceDefinitions) []string {
 	return pending
 }
 
-// awaitHooks waits for the hooks of a server that was cancelled, with patience.
-func (s *Server) awaitHooks() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.hooks.patience)
+// run runs the hooks, and returns when they are done.
+func (h *hooks) run(ctx, run context.Context, crds *crdserver.CustomResourceDefinitions) error {
+	crds.GenericAPIServer.RunPostStartHooks(run)
+	h.ran = true
+	return waitForHooks(ctx, crds)
+}
+
+// end waits, with patience, for the hooks of a server whose run was cancelled.
+func (h *hooks) end(run context.Context, crds *crdserver.CustomResourceDefinitions) error {
+	ctx, cancel := context.WithTimeout(context.Background(), h.patience)
 	defer cancel()
-	return waitForHooks(ctx, s.crds)
+	if !h.ran {
+		return h.run(ctx, run, crds) // the CRD server's controllers end only if they ran
+	}
+	return waitForHooks(ctx, crds)
 }

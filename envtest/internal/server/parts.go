@@ -17,20 +17,20 @@ import (
 )
 
 // known decorates the stores of built-in kinds and of CustomResourceDefinitions.
-func (s *Server) known(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
+func (b *builder) known(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
 	if resource == stores.CRDs {
 		next = custom.EstablishedEarlier(next)
 	}
-	return s.Contents.Note(resource, next)
+	return b.Contents.Note(resource, next)
 }
 
 // aggregated is what the part for other servers has from the start.
-func (s *Server) aggregated() aggregation.Config {
+func (b *builder) aggregated() aggregation.Config {
 	config := aggregation.Config{
-		Run: s.run, Clients: s.loopback, Catalog: s.catalog, Address: s.from.Listener.Address(), Resolver: s.from.Services,
-		Credentials: s.from.Users.FrontCredentials,
+		Run: b.run, Clients: b.loopback, Catalog: b.catalog, Address: b.from.Listener.Address(), Resolver: b.from.Services,
+		Credentials: b.from.Users.FrontCredentials,
 	}
-	if p := s.from.Command; p != nil {
+	if p := b.from.Command; p != nil {
 		config.Rotated, config.Routing = p.Certificate(), aggregation.ClusterIPAddress
 		if p.Flags.Aggregator.EndpointRouting {
 			config.Routing = aggregation.EndpointAddress
@@ -40,24 +40,24 @@ func (s *Server) aggregated() aggregation.Config {
 }
 
 // admission is what admission plugins work with.
-func (s *Server) admission(kinds *builtin.Kinds) admission.Config {
+func (b *builder) admission(kinds *builtin.Kinds) admission.Config {
 	config := admission.Config{
-		Run: s.run, Drained: s.drained, Clients: s.loopback, Webhooks: s.webhooks, Resolver: s.from.Webhooks,
-		Plugins: s.from.Plugins, Kinds: kinds, Renewable: s.Contents != nil,
+		Run: b.run, Drained: b.handlers.drained, Clients: b.loopback, Webhooks: b.webhooks, Resolver: b.from.Webhooks,
+		Plugins: b.from.Plugins, Kinds: kinds, Renewable: b.Contents != nil,
 	}
-	if s.Contents != nil {
-		config.Last = s.Contents.Removed
+	if b.Contents != nil {
+		config.Last = b.Contents.Removed
 	}
 	return config
 }
 
 // parts are what acts on the contents.
-func (s *Server) parts(kinds *builtin.Kinds, chain *admission.Chain) contents.Parts {
+func (b *builder) parts(kinds *builtin.Kinds, chain *admission.Chain) contents.Parts {
 	p := contents.Parts{
-		Kinds: kinds, Catalog: s.catalog, Custom: &s.custom, Installer: s.Installer, APIServices: s.others, Mapper: chain.Mapper,
+		Kinds: kinds, Catalog: b.catalog, Custom: &b.custom, Installer: b.Installer, APIServices: b.others, Mapper: chain.Mapper,
 		Informers: func() map[schema.GroupResource]*serving.Followed {
-			all := s.loopback.Informers.All()
-			all[stores.CRDs] = &serving.Followed{SharedIndexInformer: s.definitions().Informer()}
+			all := b.loopback.Informers.All()
+			all[stores.CRDs] = &serving.Followed{SharedIndexInformer: b.definitions().Informer()}
 			return all
 		},
 	}

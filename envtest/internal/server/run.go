@@ -28,9 +28,11 @@ import (
 
 // New puts the parts together; [Server.Begin] runs them.
 func New(c Config) (_ *Server, err error) {
-	s := &Server{from: c, hooks: hooks{patience: hookPatience}, catalog: catalog.New(crdserver.Codecs)}
-	s.webhooks = admission.NewWebhooks(c.Faults)
-	s.drained = make(chan struct{})
+	s := &Server{
+		listener: c.Listener, users: c.Users, command: c.Command,
+		gates: gates{handlers: newHandlers(), webhooks: admission.NewWebhooks(c.Faults)}, life: life{hooks: &hooks{patience: hookPatience}},
+	}
+	b := &builder{Server: s, from: c, catalog: catalog.New(crdserver.Codecs)}
 	if c.Command != nil {
 		s.ready = make(chan struct{})
 	}
@@ -44,7 +46,7 @@ func New(c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.others = aggregation.New(s.aggregated())
+	s.others = aggregation.New(b.aggregated())
 	if own, ok := c.Etcd.(*etcd.Server); ok {
 		s.Contents = contents.New(s.run, own)
 		stores.LearnProgress(s.run)
@@ -52,16 +54,16 @@ func New(c Config) (_ *Server, err error) {
 	made := stores.New(c.Etcd, c.WatchCache, c.Checks, c.Faults)
 	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
 	// only if they ran.
-	rights, err := s.rights()
+	rights, err := b.rights()
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := builtin.New(made.Builtin(s.known), rights)
+	kinds, err := builtin.New(made.Builtin(b.known), rights)
 	if err != nil {
 		return nil, fmt.Errorf("create the built-in kinds: %w", err)
 	}
 	c.Users.Authenticate(rights, kinds.Tokens)
-	if err := s.assemble(made, rights, kinds); err != nil {
+	if err := b.assemble(made, rights, kinds); err != nil {
 		kinds.Destroy() // no server owns them
 		return nil, err
 	}
@@ -72,7 +74,7 @@ func New(c Config) (_ *Server, err error) {
 // they get none when the listener is closed, and must not ask again.
 func (s *Server) abandon() {
 	s.cancel()
-	close(s.drained)
+	s.handlers.close()
 	if s.loopback != nil {
 		s.loopback.Refuse()
 	}
@@ -82,7 +84,7 @@ func (s *Server) abandon() {
 // there is a command line, which names certificates.
 func (s *Server) Begin(ctx context.Context, secured *tls.Config) (err error) {
 	if secured == nil {
-		if secured, err = s.from.Command.Secure(s.run); err != nil {
+		if secured, err = s.command.Secure(s.run); err != nil {
 			return err
 		}
 	}
@@ -103,11 +105,11 @@ func (s *Server) Begin(ctx context.Context, secured *tls.Config) (err error) {
 
 // bootstrap makes what a test may rely on.
 func (s *Server) bootstrap(ctx context.Context) error {
-	port, err := s.from.Users.Port()
+	port, err := s.users.Port()
 	if err != nil {
 		return err
 	}
-	trust, err := s.from.Users.Trust()
+	trust, err := s.users.Trust()
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (s *Server) start(ctx context.Context, secured *tls.Config) error {
 		return context.Cause(ctx)
 	}
 	generic := s.crds.GenericAPIServer
-	s.from.Listener.Serve(s.awaitReady(generic.Handler), secured)
+	s.listener.Serve(s.awaitReady(generic.Handler), secured)
 	if generic.AuditBackend != nil {
 		if err := generic.AuditBackend.Run(s.run.Done()); err != nil {
 			return fmt.Errorf("failed to run the audit backend: %w", err)
@@ -133,7 +135,7 @@ func (s *Server) start(ctx context.Context, secured *tls.Config) error {
 
 	s.crds.Informers.Start(s.run.Done())
 	s.loopback.Informers.Start(s.run.Done())
-	if err := s.checkBootstrap(generic); err != nil {
+	if err := s.hooks.check(generic); err != nil {
 		return err
 	}
 	generic.PrepareRun()
@@ -145,9 +147,7 @@ func (s *Server) start(ctx context.Context, secured *tls.Config) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for the server's informers: %w", context.Cause(ctx))
 	}
-	generic.RunPostStartHooks(s.run)
-	s.hooks.ran = true
-	if err := waitForHooks(ctx, s.crds); err != nil {
+	if err := s.hooks.run(ctx, s.run, s.crds); err != nil {
 		return err
 	}
 	s.openAPI.Ready()
@@ -167,17 +167,13 @@ func (s *Server) resume(ctx context.Context) error {
 func (s *Server) Stop(grace time.Duration) error {
 	s.cancel()
 	s.Contents.Close()
-	if !s.hooks.ran {
-		s.crds.GenericAPIServer.RunPostStartHooks(s.run) // the CRD server's controllers end only if they ran
-	}
-	hooks := s.awaitHooks()
+	hooks := s.hooks.end(s.run, s.crds)
 	s.others.End()
 	s.loopback.Informers.Shutdown()
 	s.crds.Informers.Shutdown()
 	s.loopback.Close()
-	err := s.from.Listener.Stop(grace)
-	s.handlers.Close()
-	close(s.drained)
+	err := s.listener.Stop(grace)
+	s.handlers.close()
 	if backend := s.crds.GenericAPIServer.AuditBackend; backend != nil {
 		backend.Shutdown()
 	}
@@ -185,5 +181,5 @@ func (s *Server) Stop(grace time.Duration) error {
 	s.crds.GenericAPIServer.Destroy()
 	s.custom.Close(custom.ReleasePatience)
 	s.webhooks.Close() // conversions of stores were the last to be called
-	return errors.Join(hooks, err, s.from.Checks.Err())
+	return errors.Join(hooks, err)
 }

@@ -5,8 +5,6 @@ package server
 
 import (
 	"context"
-	"sync/atomic"
-	"time"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	crdinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
@@ -30,18 +28,25 @@ import (
 // Server is the API server of one environment: k8s.io/apiserver's generic server with the CRD server's handlers and the
 // built-in kinds in it, behind a listener of our own.
 type Server struct {
-	from      Config
+	listener  *serving.Listener
+	users     *access.Users
+	command   *commandline.Process // nil without a command line
 	crds      *crdserver.CustomResourceDefinitions
-	catalog   *catalog.Catalog
 	loopback  *serving.Loopback
 	custom    custom.Stores
 	Installer *custom.Installer
 	Contents  *contents.Contents // nil if the etcd is shared with other servers
 	openAPI   *catalog.OpenAPI
 	others    *aggregation.Aggregation
-	hooks     hooks
 	gates
 	life
+}
+
+// builder makes a server of a configuration. What it makes the server of is not needed afterwards.
+type builder struct {
+	*Server
+	from    Config
+	catalog *catalog.Catalog
 }
 
 // Config is what a server is made of.
@@ -50,7 +55,7 @@ type Config struct {
 	Listener   *serving.Listener
 	Users      *access.Users
 	WatchCache stores.Decorate
-	Checks     *stores.Consistency // nil if watch caches are not checked
+	Checks     *stores.Consistency // nil if watch caches are not checked; the caller asks what they have found
 	Faults     *faults.Injector    // nil without
 	Plugins    *flags.Plugins      // of admission, switched on and off
 	Modes      []string            // of the authorizer
@@ -61,23 +66,30 @@ type Config struct {
 
 // gates are what requests pass beside the handler chain, and on their way to webhooks.
 type gates struct {
-	ready    chan struct{}    // closed when requests of others are answered; nil if nobody can know of the server before
-	handlers serving.Requests // inside the handler chain, where the server's own time-outs do not cut a handler off
+	ready    chan struct{} // closed when requests of others are answered; nil if nobody can know of the server before
+	handlers *handlers
 	webhooks *admission.Webhooks
+}
+
+// handlers are inside the handler chain, where the server's own time-outs do not cut a handler off.
+type handlers struct {
+	serving.Requests
+	drained chan struct{} // closed by close
+}
+
+func newHandlers() *handlers { return &handlers{drained: make(chan struct{})} }
+
+// close lets no further handler begin, and returns when none runs any more.
+func (h *handlers) close() {
+	h.Close()
+	close(h.drained)
 }
 
 // life is how long the parts of a server live.
 type life struct {
-	run     context.Context
-	cancel  context.CancelFunc // ends run
-	drained chan struct{}      // closed when no handler runs any more
-}
-
-// hooks is what a server knows of its hooks.
-type hooks struct {
-	ran          bool
-	patience     time.Duration // with them, when the server stops
-	bootstrapped atomic.Bool   // what bootstrap makes is in force
+	run    context.Context
+	cancel context.CancelFunc // ends run
+	hooks  *hooks
 }
 
 // definitions has the CRD server's informer.
