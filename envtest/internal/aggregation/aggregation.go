@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -45,16 +42,14 @@ const aggregationWorkers = 5
 // other server.
 type Aggregation struct {
 	config Config
-	front  Front                      // set before the server serves
-	groups []schema.GroupVersion      // built-in ones; likewise
-	routes atomic.Pointer[hostRoutes] // to other servers; nil if there is none
+	own    *ownVersions // set before the server serves
+	*hosts
 
-	mu     sync.Mutex
-	state  aggregationState // guarded by mu
-	tasks  sync.WaitGroup   // controllers; nothing is added when state is aggregationEnded
-	ready  chan struct{}    // closed when the server's own APIServices are there
-	parts  aggregationParts // set by begin, before any task runs
-	remote *remoteParts     // of the goroutine that calls AddAPIService
+	mu    sync.Mutex
+	state aggregationState  // guarded by mu
+	tasks sync.WaitGroup    // controllers; nothing is added when state is aggregationEnded
+	ready chan struct{}     // closed when the server's own APIServices are there
+	parts *aggregationParts // set by begin, before any task runs
 }
 
 type aggregationState int
@@ -103,13 +98,15 @@ type Front struct {
 
 // New is for a server that is not there yet.
 func New(c Config) *Aggregation {
-	return &Aggregation{config: c, ready: make(chan struct{})}
+	a := &Aggregation{config: c, ready: make(chan struct{})}
+	a.hosts = &hosts{start: a.beginRemote, credentials: c.Credentials, catalog: c.Catalog}
+	return a
 }
 
 // StandBefore names the server, and the built-in groups that it serves. It is called before the server serves.
 func (a *Aggregation) StandBefore(front Front, groups []*genericapiserver.APIGroupInfo) {
 	a.front = front
-	a.setGroups(groups)
+	a.own = newOwnVersions(front.CRDs, groups)
 }
 
 // Wrap passes requests for what other servers serve on to them. It stands where the user is known, and allowed to ask.
@@ -170,18 +167,18 @@ func (a *Aggregation) begin() error {
 	if err != nil {
 		return fmt.Errorf("create a client for APIServices: %w", err)
 	}
-	a.parts = aggregationParts{client: client, informers: aggregatorinformers.NewSharedInformerFactory(client, 0), metrics: metrics.New()}
+	a.parts = &aggregationParts{client: client, informers: aggregatorinformers.NewSharedInformerFactory(client, 0), metrics: metrics.New()}
 	services := a.parts.informers.Apiregistration().V1().APIServices()
 	auto := autoregister.NewAutoRegisterController(services, client.ApiregistrationV1())
 	available, err := localavailability.New(services, client.ApiregistrationV1(), a.parts.metrics)
 	if err != nil {
 		return fmt.Errorf("create the controller of the server's APIServices: %w", err)
 	}
-	crds, err := a.registerAll(auto)
+	crds, err := a.own.register(auto)
 	if err != nil {
 		return err
 	}
-	registration := aggregatorapiserver.NewAPIServiceRegistrationController(services, a)
+	registration := aggregatorapiserver.NewAPIServiceRegistrationController(services, a.hosts)
 	if a.config.Rotated != nil {
 		a.config.Rotated.AddListener(registration) // a new certificate is for every host
 	}
@@ -196,79 +193,15 @@ func (a *Aggregation) begin() error {
 	return nil
 }
 
-// registerAll tells the controller what the server serves: built-in groups, and those of CRDs as they come and go.
-func (a *Aggregation) registerAll(auto autoregister.AutoAPIServiceRegistration) (cache.ResourceEventHandlerRegistration, error) {
-	for _, gv := range a.groups {
-		auto.AddAPIServiceToSyncOnStart(apiServiceOf(gv, catalog.PriorityOf(gv)))
-	}
-	crds := a.front.CRDs
-	lister := crds.Lister()
-	sync := func(obj any) {
-		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = unknown.Obj
-		}
-		crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
-		if !ok {
-			return
-		}
-		all, err := lister.List(labels.Everything())
-		if err != nil {
-			return // a lister in memory has no errors
-		}
-		served := groupVersionsOf(all)
-		for _, version := range crd.Spec.Versions {
-			gv := schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name}
-			if service := apiServiceOf(gv, catalog.CustomPriority); served[gv] {
-				auto.AddAPIServiceToSync(service)
-			} else {
-				auto.RemoveAPIServiceToSync(service.Name)
-			}
-		}
-	}
-	registration, err := crds.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: sync, DeleteFunc: sync,
-		UpdateFunc: func(old, crd any) {
-			sync(old) // may have had further versions
-			sync(crd)
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("follow the CRDs for their APIServices: %w", err)
-	}
-	return registration, nil
-}
-
-// groupVersionsOf are the group versions of CRDs.
-func groupVersionsOf(crds []*apiextensionsv1.CustomResourceDefinition) map[schema.GroupVersion]bool {
-	served := map[schema.GroupVersion]bool{}
-	for _, crd := range crds {
-		for _, version := range crd.Spec.Versions {
-			if version.Served {
-				served[schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name}] = true
-			}
-		}
-	}
-	return served
-}
-
 // waitLocal closes ready when the informer has the APIServices of what is served now, and the routes of earlier APIServices
 // are made. The controllers tell nobody how far they are.
 func (a *Aggregation) waitLocal(crds cache.ResourceEventHandlerRegistration, registered <-chan struct{}) {
 	known := a.parts.informers.Apiregistration().V1().APIServices().Lister()
-	lister := a.front.CRDs.Lister()
 	err := serving.Poll(a.config.Run, func() (bool, error) {
 		if !crds.HasSynced() {
 			return false, nil
 		}
-		all, err := lister.List(labels.Everything())
-		if err != nil {
-			return false, nil
-		}
-		wanted := groupVersionsOf(all)
-		for _, gv := range a.groups {
-			wanted[gv] = true
-		}
-		for gv := range wanted {
+		for gv := range a.own.served() {
 			if _, err := known.Get(apiServiceName(gv)); err != nil {
 				return false, nil
 			}
@@ -295,11 +228,7 @@ func (a *Aggregation) End() {
 		a.tasks.Wait()
 		a.parts.informers.Shutdown()
 	}
-	if to := a.routes.Load(); to != nil {
-		for _, host := range to.versions {
-			host.forget()
-		}
-	}
+	a.forget()
 }
 
 // Resume begins if APIServices from an earlier life of the etcd lead to other servers.
@@ -318,18 +247,6 @@ func (a *Aggregation) Resume(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// setGroups notes the built-in groups that the server serves.
-func (a *Aggregation) setGroups(groups []*genericapiserver.APIGroupInfo) {
-	a.groups = []schema.GroupVersion{apiextensionsv1.SchemeGroupVersion}
-	for _, group := range groups {
-		for _, gv := range group.PrioritizedVersions {
-			if gv.Group != apiregistrationv1.GroupName {
-				a.groups = append(a.groups, gv)
-			}
-		}
-	}
 }
 
 func apiServiceName(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }

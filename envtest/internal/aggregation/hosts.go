@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -18,56 +19,69 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	remoteavailability "k8s.io/kube-aggregator/pkg/controllers/status/remote"
 
+	"github.com/tarn-dev/tarn/envtest/internal/catalog"
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
 )
 
-var _ aggregatorapiserver.APIHandlerManager = (*Aggregation)(nil)
+// hosts are the other servers to which APIServices lead. The registration controller calls AddAPIService and RemoveAPIService from
+// one goroutine.
+type hosts struct {
+	start       func() (*remoteParts, error) // starts the controllers of other servers
+	credentials func() (cert, key []byte)
+	catalog     *catalog.Catalog
+	front       Front // set before the server serves
+
+	remote *remoteParts               // of that goroutine; nil before the first host
+	routes atomic.Pointer[hostRoutes] // nil if there is no host
+}
+
+var _ aggregatorapiserver.APIHandlerManager = (*hosts)(nil)
 
 // AddAPIService implements aggregatorapiserver.APIHandlerManager: it adds an APIService, or changes it.
-func (a *Aggregation) AddAPIService(service *apiregistrationv1.APIService) error {
+func (s *hosts) AddAPIService(service *apiregistrationv1.APIService) error {
 	if service.Spec.Service == nil {
-		a.RemoveAPIService(service.Name)
+		s.RemoveAPIService(service.Name)
 		return nil
 	}
-	if a.remote == nil {
-		remote, err := a.beginRemote()
+	if s.remote == nil {
+		remote, err := s.start()
 		if err != nil {
 			return err
 		}
-		a.remote = remote
+		s.remote = remote
 	}
-	r := a.remote
+	r := s.remote
 	to := r.hosts[service.Name]
 	if to == nil {
 		to = &host{resolver: r.resolver}
-		to.set(service, a.config.Credentials)
+		to.set(service, s.credentials)
 		r.hosts[service.Name] = to
 		r.v2.AddAPIService(to, service)
 		r.v3.AddAPIService(to, service)
 		r.discovery.AddAPIService(service, to)
 	} else {
-		to.set(service, a.config.Credentials)
+		to.set(service, s.credentials)
 		r.v2.UpdateAPIService(to, service)
 		r.v3.UpdateAPIService(to, service)
 		r.discovery.AddAPIService(service, alwaysAvailable{to})
 	}
 	r.services[service.Name] = service
-	a.reroute()
+	s.reroute()
 	return nil
 }
 
 // RemoveAPIService implements aggregatorapiserver.APIHandlerManager.
-func (a *Aggregation) RemoveAPIService(name string) {
-	if a.remote == nil || a.remote.hosts[name] == nil {
+func (s *hosts) RemoveAPIService(name string) {
+	if s.remote == nil || s.remote.hosts[name] == nil {
 		return
 	}
-	a.remote.discovery.RemoveAPIService(name)
-	a.remote.v2.RemoveAPIService(name)
-	a.remote.v3.RemoveAPIService(name)
-	a.remote.hosts[name].forget()
-	delete(a.remote.hosts, name)
-	delete(a.remote.services, name)
-	a.reroute()
+	s.remote.discovery.RemoveAPIService(name)
+	s.remote.v2.RemoveAPIService(name)
+	s.remote.v3.RemoveAPIService(name)
+	s.remote.hosts[name].forget()
+	delete(s.remote.hosts, name)
+	delete(s.remote.services, name)
+	s.reroute()
 }
 
 // beginRemote starts the controllers of other servers. They end with the server.
@@ -116,9 +130,9 @@ func (a *Aggregation) beginRemote() (*remoteParts, error) {
 }
 
 // ListedPaths implements routes.ListedPathProvider. Paths of other servers are listed even while these are away.
-func (a *Aggregation) ListedPaths() []string {
+func (s *hosts) ListedPaths() []string {
 	var paths []string
-	if to := a.routes.Load(); to != nil {
+	if to := s.routes.Load(); to != nil {
 		for gv := range to.versions {
 			paths = append(paths, "/apis/"+gv.Group, "/apis/"+gv.String())
 		}
@@ -127,18 +141,27 @@ func (a *Aggregation) ListedPaths() []string {
 }
 
 // reroute makes the routes anew.
-func (a *Aggregation) reroute() {
-	if len(a.remote.hosts) == 0 {
-		a.routes.Store(nil)
+func (s *hosts) reroute() {
+	if len(s.remote.hosts) == 0 {
+		s.routes.Store(nil)
 		return
 	}
-	to := &hostRoutes{versions: map[schema.GroupVersion]*host{}, groups: map[string]http.Handler{}, openAPI: a.remote.openAPI}
-	for name, host := range a.remote.hosts {
+	to := &hostRoutes{versions: map[schema.GroupVersion]*host{}, groups: map[string]http.Handler{}, openAPI: s.remote.openAPI}
+	for name, host := range s.remote.hosts {
 		to.versions[helper.APIServiceNameToGroupVersion(name)] = host
 	}
-	for _, services := range helper.SortedByGroupAndVersion(slices.Collect(maps.Values(a.remote.services))) {
+	for _, services := range helper.SortedByGroupAndVersion(slices.Collect(maps.Values(s.remote.services))) {
 		group := services[0].Spec.Group
-		to.groups[group] = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { a.config.Catalog.ServeGroup(group, w, req) })
+		to.groups[group] = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { s.catalog.ServeGroup(group, w, req) })
 	}
-	a.routes.Store(to)
+	s.routes.Store(to)
+}
+
+// forget closes connections to the hosts that nobody uses.
+func (s *hosts) forget() {
+	if to := s.routes.Load(); to != nil {
+		for _, host := range to.versions {
+			host.forget()
+		}
+	}
 }
