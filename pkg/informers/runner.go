@@ -101,6 +101,9 @@ func (r *runner) ended() bool {
 func (r *runner) abandon() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stopped = r.stopped || r.ctx == nil
-	return r.ctx == nil
+	if r.ctx != nil {
+		return false
+	}
+	r.stopped, r.toRun = true, nil
+	return true
 }
