@@ -48,13 +48,13 @@ type Dictionary struct {
 	chunks     atomic.Pointer[[]*chunk] // written under mu, published before published grows
 	published  atomic.Uint32            // entries that readers may ask for
 	index      atomic.Pointer[hashIndex]
-	doorkeeper doorkeeper
+	doorkeeper *doorkeeper
 	locations  atomic.Pointer[[]*time.Location] // written under mu
 	wear       wear
 	asked      [16]atomic.Pointer[numbered] // what NumberOf has found; each is written once
 
 	mu    sync.Mutex // guards all writing to chunks, index and locations, and arena
-	arena arena
+	arena *arena
 }
 
 // Annex is what an object refers to beside its bytes. It never changes.
@@ -81,7 +81,7 @@ func New(limits Limits) *Dictionary {
 		limits.Bytes = defaultBytes
 	}
 	limits.Entries = min(limits.Entries, 1<<30)
-	d := &Dictionary{seed: maphash.MakeSeed(), limits: limits, arena: arena{next: firstArena}}
+	d := &Dictionary{seed: maphash.MakeSeed(), limits: limits, doorkeeper: &doorkeeper{}, arena: &arena{next: firstArena}}
 	d.alone.Dict = d
 	return d
 }
