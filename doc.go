@@ -35,6 +35,7 @@
 //   - history: the events that the Cacher keeps for watches that come back.
 //   - idle timeout: how long a watch may bring nothing before it is ended.
 //   - lagging: the state of an event handler that has fallen out of the window.
+//   - lease: the claim of one user to a scope, which is cached as long as somebody has one.
 //   - minimum revision: the resourceVersion that the watch must reach before a read is answered from it.
 //   - pending write: a write of the program that the watch has not shown yet.
 //   - posting list: the keys of the objects that have one value of an index.

@@ -138,7 +138,7 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 		shared.Metrics.Unregister()
 		release()
 	})
-	c, err := newInformerCache(opts, shared)
+	c, err := newInformerCache(opts, shared, tuning.LeaseIdleTime)
 	if err != nil {
 		end()
 		return nil, err

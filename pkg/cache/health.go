@@ -22,10 +22,10 @@ type StaleError = informers.StaleError
 // Ready returns a check for mgr.AddReadyzCheck. It fails as long as the cache is not started, and
 // names each kind that has not synced, with its cause, and each one that is stalled: the API server
 // has told nothing about it for twice the idle timeout (TuningByObject.WatchSilence) and has
-// answered no watch. Kinds that are isolated do not count. It returns an error for a cache that this
+// answered no watch. Kinds that are isolated do not count, nor do informers of leases: who has a lease knows. It returns an error for a cache that this
 // package has not made.
 func Ready(c Cache) healthz.Checker {
-	ready := check(c, func(e *informers.MapEntry) error {
+	ready := check(c, (*informerCache).configured, func(e *informers.MapEntry) error {
 		if reason := e.NotReady(); reason != nil {
 			return reason
 		}
@@ -44,11 +44,11 @@ func Ready(c Cache) healthz.Checker {
 // this time. It does not fail because the API server is away or forbids a kind, nor because the
 // cache is not started. It returns an error for a cache that this package has not made.
 func Live(c Cache) healthz.Checker {
-	return check(c, (*informers.MapEntry).Stuck)
+	return check(c, (*informerCache).maps, (*informers.MapEntry).Stuck)
 }
 
-// check returns a check that joins what is wrong with each informer of a cache.
-func check(c Cache, wrong func(*informers.MapEntry) error) healthz.Checker {
+// check returns a check that joins what is wrong with each informer of a cache in some of its maps.
+func check(c Cache, of func(*informerCache) []*informers.Map, wrong func(*informers.MapEntry) error) healthz.Checker {
 	ours, ok := c.(*informerCache)
 	if !ok {
 		return func(*http.Request) error {
@@ -57,7 +57,7 @@ func check(c Cache, wrong func(*informers.MapEntry) error) healthz.Checker {
 	}
 	return func(*http.Request) error {
 		var all []error
-		for _, m := range ours.kinds.maps() {
+		for _, m := range of(ours) {
 			for _, entry := range m.Entries() {
 				if err := wrong(entry); err != nil {
 					all = append(all, err)
@@ -73,30 +73,21 @@ func check(c Cache, wrong func(*informers.MapEntry) error) healthz.Checker {
 // a *StaleError. An API server sends a bookmark about every minute, so shorter durations fail for
 // kinds that seldom change. The option works with a cache of this package, and with a client that
 // reads from it; others ignore it.
-func MaxAge(d time.Duration) MaxAgeOption { return MaxAgeOption(d) }
-
-// MaxAgeOption is what [MaxAge] returns.
-type MaxAgeOption time.Duration
-
-var (
-	_ client.GetOption  = MaxAgeOption(0)
-	_ client.ListOption = MaxAgeOption(0)
-)
-
-// ApplyToGet implements client.GetOption. The cache looks at the option itself.
-func (MaxAgeOption) ApplyToGet(*client.GetOptions) {}
-
-// ApplyToList implements client.ListOption. The cache looks at the option itself.
-func (MaxAgeOption) ApplyToList(*client.ListOptions) {}
-
-// fresh returns a *StaleError if one of the options wants nothing older than what entry holds.
-func fresh[Option any](entry *informers.MapEntry, opts []Option) error {
-	for _, o := range opts {
-		if maxAge, ok := any(o).(MaxAgeOption); ok {
-			if err := entry.Fresh(time.Duration(maxAge)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+func MaxAge(d time.Duration) interface {
+	client.GetOption
+	client.ListOption
+} {
+	return maxAge(d)
 }
+
+// maxAge is an option of reads.
+type maxAge time.Duration
+
+// ApplyToGet implements client.GetOption. The informers look at the option themselves.
+func (maxAge) ApplyToGet(*client.GetOptions) {}
+
+// ApplyToList implements client.ListOption. The informers look at the option themselves.
+func (maxAge) ApplyToList(*client.ListOptions) {}
+
+// MaxAge returns the duration.
+func (d maxAge) MaxAge() time.Duration { return time.Duration(d) }

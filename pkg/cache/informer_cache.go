@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
+	"github.com/tarn-dev/tarn/pkg/lease"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
@@ -30,6 +32,7 @@ import (
 type informerCache struct {
 	scheme        *runtime.Scheme
 	kinds         *layout
+	leases        *lease.Registry
 	failOnMissing bool
 	tuning        func(schema.GroupVersionKind) TuningByObject
 	release       func() // makes the name of the cache free again
@@ -50,7 +53,7 @@ var _ Cache = (*informerCache)(nil)
 
 var errStarted = errors.New("informer already started: a cache can be started once")
 
-func newInformerCache(opts Options, shared *informers.Shared) (*informerCache, error) {
+func newInformerCache(opts Options, shared *informers.Shared, leaseIdle time.Duration) (*informerCache, error) {
 	kinds, err := newLayout(&opts, shared)
 	if err != nil {
 		return nil, err
@@ -58,6 +61,7 @@ func newInformerCache(opts Options, shared *informers.Shared) (*informerCache, e
 	return &informerCache{
 		scheme:        opts.Scheme,
 		kinds:         kinds,
+		leases:        newLeases(opts.Scheme, kinds, leaseIdle),
 		life:          life{served: shared.Served},
 		failOnMissing: opts.ReaderFailOnMissingInformer,
 		tuning:        shared.Tuning,
@@ -83,6 +87,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if err != nil {
 		err = c.absentOr(ctx, id, s, s.outside(gvk, key, fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)))
 	} else {
+		m = c.orLeased(id, m, key)
 		err = c.get(ctx, m, id, key, obj, opts)
 	}
 	if err != nil {
@@ -97,13 +102,7 @@ func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers
 	if err != nil {
 		return err
 	}
-	if err := fresh(serving[0], opts); err != nil {
-		return err
-	}
-	if err := serving[0].Reader.Get(ctx, key, obj, opts...); err != nil {
-		return serving[0].Explain(key, err)
-	}
-	return nil
+	return serving[0].Get(ctx, key, obj, opts...)
 }
 
 // absentOr returns the error of reads if an optional kind is not served: nobody knows yet whether a key without a
@@ -143,8 +142,11 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 	if err != nil {
 		return nil, err
 	}
-	if namespace == "" {
+	if namespace == "" && len(s.maps) > 1 {
 		return c.readers(ctx, key, opts, s.maps...)
+	}
+	if namespace == "" {
+		return c.readers(ctx, key, opts, c.orLeased(key, s.maps[0], client.ObjectKey{}))
 	}
 	m, err := s.serving(namespace)
 	if err != nil {
@@ -152,7 +154,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 		return nil, s.outside(key.GroupVersionKind, client.ObjectKey{Namespace: namespace},
 			fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err))
 	}
-	return c.readers(ctx, key, opts, m)
+	return c.readers(ctx, key, opts, c.orLeased(key, m, client.ObjectKey{Namespace: namespace}))
 }
 
 // readers returns the readers of key in the given maps. All of them have synced, and are as fresh as
@@ -164,10 +166,9 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, opts []c
 	}
 	readers := make([]*reader.CacheReader, len(serving))
 	for i, entry := range serving {
-		if err := fresh(entry, opts); err != nil {
+		if readers[i], err = entry.FreshReader(opts); err != nil {
 			return nil, err
 		}
-		readers[i] = entry.Reader
 	}
 	return readers, nil
 }
@@ -247,7 +248,7 @@ func entries(ctx context.Context, key informers.Key, from []*informers.Map, wait
 
 // complete is entries for a slice in which some entries were found already. It fills in the others.
 func complete(ctx context.Context, key informers.Key, from []*informers.Map, found []*informers.MapEntry, wait bool) (started bool, err error) {
-	if err := informers.GetAll(ctx, key, from, found); err != nil {
+	if err := key.GetAll(ctx, from, found); err != nil {
 		return false, err
 	}
 	started = !slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
@@ -307,7 +308,8 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	return newMultiInformer(s.maps[0], found), nil
 }
 
-// RemoveInformer implements Informers. It is no error if there is no such informer. An optional kind that came back
+// RemoveInformer implements Informers. It is no error if there is no such informer. It is one if the informer serves
+// leases, and then it stays. Informers that were made for leases are not meant. An optional kind that came back
 // with another scope may have some in the old scope too.
 func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	gvk, err := kindOf(obj, c.scheme)
@@ -317,11 +319,12 @@ func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) e
 	if _, err := c.kinds.scopesOf(ctx, gvk); err != nil {
 		return err
 	}
+	var errs []error
 	for _, m := range c.kinds.maps() {
-		m.Remove(informers.KeyOf(gvk, obj))
+		errs = append(errs, m.Remove(informers.KeyOf(gvk, obj)))
 	}
 	c.kinds.scope.forget(gvk)
-	return nil
+	return errors.Join(errs...)
 }
 
 // IndexField implements client.FieldIndexer. It may be called before and after the start of the
@@ -362,6 +365,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 			return nil
 		})
 	}
+	group.Go(c.leases.Begin(ctx))
 	for _, m := range c.kinds.maps() {
 		group.Go(func() error {
 			err := m.Start(ctx)
@@ -379,13 +383,20 @@ func (c *informerCache) Start(ctx context.Context) error {
 
 // WaitForCacheSync implements Informers. It waits until the cache is started and has synced, and
 // returns false if ctx ends first. It does not wait for kinds without which others go on, see
-// FailurePolicy. If the cache has ended itself, because a kind with the policy FailFast has failed,
+// FailurePolicy, nor for leases whose scope cannot be listed: who has them waits. If the cache has ended itself, because a kind with the policy FailFast has failed,
 // the result is true: a manager looks at the error of Start only when WaitForCacheSync has returned
 // true, and would wait for ever.
 func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	for _, m := range c.kinds.maps() {
 		if !m.WaitForCacheSync(ctx) {
 			return c.life.failed.Load() || slices.ContainsFunc(c.kinds.maps(), (*informers.Map).Failed)
+		}
+	}
+	for _, m := range c.leases.Informers() {
+		for _, entry := range m.Entries() {
+			if entry.TryForSync(ctx) != nil && ctx.Err() != nil {
+				return false
+			}
 		}
 	}
 	return true
@@ -401,7 +412,7 @@ func NotSynced(c Cache) []*NotSyncedError {
 		return nil
 	}
 	var all []*NotSyncedError
-	for _, m := range ours.kinds.maps() {
+	for _, m := range ours.maps() {
 		for _, entry := range m.Entries() {
 			if reason := entry.NotSynced(); reason != nil {
 				all = append(all, reason)

@@ -23,7 +23,7 @@ func (c *informerCache) Started() bool { return c.life.started.Load() }
 // Informers implements inspected.Cache.
 func (c *informerCache) Informers() []*informers.MapEntry {
 	var all []*informers.MapEntry
-	for _, m := range c.kinds.maps() {
+	for _, m := range c.maps() {
 		all = append(all, m.Entries()...)
 	}
 	slices.SortFunc(all, func(a, b *informers.MapEntry) int {

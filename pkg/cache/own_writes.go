@@ -17,6 +17,7 @@ var _ pending.Noter = (*informerCache)(nil)
 // nobody has read yet is listed after the write when somebody reads it.
 func (c *informerCache) NoteWrite(w pending.Write) {
 	c.misses.live.Forget(w.Kind, w.Key)
+	defer c.noteInLeases(w)                                  // after the map whose settings they have
 	s, err := c.kinds.scopesOf(context.Background(), w.Kind) // known to the mapper since the write, as a rule
 	if err != nil {
 		return
@@ -28,8 +29,16 @@ func (c *informerCache) NoteWrite(w pending.Write) {
 		return
 	}
 	m, err := s.serving(w.Key.Namespace)
-	if err != nil {
-		return // the cache does not hold the namespace
+	if err != nil { // the configuration does not hold the namespace, and a lease may
+		s.maps[0].NoteKind(w.Kind.GroupKind(), w.Revision)
+		return
 	}
 	m.NoteWrite(w)
+}
+
+// noteInLeases notes a write in the informers of leases.
+func (c *informerCache) noteInLeases(w pending.Write) {
+	for _, m := range c.leases.Holding(w.Kind, w.Key) {
+		m.NoteWrite(w)
+	}
 }

@@ -6,6 +6,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,6 +54,10 @@ type Tuning struct {
 	// the keys of these objects. When the rest is used up, all objects of a kind but the newest go, and reads of these
 	// ask the API server. A negative number is no room for objects, and as much for keys as by default.
 	OwnWritesBudget int64
+
+	// LeaseIdleTime is how long an informer that was made for leases (package lease) goes on when the last of them was
+	// released. Zero stands for the default, half a minute.
+	LeaseIdleTime time.Duration
 
 	// Registerer receives the metrics of the cache, which docs/metrics.md lists. Nil stands for
 	// controller-runtime's registry (package pkg/metrics of controller-runtime), which a manager serves.
@@ -139,6 +144,9 @@ func (t *Tuning) checkStorage() error {
 func (t *Tuning) apply(o *informers.Shared) (err error) {
 	if o.Tuning, err = t.byKind(o.Scheme); err != nil {
 		return err
+	}
+	if t.LeaseIdleTime < 0 {
+		return fmt.Errorf("cache tuning: the LeaseIdleTime is %s; use 0 for the default, or a short time", t.LeaseIdleTime)
 	}
 	if o.NewInformer != nil {
 		if err := t.checkStorage(); err != nil {

@@ -4,8 +4,13 @@
 package informers
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // StaleError is the error of a read that wants nothing older than a duration, of an informer that the
@@ -54,8 +59,35 @@ func (e *MapEntry) Age() (age time.Duration, known bool) {
 	return time.Since(told), !told.IsZero()
 }
 
-// Fresh returns a *StaleError if the informer is older than maxAge, or if its age is not known.
-func (e *MapEntry) Fresh(maxAge time.Duration) error { return e.fresh(maxAge, false) }
+// Get reads an object as the Reader does. If an option of the read has a method MaxAge() time.Duration, as that of package
+// cache has, the error is a *StaleError if the informer is older, or if its age is not known. The error is a *NotSyncedError
+// if the object is not there because its transform failed.
+func (e *MapEntry) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := freshFor(e, opts); err != nil {
+		return err
+	}
+	if err := e.Reader.Get(ctx, key, obj, opts...); err != nil {
+		return e.explain(key, err)
+	}
+	return nil
+}
+
+// FreshReader returns the Reader. If an option of the list has a maximum age, the error is that of [MapEntry.Get].
+func (e *MapEntry) FreshReader(opts []client.ListOption) (*reader.CacheReader, error) {
+	return e.Reader, freshFor(e, opts)
+}
+
+// freshFor returns a *StaleError if one of the options wants nothing older than what the informer holds.
+func freshFor[Option any](e *MapEntry, opts []Option) error {
+	for _, o := range opts {
+		if limit, ok := any(o).(interface{ MaxAge() time.Duration }); ok {
+			if err := e.fresh(limit.MaxAge(), false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 func (e *MapEntry) fresh(maxAge time.Duration, unread bool) error {
 	age, known := e.Age()

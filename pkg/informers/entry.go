@@ -103,7 +103,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		scope:    &scope{o.Namespace, func() *meta.RESTMapping { return mapping }, o.namespaceOf},
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		life:     newLife(func() {}),
-		waiting:  waiting{policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: o.idleTimeout(key.GroupVersionKind)},
+		waiting:  waiting{policy: o.onFailure(key.GroupVersionKind), idleTimeout: o.idleTimeout(key.GroupVersionKind)},
 	}
 	if known != nil {
 		known.entry, e.waiting.optional, e.scope.mapping = e, known, known.source.Mapping
@@ -137,7 +137,7 @@ func (o *Options) newReader(e *MapEntry) *reader.CacheReader {
 
 // newInformer makes an informer of package internal/informer, and its store.
 func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwatch.Source) error {
-	identifier, err := e.identify(o.Name, mapping)
+	identifier, err := e.identify(o, mapping)
 	if err != nil {
 		return err
 	}
@@ -216,12 +216,15 @@ func (e *MapEntry) sharing(o *Options) object.Sharing {
 // identify registers the informer's name, under which client-go publishes its metrics. Each
 // informer has a name of its own, because names must be unique in a process, and so each can be
 // released by itself.
-func (e *MapEntry) identify(cache string, mapping *meta.RESTMapping) (toolscache.InformerNameAndResource, error) {
+func (e *MapEntry) identify(o *Options, mapping *meta.RESTMapping) (toolscache.InformerNameAndResource, error) {
+	if o.part {
+		return toolscache.InformerNameAndResource{}, nil
+	}
 	scope := e.scope.namespace
 	if scope == "" {
 		scope = "*"
 	}
-	name := fmt.Sprintf("%s/%s/%s/%s", cache, e.key.Representation, mapping.Resource.GroupResource(), scope)
+	name := fmt.Sprintf("%s/%s/%s/%s", o.Name, e.key.Representation, mapping.Resource.GroupResource(), scope)
 	if mapping.Resource.Version != "" {
 		name += "@" + mapping.Resource.Version
 	}

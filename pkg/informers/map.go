@@ -30,12 +30,20 @@ type Map struct {
 	mu      sync.RWMutex // guards what follows; before that of the runner
 	entries map[Key]*MapEntry
 	watches map[schema.GroupVersionKind]*sharedWatch // of the kinds whose entries share one
+	held    map[Key]int                              // how often each entry is held
 }
 
 // NewMap returns a map without informers.
 func NewMap(o Options) *Map {
 	o.written = &written{}
-	return &Map{options: o, runner: newRunner(), entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{}}
+	return newMap(o)
+}
+
+func newMap(o Options) *Map {
+	return &Map{
+		options: o, runner: newRunner(),
+		entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{}, held: map[Key]int{},
+	}
 }
 
 // Start runs the informers of the map, also those that are added later, until ctx ends. It returns
@@ -118,13 +126,13 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 		return entry, nil
 	}
 	found := make([]*MapEntry, 1)
-	err := GetAll(ctx, key, []*Map{m}, found)
+	err := key.GetAll(ctx, []*Map{m}, found)
 	return found[0], err
 }
 
 // GetAll is [Map.Get] for each of the maps whose element in found is nil, and puts the entry there. It asks for the resource
 // of the kind at most once: the maps belong to one cache, and have the same RESTMapper. It ends at the first error.
-func GetAll(ctx context.Context, key Key, from []*Map, found []*MapEntry) error {
+func (key Key) GetAll(ctx context.Context, from []*Map, found []*MapEntry) error {
 	var answer *mapped
 	for i, m := range from {
 		if found[i] == nil {
@@ -246,30 +254,67 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 }
 
 // Remove stops the informer for key, if there is one, and removes it from the map. It does not wait
-// until its goroutines have ended; Start does.
-func (m *Map) Remove(key Key) {
-	entry, ok := m.take(key)
-	if !ok {
-		return
+// until its goroutines have ended; Start does. It is an error, and the informer stays, as long as somebody holds it.
+func (m *Map) Remove(key Key) error {
+	entry, err := m.take(key)
+	if entry == nil {
+		return err
 	}
 	// Without the lock, since it waits for a function of the user's that indexes all objects.
 	if view, ok := entry.Informer.(*informer.View); ok {
 		view.Close()
 	}
+	return nil
 }
 
-// take removes an entry, and stops its informer.
-func (m *Map) take(key Key) (*MapEntry, bool) {
+// take removes an entry, and stops its informer. It returns nil if there is none.
+func (m *Map) take(key Key) (*MapEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entry, ok := m.entries[key]
-	if ok {
-		delete(m.entries, key)
-		entry.end()
-		m.forgetEndedLocked(key.GroupVersionKind)
+	if !ok {
+		return nil, nil
 	}
-	return entry, ok
+	if n := m.held[key]; n > 0 {
+		return nil, fmt.Errorf("cannot remove the informer of %s: it serves leases (%d), which must be released first", entry, n)
+	}
+	delete(m.entries, key)
+	entry.end()
+	m.forgetEndedLocked(key.GroupVersionKind)
+	return entry, nil
 }
+
+// Hold returns the entry for key if there is one, which then cannot be removed until the caller has called the function.
+func (m *Map) Hold(key Key) (entry *MapEntry, letGo func(), ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if entry, ok = m.entries[key]; !ok {
+		return nil, nil, false
+	}
+	m.held[key]++
+	return entry, sync.OnceFunc(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.held[key]--; m.held[key] == 0 {
+			delete(m.held, key)
+		}
+	}), true
+}
+
+// Part returns a map without informers for another scope, with the settings of m. It knows which kinds the program has written
+// in the scope of m. Parts may be many, and overlap: their informers have no names in the metrics of client-go, and the policy
+// FailFast is Isolate for them.
+func (m *Map) Part(namespace string, selector Selector) *Map {
+	o := m.options
+	o.Namespace, o.Selector, o.part = namespace, selector, true
+	return newMap(o)
+}
+
+// Namespace returns the namespace to which the map is restricted; empty for all.
+func (m *Map) Namespace() string { return m.options.Namespace }
+
+// Selector returns the selectors of the map.
+func (m *Map) Selector() Selector { return m.options.Selector }
 
 // WaitForCacheSync waits until the map is started, and then until every informer that it holds has
 // synced or was removed. It does not wait for kinds without which others go on, see FailurePolicy.

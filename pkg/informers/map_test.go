@@ -337,7 +337,7 @@ func TestRepresentationOf(t *testing.T) {
 		&metav1.PartialObjectMetadata{}:     Metadata,
 		&metav1.PartialObjectMetadataList{}: Metadata,
 	} {
-		g.Expect(RepresentationOf(obj)).To(Equal(want), "%T", obj)
+		g.Expect(representationOf(obj)).To(Equal(want), "%T", obj)
 	}
 	g.Expect(KeyOf(podKey.GroupVersionKind, &metav1.PartialObjectMetadata{}).String()).To(Equal("Pod (v1) as metadata"))
 	g.Expect(podKey.String()).To(Equal("Pod (v1)"))

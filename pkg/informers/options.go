@@ -44,7 +44,8 @@ type Options struct {
 	// ResyncPeriod is the mean period; each informer gets its own within 10 % of it.
 	ResyncPeriod time.Duration
 
-	written *written // of the map
+	written *written // of the map, and of its parts
+	part    bool     // the map is a part of another: see Map.Part
 }
 
 // Shared is what all maps of a cache have in common. Name, Config, HTTPClient, Scheme and Mapper are required. It must
@@ -147,6 +148,15 @@ func (o *Options) idleTimeout(gvk schema.GroupVersionKind) time.Duration {
 		return 0
 	}
 	return max(limit, 0)
+}
+
+// onFailure returns the policy for informers of a kind. The informers of a part do not end the cache: their kind is isolated.
+func (o *Options) onFailure(gvk schema.GroupVersionKind) FailurePolicy {
+	policy := o.tuning(gvk).OnFailure
+	if o.part && policy == FailFast {
+		return Isolate
+	}
+	return policy
 }
 
 // tuning returns the settings of a kind.

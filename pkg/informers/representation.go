@@ -23,8 +23,8 @@ const (
 	Metadata
 )
 
-// RepresentationOf returns the representation of an object or a list.
-func RepresentationOf(obj runtime.Object) Representation {
+// representationOf returns the representation of an object or a list.
+func representationOf(obj runtime.Object) Representation {
 	switch obj.(type) {
 	case runtime.Unstructured:
 		return Unstructured
@@ -56,7 +56,7 @@ type Key struct {
 
 // KeyOf returns the key of obj, whose kind is gvk.
 func KeyOf(gvk schema.GroupVersionKind, obj runtime.Object) Key {
-	return Key{GroupVersionKind: gvk, Representation: RepresentationOf(obj)}
+	return Key{GroupVersionKind: gvk, Representation: representationOf(obj)}
 }
 
 // String names the kind and, unless it is Structured, the representation.

@@ -192,9 +192,9 @@ func TestTheAgeOfAnInformerIsAConditionOfReads(t *testing.T) {
 		entry.waiting.idleTimeout = 3 * time.Minute
 
 		time.Sleep(90 * time.Second)
-		g.Expect(entry.Fresh(90 * time.Second)).To(Succeed())
+		g.Expect(entry.fresh(90*time.Second, false)).To(Succeed())
 		var stale *StaleError
-		g.Expect(entry.Fresh(time.Minute)).To(BeAssignableToTypeOf(stale))
+		g.Expect(entry.fresh(time.Minute, false)).To(BeAssignableToTypeOf(stale))
 		g.Expect(entry.Stalled()).To(Succeed())
 		time.Sleep(9 * time.Minute)
 		g.Expect(entry.Stalled()).To(Succeed(), "a watch of a server without bookmarks may be silent for so long")

@@ -108,7 +108,7 @@ func (w *sharedWatch) view(o *Options, key Key) (*MapEntry, error) {
 		life:     newLife(w.leave),
 		failures: w.entry.failures,
 		waiting: waiting{
-			policy: o.tuning(key.GroupVersionKind).OnFailure, idleTimeout: w.entry.waiting.idleTimeout, optional: w.entry.optional(),
+			policy: o.onFailure(key.GroupVersionKind), idleTimeout: w.entry.waiting.idleTimeout, optional: w.entry.optional(),
 		},
 	}
 	e.Reader = o.newReader(e)
@@ -160,10 +160,16 @@ func (s *Shared) exampleOf(key Key) (client.Object, error) {
 // NoteWrite notes a write in the informers of its kind, if there are any. Without informers, the first
 // list of a later one is not older than the write.
 func (m *Map) NoteWrite(w pending.Write) {
-	m.options.written.note(w.Kind.GroupKind(), w.Revision) // before the look at the informers
+	m.NoteKind(w.Kind.GroupKind(), w.Revision) // before the look at the informers
 	for _, entry := range m.informersOf(w.Kind) {
 		entry.noteWrite(w)
 	}
+}
+
+// NoteKind notes that a kind was written at a revision, or at an unknown one: 0. The first list of a later informer, also of a
+// part of the map, is not older.
+func (m *Map) NoteKind(kind schema.GroupKind, revision uint64) {
+	m.options.written.note(kind, revision)
 }
 
 // informersOf returns the entries of a kind that have an informer of their own.

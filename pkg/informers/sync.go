@@ -119,10 +119,10 @@ func (e *MapEntry) lacks(number int, because Cause, object client.ObjectKey, err
 	}
 }
 
-// Explain returns the error of a Get that has failed with err: a *NotSyncedError if the API server has
+// explain returns the error of a Get that has failed with err: a *NotSyncedError if the API server has
 // sent the object, to the watch or as the answer to a write, and its transform failed. Otherwise it
 // returns err. A caller that gets NotFound may act on it, so this error must be another one.
-func (e *MapEntry) Explain(key client.ObjectKey, err error) error {
+func (e *MapEntry) explain(key client.ObjectKey, err error) error {
 	base := e.base()
 	if base == nil {
 		return err
@@ -151,6 +151,31 @@ func (e *MapEntry) WaitForSync(ctx context.Context) error {
 	}
 	e.waiting.wanted.Store(true)
 	return e.wait(ctx, e.refuseFirst)
+}
+
+// TryForSync is WaitForSync that also ends, with a *NotSyncedError, as soon as an attempt to list or watch has failed.
+func (e *MapEntry) TryForSync(ctx context.Context) error {
+	if e.synced() {
+		return e.refuse()
+	}
+	e.waiting.wanted.Store(true)
+	return e.wait(ctx, func() error {
+		if err := e.refuseFirst(); err != nil {
+			return err
+		}
+		return e.Failing()
+	})
+}
+
+// Failing returns why the informer has not synced if something is known to fail, or nil.
+func (e *MapEntry) Failing() error {
+	if e.synced() || e.optional().is(dormant) {
+		return nil
+	}
+	if reason := e.why(); reason.Err != nil {
+		return reason
+	}
+	return nil
 }
 
 // refuse returns the error with which the policy answers a read now, or nil.

@@ -140,6 +140,7 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 	if err := reader.Look(r.Context(), page, &s.options, s.readers...); err != nil {
 		return objectList{}, h.unquoted(s.key, err)
 	}
+	page.Items = slices.CompactFunc(page.Items, isSame) // informers of leases may overlap
 	list := objectList{
 		ResourceVersion: page.ResourceVersion, Continue: page.Continue, Remaining: page.RemainingItemCount,
 		Items: make([]objectInfo, len(page.Items)),
@@ -151,6 +152,11 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 		}
 	}
 	return list, nil
+}
+
+// isSame reports whether two informers have the same object.
+func isSame(a, b metav1.PartialObjectMetadata) bool {
+	return a.Namespace == b.Namespace && a.Name == b.Name
 }
 
 // ownWrite returns the write of the program that lies over an object. It is shown beside the object of the

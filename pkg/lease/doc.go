@@ -1,0 +1,34 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lease lets a program hold what it uses of a kind, and no more. A lease is on a [Scope]: a namespace, a name, labels or
+// fields. [Acquire] gives one:
+//
+//	secret, err := lease.Acquire(ctx, mgr.GetCache(), &corev1.Secret{}, lease.Scope{Namespace: "shop", Name: "tls"})
+//
+// A lease reads, and has event handlers, as a cache of the scope alone. An informer whose scope covers that of the lease serves
+// it. If there is none, one begins: it lists and watches the scope alone, so a lease on a name needs the permission for that name.
+// It ends when no lease has needed it for the idle time, Tuning.LeaseIdleTime of package cache.
+//
+// # Contract
+//
+// An informer covers a scope if its namespace is that of the scope or all, and its selectors require nothing that the scope does
+// not require. A field is not evaluated here unless it is metadata.name or metadata.namespace: an informer covers a scope with
+// another field only if it requires the same of it. Of several that cover a scope, that of the cache's own configuration serves
+// it, if it is there already, and else the oldest. A lease stays with its informer: that lives as long as any lease that it serves.
+//
+// If the informer is wider, its reads and events are restricted here: an object that enters the scope by an update is added, and
+// one that leaves it is deleted. Labels are those that the kind's transform has left.
+//
+// # Concurrency
+//
+// All functions and methods are safe for concurrent use. The lock of a [Registry] comes before those of the maps of package
+// informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The goroutines
+// of an informer belong to Registry.Start. An idle time is a timer, which holds no goroutine.
+//
+// # Files
+//
+//   - scope.go says what a scope is, and when one covers another.
+//   - registry.go finds, begins and ends informers; served.go has what it keeps of each.
+//   - lease.go has the reads of a lease, handlers.go its event handlers.
+package lease

@@ -1,0 +1,97 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/cache"
+	"github.com/tarn-dev/tarn/pkg/lease"
+)
+
+// BenchmarkFiftySecrets reports how much memory leases on 50 Secrets of 32 KB take, whatever else the cluster has. It is to be run by
+// itself: what specs leave to the garbage collector would count.
+func BenchmarkFiftySecrets(b *testing.B) {
+	const most = 5 << 20
+	took := 0
+	for b.Loop() {
+		took = heapOfNames(b, 50)
+	}
+	if took > most {
+		b.Errorf("the leases take %d bytes, want at most %d", took, most)
+	}
+	b.ReportMetric(float64(took)/(1<<20), "MiB")
+}
+
+func heapOfNames(t testing.TB, names int) int {
+	g := NewWithT(t)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	c, err := cache.With(cache.Tuning{NoMetrics: true})(&rest.Config{}, cache.Options{
+		Mapper: mapper, HTTPClient: &http.Client{Transport: roundTripper(answer)}, DefaultEnableWatchBookmarks: ptr.To(false),
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	before := heapInUse()
+	held := make([]*lease.Lease, names)
+	for i := range held {
+		held[i], err = lease.Acquire(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: "shop", Name: fmt.Sprint("secret-", i)})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(held[i].Get(ctx, client.ObjectKey{Namespace: "shop", Name: fmt.Sprint("secret-", i)}, &corev1.Secret{})).To(Succeed())
+	}
+	took := heapInUse() - before
+	runtime.KeepAlive(held)
+	cancel()
+	g.Expect(<-ended).To(Succeed())
+	return took
+}
+
+// answer answers a list of a name with a Secret of 32 KB, and a watch with nothing.
+func answer(r *http.Request) (*http.Response, error) {
+	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
+	if r.URL.Query().Has("watch") {
+		body, end := io.Pipe()
+		context.AfterFunc(r.Context(), func() { _ = end.CloseWithError(io.EOF) })
+		response.Body = body
+		return response, nil
+	}
+	name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+	secrets := corev1.SecretList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"}, ListMeta: metav1.ListMeta{ResourceVersion: "2"},
+		Items: []corev1.Secret{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: "1"},
+			Data:       map[string][]byte{"key": bytes.Repeat([]byte(name[:8]), 4<<10)},
+		}},
+	}
+	text, err := json.Marshal(secrets)
+	response.Body = io.NopCloser(bytes.NewReader(text))
+	return response, err
+}
+
+// heapInUse returns the number of bytes of the heap that are in use.
+func heapInUse() int {
+	runtime.GC()
+	runtime.GC() // what has a finalizer goes with the second
+	stats := runtime.MemStats{}
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc)
+}

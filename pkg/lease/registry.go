@@ -1,0 +1,320 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// defaultIdle is how long an informer goes on without leases, by default.
+const defaultIdle = 30 * time.Second
+
+// Registry knows which scopes of a cache leases are on, and has their informers. It is for caches: programs have [Acquire]. The
+// exported fields are set before the first use and do not change. A Registry must not be copied.
+type Registry struct {
+	// Kind returns the kind of an object, or of the items of a list.
+	Kind func(obj runtime.Object) (schema.GroupVersionKind, error)
+	// Namespaced reports whether a kind is namespaced.
+	Namespaced func(ctx context.Context, gvk schema.GroupVersionKind) (bool, error)
+	// Maps returns the maps in which the configuration of the cache holds a kind for ever, as far as they may cover scopes in a
+	// namespace, and the map whose settings the informers of leases in the namespace have. An empty namespace stands for all.
+	Maps func(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (wide []*informers.Map, settings *informers.Map, err error)
+	// Outside returns the error of a read of what a lease does not hold.
+	Outside func(gvk schema.GroupVersionKind, key client.ObjectKey, scope string) error
+	// IdleTime is how long an informer goes on without leases. Zero stands for half a minute.
+	IdleTime time.Duration
+
+	number atomic.Int64 // of all informers
+
+	mu      sync.Mutex // guards what follows; before the locks of maps
+	keys    map[informers.Key]*ofKey
+	made    uint64          // how many informers there ever were
+	ctx     context.Context // the life of all informers; nil before the start
+	group   *errgroup.Group // their goroutines
+	stopped bool
+}
+
+// errStopped is the error of a lease that comes too late.
+var errStopped = errors.New("the cache has been stopped")
+
+// Acquire returns a lease on a scope of the kind and the representation of obj, which may be empty. C is a cache of package
+// github.com/tarn-dev/tarn/pkg/cache, such as mgr.GetCache() of a manager with it. The caller must release the lease.
+//
+// Acquire does not wait until the scope has synced: see [Lease.WaitForSync]. Before the cache is started, the lease waits for the
+// start. It is an error if the scope selects nothing or does not suit the kind, if the kind is not served and not optional, or if
+// ctx ends before discovery has answered; ctx does not bound the lease.
+func Acquire(ctx context.Context, c crcache.Cache, obj client.Object, scope Scope) (*Lease, error) {
+	registry, err := registryOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return registry.acquire(ctx, obj, scope)
+}
+
+func registryOf(c crcache.Cache) (*Registry, error) {
+	if of, ok := c.(interface{ Leases() *Registry }); ok {
+		return of.Leases(), nil
+	}
+	return nil, fmt.Errorf("a %T has no leases: pass a cache as New or With of package github.com/tarn-dev/tarn/pkg/cache made it", c)
+}
+
+func (r *Registry) acquire(ctx context.Context, obj client.Object, scope Scope) (*Lease, error) {
+	gvk, err := r.Kind(obj)
+	if err != nil {
+		return nil, err
+	}
+	key := informers.KeyOf(gvk, obj)
+	lease, err := r.lease(ctx, key, scope)
+	if err != nil {
+		return nil, fmt.Errorf("cannot acquire a lease on %s: %w", key, err)
+	}
+	return lease, nil
+}
+
+func (r *Registry) lease(ctx context.Context, key informers.Key, scope Scope) (*Lease, error) {
+	wanted, err := scope.check()
+	if err != nil {
+		return nil, err
+	}
+	wide, settings, err := r.Maps(ctx, key.GroupVersionKind, wanted.namespace)
+	if err != nil {
+		return nil, err
+	}
+	// An error is told by the map, which knows what it means for the kind.
+	if namespaced, err := r.Namespaced(ctx, key.GroupVersionKind); err == nil && !namespaced && wanted.namespace != "" {
+		return nil, fmt.Errorf("the kind is cluster-scoped, and the scope has the namespace %q: remove it", wanted.namespace)
+	}
+	for _, m := range wide {
+		has := extentOf(m.Namespace(), m.Selector())
+		if !has.covers(wanted) {
+			continue
+		}
+		if entry, letGo, ok := m.Hold(key); ok {
+			return newLease(r, entry, wanted, !wanted.covers(has), letGo), nil
+		}
+	}
+	s, err := r.hold(key, wanted, settings)
+	if err != nil {
+		return nil, err
+	}
+	letGo := sync.OnceFunc(func() { r.letGo(s) })
+	entry, err := s.in.Get(ctx, key) // without the lock, since it may ask the API server
+	if err != nil {
+		letGo()
+		return nil, err
+	}
+	return newLease(r, entry, wanted, !wanted.covers(s.extent), letGo), nil
+}
+
+// hold returns the oldest informer that covers what is wanted, for one more lease. It begins one if there is none.
+func (r *Registry) hold(key informers.Key, wanted extent, settings *informers.Map) (*served, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return nil, errStopped
+	}
+	if r.keys == nil {
+		r.keys = map[informers.Key]*ofKey{}
+	}
+	of := r.keys[key]
+	if of == nil {
+		of = &ofKey{}
+		r.keys[key] = of
+	}
+	s := of.oldest(wanted, func(has extent) bool { return has.covers(wanted) })
+	if s == nil {
+		r.made++
+		s = &served{in: settings.Part(wanted.namespace, wanted.selector), key: key, extent: wanted, age: r.made}
+		of.add(s)
+		r.number.Add(1)
+		if r.ctx != nil {
+			r.runLocked(s)
+		}
+	}
+	s.leases++
+	s.stopIdleLocked()
+	return s, nil
+}
+
+// letGo says that a lease is over. After the last one the informer goes on for the idle time. It ends at once if it was never made.
+func (r *Registry) letGo(s *served) {
+	_, made := s.in.Peek(s.key)
+	r.mu.Lock()
+	if s.leases--; s.leases > 0 || s.ended || r.stopped {
+		r.mu.Unlock()
+		return
+	}
+	if !made {
+		r.removeLocked(s)
+		r.mu.Unlock()
+		s.end()
+		return
+	}
+	s.stopIdleLocked()
+	turn := s.turn
+	s.idle = time.AfterFunc(cmp.Or(r.IdleTime, defaultIdle), func() { r.expire(s, turn) })
+	r.mu.Unlock()
+}
+
+// expire ends an informer whose idle time is over, unless a lease has come since the timer was set.
+func (r *Registry) expire(s *served, turn uint64) {
+	r.mu.Lock()
+	if s.turn != turn || s.ended || r.stopped {
+		r.mu.Unlock()
+		return
+	}
+	r.removeLocked(s)
+	r.mu.Unlock()
+	s.end()
+}
+
+// stopIdleLocked stops the timer, also if it has fired and waits for the lock.
+func (s *served) stopIdleLocked() {
+	s.turn++
+	if s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+}
+
+func (r *Registry) removeLocked(s *served) {
+	s.ended = true
+	r.number.Add(-1)
+	of := r.keys[s.key]
+	if of.remove(s); of.empty() {
+		delete(r.keys, s.key)
+	}
+}
+
+// end gives back what an informer holds that the registry has no more. It may wait for a function of the user's that indexes
+// the objects.
+func (s *served) end() {
+	_ = s.in.Remove(s.key) // nobody holds it
+	s.in.Abandon()         // if it was never started
+	if s.cancel != nil {
+		s.cancel()
+	}
+}
+
+func (r *Registry) runLocked(s *served) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	s.cancel = cancel
+	r.group.Go(func() error {
+		defer cancel()
+		return s.in.Start(ctx)
+	})
+}
+
+// Begin runs the informers, also those that begin later, until ctx ends. Wait returns when every goroutine of them has. It is
+// called once.
+func (r *Registry) Begin(ctx context.Context) (wait func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.group, r.ctx = errgroup.WithContext(ctx)
+	for _, of := range r.keys {
+		for s := range of.all() {
+			r.runLocked(s)
+		}
+	}
+	ended := r.ctx.Done()
+	return func() error {
+		<-ended
+		r.stop()
+		return r.group.Wait()
+	}
+}
+
+// stop lets nothing begin any more.
+func (r *Registry) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	for _, of := range r.keys {
+		for s := range of.all() {
+			s.stopIdleLocked()
+		}
+	}
+}
+
+// Informers returns the maps of all informers that there are for leases.
+func (r *Registry) Informers() []*informers.Map {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*informers.Map
+	for _, of := range r.keys {
+		for s := range of.all() {
+			all = append(all, s.in)
+		}
+	}
+	return all
+}
+
+// Holding returns the maps of informers for leases that may hold the object of a kind with that key. A key without a name
+// stands for all objects of its namespace, and an empty one for all of the kind.
+func (r *Registry) Holding(gvk schema.GroupVersionKind, object client.ObjectKey) []*informers.Map {
+	if r.number.Load() == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []*informers.Map
+	for _, representation := range []informers.Representation{informers.Structured, informers.Unstructured, informers.Metadata} {
+		of := r.keys[informers.Key{GroupVersionKind: gvk, Representation: representation}]
+		if of == nil {
+			continue
+		}
+		candidates := of.all()
+		if object.Name != "" {
+			candidates = of.near(object)
+		}
+		for s := range candidates {
+			if object.Namespace == "" || s.extent.namespace == "" || s.extent.namespace == object.Namespace {
+				found = append(found, s.in)
+			}
+		}
+	}
+	return found
+}
+
+// Serving returns the map of a lease's informer that can answer a read in place of an informer of m that is not there, or nil: the
+// informer has just what that of m would have of the namespace and the name that are read, and is not known to fail. An empty
+// namespace or name stands for all that m has.
+func (r *Registry) Serving(key informers.Key, m *informers.Map, read client.ObjectKey) *informers.Map {
+	if r.number.Load() == 0 {
+		return nil
+	}
+	if _, ok := m.Peek(key); ok {
+		return nil
+	}
+	whole := extentOf(m.Namespace(), m.Selector())
+	wanted := whole.within(read)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.keys[key]
+	if of == nil {
+		return nil
+	}
+	s := of.oldest(wanted, func(has extent) bool { return has.covers(wanted) && whole.covers(has.within(read)) })
+	if s == nil {
+		return nil
+	}
+	if entry, ok := s.in.Peek(key); !ok || entry.Failing() != nil {
+		return nil
+	}
+	return s.in
+}
