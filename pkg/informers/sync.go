@@ -312,9 +312,8 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 			}
 		}
 		select {
-		case <-synced: // what the first list lacks is a failure from now on
 		case <-changed:
-		case <-synced: // what a function has failed for is told before
+		case <-synced: // closed after all that the first list lacks was noted, which is a failure from now on
 		case <-e.life.ctx.Done():
 			return
 		case <-ctx.Done():
