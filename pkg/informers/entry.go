@@ -237,9 +237,10 @@ func (e *MapEntry) identify(o *Options, mapping *meta.RESTMapping) (toolscache.I
 }
 
 // saidOnce returns an error handler that passes on an error of an isolated kind if it is the first one since the last success, or has
-// another cause than the one before: reads tell of it meanwhile. A Reflector calls it, in one goroutine.
-func (e *MapEntry) saidOnce(next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
-	if e.waiting.policy != Isolate {
+// another cause than the one before: reads tell of it meanwhile. The policy is that of the kind, which the entry below views does not
+// have. A Reflector calls the handler, in one goroutine.
+func (e *MapEntry) saidOnce(policy FailurePolicy, next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
+	if policy != Isolate {
 		return next
 	}
 	said := Listing
@@ -256,7 +257,7 @@ func (e *MapEntry) saidOnce(next toolscache.WatchErrorHandlerWithContext) toolsc
 func (e *MapEntry) configure(o *Options) error {
 	handle := o.WatchErrorHandler
 	if handle == nil {
-		handle = e.saidOnce(toolscache.DefaultWatchErrorHandler)
+		handle = e.saidOnce(o.tuning(e.key.GroupVersionKind).OnFailure, toolscache.DefaultWatchErrorHandler)
 	}
 	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(e.optional().handler(handle)))
 	// An informer that the user made may refuse a handler. This is an error only if the user has

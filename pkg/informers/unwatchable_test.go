@@ -296,21 +296,25 @@ func TestGetInformerOfAnIsolatedKindSucceeds(t *testing.T) {
 
 // TestAnIsolatedKindIsLoggedWhenItsCauseChanges, and not at each try, nor for each controller that waits.
 func TestAnIsolatedKindIsLoggedWhenItsCauseChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		server := newUnwatchable(`["get"]`, false)
-		o, lines := noted()
-		o.HTTPClient, o.Config = &http.Client{Transport: server}, &rest.Config{}
-		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OnFailure: Isolate} }
-		m := runningMap(t, o)
-		_, err := m.Get(t.Context(), podKey)
-		g.Expect(err).NotTo(HaveOccurred())
-		for range 8 {
-			g.Expect(m.WaitForCacheSync(t.Context())).To(BeTrue())
-		}
-		time.Sleep(10 * time.Minute)
-		g.Expect(lines()).To(ConsistOf(ContainSubstring("Not waiting"), ContainSubstring("Failed to watch")))
-	})
+	for _, storage := range []Storage{Flat, OneWatch} {
+		t.Run(string(storage), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				server := newUnwatchable(`["get"]`, false)
+				o, lines := noted()
+				o.HTTPClient, o.Config = &http.Client{Transport: server}, &rest.Config{}
+				o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OnFailure: Isolate, Storage: storage} }
+				m := runningMap(t, o)
+				_, err := m.Get(t.Context(), podKey)
+				g.Expect(err).NotTo(HaveOccurred())
+				for range 8 {
+					g.Expect(m.WaitForCacheSync(t.Context())).To(BeTrue())
+				}
+				time.Sleep(10 * time.Minute)
+				g.Expect(lines()).To(ConsistOf(ContainSubstring("Not waiting"), ContainSubstring("Failed to watch")))
+			})
+		})
+	}
 }
 
 // TestAKindThatIsAbsentAtTheStartIsLoggedOnce: nothing changes, and nobody reads it.
