@@ -284,7 +284,8 @@ func (in *reflectorStore) Replace(list []any, resourceVersion string) error {
 		}
 		items = append(items, item(kept))
 	}
-	in.replace(items, resourceVersion, in.progress.replaced(resourceVersion))
+	restored := in.progress.replaced(resourceVersion) // tells WentBack first, before the engine counts the restore
+	in.replace(items, resourceVersion, restored)
 	in.losses.received(items)
 	in.losses.replace()
 	in.losses.unindexed.replaced(items)
