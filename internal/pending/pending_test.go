@@ -202,3 +202,36 @@ func TestADeletedObjectStaysDeleted(t *testing.T) {
 		f.Expect(f.asked.Load()).To(BeZero())
 	})
 }
+
+// TestAnAmbiguousWriteAfterADeletion is of the deleted object if it has its UID: then the object stays deleted, and nobody is
+// asked. Otherwise it may have created another object, and the server is asked.
+func TestAnAmbiguousWriteAfterADeletion(t *testing.T) {
+	for name, c := range map[string]struct {
+		write entry
+		asked int64
+		finds types.UID
+	}{
+		"of the deleted object":        {entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: 13, UID: "a/1"}, 0, ""},
+		"of another object":            {entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: 13, UID: "other"}, 1, "other"},
+		"without a response":           {entry{Key: "a/1", Outcome: pending.Ambiguous}, 1, "other"},
+		"that was before the deletion": {entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: 10, UID: "before"}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(f *fixture) {
+				f.answer = func(of pending.Target) (pending.Answer[thing], error) {
+					return pending.Answer[thing]{Revision: 20, Items: []item{{Key: of.Key, Revision: 14, Value: thing{uid: "other"}}}}, nil
+				}
+				f.engine.Apply(watchcache.Change[thing, struct{}]{Item: item{Key: "a/1", Revision: 11, Value: thing{uid: "a/1"}}})
+				f.writes.Note(entry{Key: "a/1", Outcome: pending.Gone, UID: "a/1"})
+				f.writes.Note(c.write)
+				found, there, err := f.get("a/1")
+				f.Expect(err).NotTo(HaveOccurred())
+				f.Expect(there).To(Equal(c.finds != ""))
+				if there {
+					f.Expect(found.uid).To(Equal(c.finds))
+				}
+				f.Expect(f.asked.Load()).To(Equal(c.asked))
+			})
+		})
+	}
+}

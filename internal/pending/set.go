@@ -25,7 +25,9 @@ type set[V any] struct {
 	prefixes []*statement[V]
 	open     int    // how many are ambiguous, or have an object to make
 	number   uint64 // how many notes there have been
-	restored int    // how often the source was restored before the revisions of the statements
+	// restored is how often the source was restored before the revisions of the statements. It may be one ahead of the
+	// engine, from Reset to Engine.Restore; if no restore follows, Listed takes it back.
+	restored int
 	size     size
 	room     *Budget                  // nil for no bound; of a set that is not bounded what follows is not used
 	held     map[string]*statement[V] // those about keys that have objects
@@ -160,27 +162,39 @@ func (s *set[V]) put(k statement[V]) {
 	}
 }
 
-// putKey notes a statement about a key. The statement of the later revision stays; of the same revision, the one that is
-// known. That an object is gone stays in any case. If the later one is ambiguous, it has to be asked about after both.
+// putKey notes a statement about a key. It decides between old, which is there already, and k. The later one is that of the
+// higher revision; of the same revision, the one that is known.
+//
+//	one says Gone, both have its UID, the later revision is known    Gone at the later revision, whatever was on its way
+//	the later one is Ambiguous                                       Ambiguous, to be asked about after both
+//	k is the later one                                               k
+//	old is the later one                                             old
+//
+// An Ambiguous of an unknown revision or without a UID replaces Gone: that write may have created another object.
 func (s *set[V]) putKey(k statement[V]) {
-	if old := s.get(k.Key); old != nil {
-		later := &k
-		if k.at < old.at || k.at == old.at && (k.outcome == Ambiguous || !old.open()) {
-			later = old
-		}
-		switch gone := old.outcome == Gone || k.outcome == Gone; {
-		case gone && old.uid == k.uid && later.at != unknown: // it stays so, whatever was on its way
-			if old.outcome == Gone {
-				k.noted = old.noted
-			}
-			k.outcome, k.at, k.object = Gone, later.at, object[V]{revision: later.at, uid: k.uid}
-		case later.outcome == Ambiguous:
-			k.outcome, k.at, k.answered, k.object = Ambiguous, later.at, later.answered, object[V]{revision: max(k.revision, old.revision), lost: cmp.Or(k.lost, old.lost)}
-		case later == old:
-			return
-		}
+	old := s.get(k.Key)
+	if old == nil {
+		s.store(k)
+		return
 	}
-	s.store(k)
+	newer := k.at > old.at || k.at == old.at && k.outcome != Ambiguous && old.open()
+	later, stays := *old, k
+	if newer {
+		later = k
+	}
+	switch gone := old.outcome == Gone || k.outcome == Gone; {
+	case gone && old.uid == k.uid && later.at != unknown:
+		if old.outcome == Gone {
+			stays.noted = old.noted
+		}
+		stays.outcome, stays.at, stays.object = Gone, later.at, object[V]{revision: later.at, uid: k.uid}
+	case later.outcome == Ambiguous:
+		stays.outcome, stays.at, stays.answered = Ambiguous, later.at, later.answered
+		stays.object = object[V]{revision: max(k.revision, old.revision), lost: cmp.Or(k.lost, old.lost)}
+	case !newer:
+		return
+	}
+	s.store(stays)
 }
 
 // known returns a set of what s knows of the keys of a target, which can be changed.

@@ -59,7 +59,7 @@ type Entry[V any] struct {
 	Key      string
 	Outcome  Outcome
 	Revision uint64
-	UID      types.UID // of Shown and Gone
+	UID      types.UID // of the object that was written; empty if it is not known
 	// Make makes the object of an entry that is Shown. Reads call it, in a goroutine of their own, until it succeeds
 	// once. ErrNotWhole makes the entry ambiguous, and another error is that of the read.
 	Make  func() (Made[V], error)
