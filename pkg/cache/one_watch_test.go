@@ -234,18 +234,23 @@ var _ = Describe("One watch for all representations of a kind", Ordered, func() 
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "good"}, typed)).To(Succeed())
 	})
 
-	It("is refused with informers of the user's, as is each storage that they cannot have", func() {
+	It("is refused with informers of the user's, as is each setting that they cannot have", func() {
 		users := cache.Options{NewInformer: toolscache.NewSharedIndexInformer}
-		for _, storage := range []cache.Storage{cache.OneWatch, cache.Flat, cache.Decoded} {
+		for name, settings := range map[string]cache.TuningByObject{
+			"Storage OneWatch": {Storage: cache.OneWatch},
+			"Storage Flat":     {Storage: cache.Flat},
+			"Storage Decoded":  {Storage: cache.Decoded},
+			"Window":           {Window: 10},
+			"Optional":         {Optional: ptr.To(true)},
+		} {
 			for _, tuning := range []cache.Tuning{
-				{TuningByObject: cache.TuningByObject{Storage: storage}},
-				{ByObject: map[client.Object]cache.TuningByObject{&corev1.Pod{}: {Storage: storage}}},
+				{TuningByObject: settings}, {ByObject: map[client.Object]cache.TuningByObject{&corev1.Pod{}: settings}},
 			} {
 				_, err := cache.With(tuning)(cfg, users)
-				Expect(err).To(MatchError(ContainSubstring("Storage %s cannot be set with the option NewInformer", storage)))
+				Expect(err).To(MatchError(ContainSubstring(name + " cannot be set with the option NewInformer")))
 			}
 		}
-		_, err := cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.SeparateMetadata}})(cfg, users)
+		_, err := cache.With(cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.SeparateMetadata, Optional: ptr.To(false)}})(cfg, users)
 		Expect(err).NotTo(HaveOccurred())
 	})
 })

@@ -6,6 +6,8 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -126,16 +128,21 @@ func checkKind(t TuningByObject) error {
 	return nil
 }
 
-// checkStorage returns an error if a storage is set that informers of the user's cannot have.
-func (t *Tuning) checkStorage() error {
-	set := []Storage{t.Storage}
-	for _, settings := range t.ByObject {
-		set = append(set, settings.Storage)
-	}
-	for _, s := range set {
-		if s != "" && s != SeparateMetadata {
-			return fmt.Errorf("cache tuning: Storage %s cannot be set with the option NewInformer, whose informers decide how they keep objects", s)
+// checkNewInformer returns an error if a setting is set that informers of the user's cannot have.
+func (t *Tuning) checkNewInformer() error {
+	for _, settings := range append(slices.Collect(maps.Values(t.ByObject)), t.TuningByObject) {
+		refused := ""
+		switch {
+		case settings.Storage != "" && settings.Storage != SeparateMetadata:
+			refused = "Storage " + string(settings.Storage)
+		case settings.Window != 0:
+			refused = "Window"
+		case ptr.Deref(settings.Optional, false):
+			refused = "Optional"
+		default:
+			continue
 		}
+		return fmt.Errorf("cache tuning: %s cannot be set with the option NewInformer, whose informers decide how they keep objects and tell handlers", refused)
 	}
 	return nil
 }
@@ -149,7 +156,7 @@ func (t *Tuning) apply(o *informers.Shared) (err error) {
 		return fmt.Errorf("cache tuning: the LeaseIdleTime is %s; use 0 for the default, or a short time", t.LeaseIdleTime)
 	}
 	if o.NewInformer != nil {
-		if err := t.checkStorage(); err != nil {
+		if err := t.checkNewInformer(); err != nil {
 			return err
 		}
 	}

@@ -8,9 +8,15 @@
 //
 // Each API group is a package here. It has a row for each of its kinds, with the rules, defaults, warnings and columns of the kind.
 // A row names what is special; package kind has the common part. This package puts the rows into one table, and makes the scheme
-// and the groups of a server from it. To add a kind, add a row to its group, and a sample to the specs of envtest. To add a group,
-// add its package to kinds and to the table of rooms in tarn_test.go, its types to both lists of Scheme and to the inputs of the
-// generator in the package openapi.
+// and the groups of a server from it.
+//
+// To add a kind, add a row to its group, and a sample to the specs of envtest. Two things are said by Go types, outside the rows:
+// a kind with fields of features that are off, as each kind with a Pod template, needs a case in kind/disabled.go; one with an
+// annotation that is a number needs a case in decode.go.
+//
+// To add a group, add its package to kinds.go and to the table of rooms in tarn_test.go, its types to both lists of buildScheme and to
+// the inputs of the generator in openapi/doc.go (and generate), its priority to catalog/priorities.go and to the list of
+// aggregation_test.go.
 //
 // The types are those of k8s.io/api. They are stored, admitted and served as they are: the scheme registers each as the
 // internal version of its group too. Only events have two forms, one in each of their API groups.

@@ -19,8 +19,8 @@ import (
 // Getter gets objects of a kind.
 type Getter func() rest.Getter
 
-// Kind is one row of the table: everything the server knows about one built-in kind. Rows are immutable and shared by all
-// servers in the process; what belongs to one server is made by Attach.
+// Kind is one row of the table: what the server knows about one built-in kind, but for the fields of features that are off
+// (disabled.go). Rows are immutable and shared by all servers in the process; what belongs to one server is made by Attach.
 //
 // It has more than twelve fields on purpose: a row states only what differs from the common case, and the zero value of every other
 // field is that common case.
