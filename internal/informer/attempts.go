@@ -79,12 +79,12 @@ func (i *Informer) Wake() { i.run.dormancy.set(false) }
 // listAndWatch lists and watches until ctx ends, except while the informer is dormant.
 func (i *Informer) listAndWatch(ctx context.Context) {
 	for ctx.Err() == nil {
-		serving, woken := i.run.dormancy.enter(ctx)
-		if serving != nil {
+		attempts, woken := i.run.dormancy.enter(ctx)
+		if attempts != nil {
 			if i.counts.synced.Load() == 0 { // the time until the kind was served is none of the first list's
 				i.counts.begun.Store(i.clock.Now().UnixNano())
 			}
-			i.reflect(serving)
+			i.reflect(attempts)
 			continue
 		}
 		i.store.clear()

@@ -65,10 +65,10 @@ func (in *reflectorStore) decode(e watch.Event) watch.Event {
 	return e
 }
 
-// decodeMessage returns the decodedEvent of an object that came as a protobuf message, or nil if the
-// object must be decoded first. If there are handlers, the object is made for them here, where
+// keepMessage returns the decodedEvent of an object that came as a protobuf message, mostly without decoding it. It returns nil if
+// the object must be decoded first, see decode. If there are handlers, the object is made for them here, where
 // several are made at once: they would have to wait for it. An initial list is told from the state.
-func (in *reflectorStore) decodeMessage(t watch.EventType, message []byte) runtime.Object {
+func (in *reflectorStore) keepMessage(t watch.EventType, message []byte) runtime.Object {
 	if !in.decodes(t) {
 		return nil
 	}

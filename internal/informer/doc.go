@@ -12,8 +12,8 @@
 // The source passes each event to the informer, several at once: the informer extracts the
 // values of declared fields and makes what it keeps of the object. The results go to the
 // Reflector in the order of the events, and from there into the engine. If there is a
-// transform, the informer calls it at that point instead, once for each object and for one
-// object after the other, and keeps what it returns.
+// transform, the source passes decoded objects instead, and does no more with them. reflectorStore.put
+// calls the transform, once for each object and for one object after the other, and keeps what it returns.
 //
 // # Contract
 //
@@ -26,7 +26,8 @@
 //
 // RunWithContext owns all goroutines of the informer, and returns when they have ended. The locks
 // of the engine, of resyncs and of sharedReplay come after Informer.mu; indexers.mu, reflectorStore.mu and the
-// engine's lock are taken in this order. No lock is taken while that of sharedReplay is held.
+// engine's lock are taken in this order. dormancy.mu is held while Observer.Listed runs, so it comes before the locks of
+// whatever that calls, and none of the others is held then. No lock is taken while that of sharedReplay is held.
 //
 // # Files
 //

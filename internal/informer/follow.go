@@ -9,7 +9,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// Note is an event without its objects.
+// Note is an event without its objects. It has nothing to do with the notes of writes in package pending.
 type Note struct {
 	Type watchcache.EventType
 	// Key is that of the object, as object.Key makes it.

@@ -82,7 +82,7 @@ const (
 	stopped
 )
 
-// Source makes the ListerWatcher of an informer. Its lists and watches must have objects of
+// Source makes the ListerWatcher of an informer, as a rule one of package listwatch over a listwatch.Source. Its lists and watches must have objects of
 // the kind alone, because the informer does not check that. The source sends what a Receiver makes
 // of the events of a watch in place of the events.
 type Source func(Receiver) toolscache.ListerWatcher
@@ -184,7 +184,7 @@ func New(source Source, o Options) (*Informer, error) {
 	i.store = newReflectorStore(i.engine, form, &o, i.replay.expect, func() { i.run.dormancy.unlessLeft(listed) })
 	i.store.progress.synced, i.store.progress.counts = synced, i.counts
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.store.declare)
-	i.lw = source(Receiver{Each: i.store.decode, Message: i.store.decodeMessage})
+	i.lw = source(Receiver{Each: i.store.decode, Message: i.store.keepMessage})
 	return i, i.AddIndexers(o.Indexers)
 }
 

@@ -13,7 +13,7 @@ import (
 // of the Reflector.
 type progress struct {
 	counts   *counts
-	synced   func()                // called each time that the state is complete
+	synced   func()                // called by reflectorStore.clear: an empty state is complete while the informer is dormant
 	listing  func(revision uint64) // called each time that a list is about to be in the engine
 	listed   func()                // called each time that a list is in the engine
 	wentBack func(from, to uint64) // called when the source is at an older version than the state

@@ -71,10 +71,10 @@ func (f *Failures) Counters() *Counters { return &f.counters }
 // Changed returns a channel that is closed when Last has changed, and by Wake.
 func (f *Failures) Changed() <-chan struct{} { return f.changed.Wait() }
 
-// Undecoded reports that a list did not fit the Go types of the kind, and that no list has been
+// DecodeFailed reports that a list did not fit the Go types of the kind, and that no list has been
 // complete since. One object that does not fit is enough, and further lists fail as long as that
 // object exists.
-func (f *Failures) Undecoded() bool { return f.decodeError.Load() }
+func (f *Failures) DecodeFailed() bool { return f.decodeError.Load() }
 
 // Listed is called when a list is complete and all its objects fit.
 func (f *Failures) Listed() {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Source lists and watches one resource in one representation. There are three: those of
+// Source makes the requests below an informer's ListerWatcher: it lists and watches one resource in one representation. There are three: those of
 // [Structured], [Unstructured] and [Metadata]. No other code of this package distinguishes the
 // representations. A Source is safe for concurrent use.
 type Source interface {

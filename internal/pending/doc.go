@@ -17,7 +17,8 @@
 // # Contract
 //
 // A read that begins after Note has returned shows what was noted, or something newer. It loads the set first and the
-// state afterwards: what it does not find was removed because the state has reached it.
+// state afterwards: what it does not find was removed because the state has reached it. The watch does not call this
+// package: a timer of 250 ms (sweep.go) removes what the state has reached. Only a list and a restore are told, by Listed and Reset.
 //
 // A read that has to ask ends after two rounds of questions, however much is written meanwhile. The first round asks
 // about a few keys one by one. If that does not suffice, the next one asks about all that is read: the answer to a question

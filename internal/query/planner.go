@@ -21,7 +21,7 @@ func planOf[V any](state *watchcache.Snapshot[V], q *Query[V]) (plan postings.Pl
 	return postings.NewPlan(q.Labels, q.Fields, state.Index, q.Prefix, state.Count(q.Prefix, "")/2+1)
 }
 
-// Source gives the state that queries are asked of: a watchcache.Engine does.
+// Source gives the state that queries are asked of: a watchcache.Engine does. It has nothing to do with a source of events.
 type Source[V any] interface {
 	Snapshot() *watchcache.Snapshot[V]
 }

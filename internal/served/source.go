@@ -85,7 +85,7 @@ func MayBeAway(err error) bool {
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
 
-// Source lists and watches a kind that may not be served yet, and may come with another resource. Safe for concurrent use.
+// Source is a listwatch.Source of a kind that may not be served yet, and may come with another resource. Safe for concurrent use.
 type Source struct {
 	make  func(*meta.RESTMapping) (listwatch.Source, error)
 	bound atomic.Pointer[bound]

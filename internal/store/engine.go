@@ -17,7 +17,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// Source is the engine that an [Engine] reads: a watchcache.Engine, with whatever its writer
+// Source is the engine that an [Engine] of this package reads: a watchcache.Engine, with whatever its writer
 // attaches to events.
 type Source interface {
 	postings.Keeper

@@ -83,7 +83,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 		return err
 	}
 	id := informers.KeyOf(gvk, obj)
-	m, err := s.serving(key.Namespace)
+	m, err := s.mapOf(key.Namespace)
 	if err != nil {
 		err = c.absentOr(ctx, id, s, s.outside(gvk, key, fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)))
 	} else {
@@ -98,11 +98,11 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 
 // get reads an object from the map that would hold it.
 func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers.Key, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
-	serving, err := c.serving(ctx, id, []*informers.Map{in})
+	entries, err := c.serving(ctx, id, []*informers.Map{in})
 	if err != nil {
 		return err
 	}
-	return serving[0].Get(ctx, key, obj, opts...)
+	return entries[0].Get(ctx, key, obj, opts...)
 }
 
 // absentOr returns the error of reads if an optional kind is not served: nobody knows yet whether a key without a
@@ -148,7 +148,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 	if namespace == "" {
 		return c.readers(ctx, key, opts, c.orLeased(key, s.maps[0], client.ObjectKey{}))
 	}
-	m, err := s.serving(namespace)
+	m, err := s.mapOf(namespace)
 	if err != nil {
 		c.misses.metrics.Missed(key.GroupVersionKind, metrics.MissOutside)
 		return nil, s.outside(key.GroupVersionKind, client.ObjectKey{Namespace: namespace},
@@ -160,12 +160,12 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 // readers returns the readers of key in the given maps. All of them have synced, and are as fresh as
 // opts want.
 func (c *informerCache) readers(ctx context.Context, key informers.Key, opts []client.ListOption, from ...*informers.Map) ([]*reader.CacheReader, error) {
-	serving, err := c.serving(ctx, key, from)
+	entries, err := c.serving(ctx, key, from)
 	if err != nil {
 		return nil, err
 	}
-	readers := make([]*reader.CacheReader, len(serving))
-	for i, entry := range serving {
+	readers := make([]*reader.CacheReader, len(entries))
+	for i, entry := range entries {
 		if readers[i], err = entry.FreshReader(opts); err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ func newLeases(scheme *runtime.Scheme, kinds *layout, idle time.Duration) *lease
 			if err != nil {
 				return nil, nil, err
 			}
-			settings, err := s.serving(namespace)
+			settings, err := s.mapOf(namespace)
 			if err != nil { // the configuration does not hold the namespace
 				return nil, s.maps[0], nil
 			}

@@ -28,7 +28,7 @@ func (c *informerCache) NoteWrite(w pending.Write) {
 		}
 		return
 	}
-	m, err := s.serving(w.Key.Namespace)
+	m, err := s.mapOf(w.Key.Namespace)
 	if err != nil { // the configuration does not hold the namespace, and a lease may
 		s.maps[0].NoteKind(w.Kind.GroupKind(), w.Revision)
 		return

@@ -32,10 +32,10 @@ func newScopes(byNamespace map[string]*informers.Map) scopes {
 	return s
 }
 
-// serving returns the map that caches namespace. If no map caches all namespaces, an empty
+// mapOf returns the map that caches namespace. If no map caches all namespaces, an empty
 // namespace is an error, because the key of the caller lacks its namespace. The error does not
 // advise to cache more namespaces, which would be wrong for a namespaced kind.
-func (s scopes) serving(namespace string) (*informers.Map, error) {
+func (s scopes) mapOf(namespace string) (*informers.Map, error) {
 	if m, ok := s.byNamespace[namespace]; ok {
 		return m, nil
 	}
@@ -49,7 +49,7 @@ func (s scopes) serving(namespace string) (*informers.Map, error) {
 		s.describe(), namespace)
 }
 
-// outside returns the error of a read that serving has refused.
+// outside returns the error of a read that mapOf has refused.
 func (s scopes) outside(gvk schema.GroupVersionKind, key client.ObjectKey, err error) error {
 	return &OutsideScopeError{GVK: gvk, Key: key, Scope: "the namespaces " + s.describe(), err: err}
 }

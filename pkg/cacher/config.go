@@ -22,7 +22,7 @@ import (
 )
 
 // Config says what a [Cacher] caches. All fields but Options have the names and meanings of
-// upstream's k8s.io/apiserver/pkg/storage/cacher.Config, which is why there are more than twelve.
+// upstream's k8s.io/apiserver/pkg/storage/cacher.Config, which is why there are more than twelve, the limit of tarn_test.go.
 type Config struct {
 	// Storage is the storage that the Cacher stands in front of. The caller closes it, after
 	// Stop.

@@ -14,7 +14,8 @@ import (
 
 // families are the metrics of all Cachers of one registerer. Two of them may be of the same
 // resource: a Cacher begins before the one that it replaces ends. The series of a resource are
-// dropped with its last Cacher. There are more than twelve fields because each metric has one.
+// dropped with its last Cacher. There are more than twelve fields, the limit of tarn_test.go, because each
+// metric has one.
 type families struct {
 	events, sent, begun, errors, reads, lists, looked, given, catchUps, expiries, checks *prometheus.CounterVec
 

@@ -304,7 +304,7 @@ func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 // object that does not fit the Go type of the kind prevents the informer from seeing any other
 // object, until a complete list has no such object. An informer that the user made does not report
 // complete lists, so after one decode error it is never up again.
-func (e *MapEntry) Up() bool { return e.synced() && !e.failures.Undecoded() }
+func (e *MapEntry) Up() bool { return e.synced() && !e.failures.DecodeFailed() }
 
 // String names the kind and the scope.
 func (e *MapEntry) String() string { return describe(e.key, e.scope.namespace) }

@@ -49,8 +49,8 @@ type Options struct {
 }
 
 // Shared is what all maps of a cache have in common. Name, Config, HTTPClient, Scheme and Mapper are required. It must
-// neither be copied nor changed once a map has it. There are more than twelve fields because half are controller-runtime's
-// options of a whole cache.
+// neither be copied nor changed once a map has it. There are more than twelve fields, the limit of
+// tarn_test.go, because half are controller-runtime's options of a whole cache.
 type Shared struct {
 	// Name identifies the cache in the metrics of its informers. It must be unique in the process.
 	Name string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/contain"
@@ -116,6 +117,36 @@ func (w *pendingWrites) ended(e pending.Ending) {
 	namespace, name := object.SplitKey(e.Key)
 	w.logger.Info(text, "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
 		"outcome", e.Outcome.String(), "resourceVersion", e.Revision, "reached", e.Reached)
+}
+
+// NoteWrite notes a write in the informers of its kind, if there are any. Without informers, the first
+// list of a later one is not older than the write.
+func (m *Map) NoteWrite(w pending.Write) {
+	m.NoteKind(w.Kind.GroupKind(), w.Revision) // before the look at the informers
+	for _, entry := range m.informersOf(w.Kind) {
+		entry.noteWrite(w)
+	}
+}
+
+// NoteKind notes that a kind was written at a revision, or at an unknown one: 0. The first list of a later informer, also of a
+// part of the map, is not older.
+func (m *Map) NoteKind(kind schema.GroupKind, revision uint64) {
+	m.options.written.note(kind, revision)
+}
+
+// informersOf returns the entries of a kind that have an informer of their own.
+func (m *Map) informersOf(gvk schema.GroupVersionKind) (found []*MapEntry) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if w, ok := m.watches[gvk]; ok {
+		return []*MapEntry{w.entry}
+	}
+	for _, r := range []Representation{Structured, Unstructured, Metadata} {
+		if entry, ok := m.entries[Key{GroupVersionKind: gvk, Representation: r}]; ok {
+			found = append(found, entry)
+		}
+	}
+	return found
 }
 
 // noteWrite notes a write to an object that the informer may hold. Reads of the entry that begin

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/object"
-	"github.com/tarn-dev/tarn/internal/pending"
 )
 
 // sharedWatch is the informer of a kind whose representations share one watch. It holds unstructured
@@ -155,34 +154,4 @@ func (s *Shared) exampleOf(key Key) (client.Object, error) {
 		return nil, fmt.Errorf("the Go type of %s is %T, which has no metadata", key, obj)
 	}
 	return example, nil
-}
-
-// NoteWrite notes a write in the informers of its kind, if there are any. Without informers, the first
-// list of a later one is not older than the write.
-func (m *Map) NoteWrite(w pending.Write) {
-	m.NoteKind(w.Kind.GroupKind(), w.Revision) // before the look at the informers
-	for _, entry := range m.informersOf(w.Kind) {
-		entry.noteWrite(w)
-	}
-}
-
-// NoteKind notes that a kind was written at a revision, or at an unknown one: 0. The first list of a later informer, also of a
-// part of the map, is not older.
-func (m *Map) NoteKind(kind schema.GroupKind, revision uint64) {
-	m.options.written.note(kind, revision)
-}
-
-// informersOf returns the entries of a kind that have an informer of their own.
-func (m *Map) informersOf(gvk schema.GroupVersionKind) (found []*MapEntry) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if w, ok := m.watches[gvk]; ok {
-		return []*MapEntry{w.entry}
-	}
-	for _, r := range []Representation{Structured, Unstructured, Metadata} {
-		if entry, ok := m.entries[Key{GroupVersionKind: gvk, Representation: r}]; ok {
-			found = append(found, entry)
-		}
-	}
-	return found
 }

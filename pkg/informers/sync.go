@@ -68,7 +68,7 @@ func (e *MapEntry) NotSynced() *NotSyncedError {
 	if !e.synced() {
 		return e.why()
 	}
-	if decodeError := e.failures.Last(); decodeError != nil && e.failures.Undecoded() {
+	if decodeError := e.failures.Last(); decodeError != nil && e.failures.DecodeFailed() {
 		return e.why()
 	}
 	if reason := e.cannotBeWatched(); reason != nil {

@@ -24,7 +24,7 @@
 // # Files
 //
 //   - reader.go has Get, list.go List with its pages, look.go Look, which leaves no trace,
-//     iterate.go Iterate, plan.go how a list would be answered, fill.go the writing into lists.
+//     iterate.go Iterate, plan.go how a list would be answered, fill.go the writing into the objects and lists of the caller.
 //   - page.go has the Continue token, freshness.go the errors of reads that wait in vain.
 //
 // Package internal/store has the stores, and keeps the states that pages are read from.
