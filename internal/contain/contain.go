@@ -14,7 +14,7 @@ import (
 
 // Call calls f, which calls a user's function, for a caller that waits for the result. If f panics, Call logs where,
 // and returns an error: the process goes on. If f ends its goroutine, as the functions of a test do that end the test,
-// that is an error too. These texts have who as their subject. f is called in a goroutine of its own, for which Call
+// that is an error too. The argument who is the subject of these texts. f is called in a goroutine of its own, for which Call
 // waits.
 func Call(who string, f func() error) error {
 	result := make(chan error, 1)

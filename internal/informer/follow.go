@@ -12,9 +12,9 @@ import (
 // Note is an event without its objects. It has nothing to do with the notes of writes in package pending.
 type Note struct {
 	Type watchcache.EventType
-	// Key is that of the object, as object.Key makes it.
+	// Key is the key of the object, as object.Key makes it.
 	Key string
-	// Revision is that of the write, or zero if it is not known.
+	// Revision is the revision of the write, or zero if it is not known.
 	Revision uint64
 	// Merged says that the note stands for all that happened to the object between two states: the
 	// informer has listed again, or the events came faster than they were taken.

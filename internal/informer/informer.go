@@ -228,7 +228,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.running.Wait()
 }
 
-// start begins the run and that of the handlers there are.
+// start begins the run, and runs the handlers that there are.
 func (i *Informer) start(ctx context.Context) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -190,7 +190,7 @@ func (v *View) AddIndexers(indexers toolscache.Indexers) error {
 	return v.indexers.add(indexers)
 }
 
-// AddField implements postings.Informer. The name must be that of no field of another view.
+// AddField implements postings.Informer. No field of another view may have the name.
 func (v *View) AddField(name string, extract client.IndexerFunc) error {
 	if v.IsStopped() {
 		return errInformerStopped

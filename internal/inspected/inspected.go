@@ -53,7 +53,7 @@ type Followed interface {
 	// takes no event handler.
 	Follow(ctx context.Context, see func(Change)) error
 	// Received returns how many events have told of objects since the informer was made; zero of one that the user
-	// made, of which it is not known.
+	// made, because nobody counts its events.
 	Received() uint64
 }
 

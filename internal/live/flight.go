@@ -39,7 +39,7 @@ func (r *Reader) join(ctx context.Context, at place, what Request) *flight {
 	defer r.mu.Unlock()
 	f, ok := r.flights[at]
 	if !ok {
-		// The values of the first caller's context go along, but its end is not that of the others.
+		// The values of the first caller's context go along, but its end does not end the others.
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		f = &flight{cancel: cancel, done: make(chan struct{})}
 		r.flights[at] = f
@@ -81,6 +81,6 @@ func (r *Reader) leave(at place, f *flight) {
 	}
 	f.cancel()
 	if r.flights[at] == f {
-		delete(r.flights, at) // who comes now must not get the error of a request that was ended
+		delete(r.flights, at) // a caller that comes now must not get the error of a request that was ended
 	}
 }

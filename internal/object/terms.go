@@ -34,7 +34,7 @@ func (f *Form) Declare(name string, extract func(client.Object) []string) {
 	f.declare(&declared{name: name, extract: inTurn(extract)})
 }
 
-// Declare is that of the Form for a field of the objects as the view shows them. An object that the view
+// Declare does as Form.Declare does, for a field of the objects as the view shows them. An object that the view
 // cannot show has no values.
 func (v *View) Declare(name string, extract func(client.Object) []string) {
 	v.form.declare(&declared{name: name, view: v, extract: inTurn(extract)})

@@ -27,7 +27,7 @@ type Lost struct {
 	Err error
 }
 
-// ErrNoRevision is what Ask returns if the server does not say of which revision its answer is: then there is nothing to
+// ErrNoRevision is what Ask returns if the answer of the server has no revision: then there is nothing to
 // compare with the watch, which is believed.
 var ErrNoRevision = errors.New("the resource version of the list is no positive number")
 

@@ -29,7 +29,7 @@
 // state has reached an object that the cache cannot hold, each read that covers its key fails.
 //
 // Functions of the user run in goroutines of reads, which make objects of responses, and of the timer, which tells what
-// has ended: never in that of a writer, nor with a lock held.
+// has ended: never in a writer's goroutine, nor with a lock held.
 //
 // Revisions are compared within one history of the source. After a restore from a backup, all that was noted is
 // ambiguous.
@@ -42,7 +42,7 @@
 // # Concurrency
 //
 // All methods are safe for concurrent use. A read with nothing pending loads one pointer. Writers hold the lock of Writes,
-// which comes before that of the engine. Goroutines ask the server or make objects, and end with that, at the latest soon
+// which comes before the engine's lock. Goroutines ask the server or make objects, and end with that, at the latest soon
 // after Close. A timer runs while anything is pending.
 //
 // # Files

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// firstPause and longestPause are between two questions of which the first one was not answered. The
+	// firstPause and longestPause follow a question that was not answered. The
 	// pause doubles with each of them.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second

@@ -162,8 +162,8 @@ func (s *set[V]) put(k statement[V]) {
 	}
 }
 
-// putKey notes a statement about a key. It decides between old, which is there already, and k. The later one is that of the
-// higher revision; of the same revision, the one that is known.
+// putKey notes a statement about a key. It decides between old, which is there already, and k. The later one has the
+// higher revision; if both have the same revision, it is the one that is known.
 //
 //	one says Gone, both have its UID, the later revision is known    Gone at the later revision, whatever was on its way
 //	the later one is Ambiguous                                       Ambiguous, to be asked about after both

@@ -39,7 +39,7 @@ type Write struct {
 	Outcome  Outcome
 	Revision uint64 // 0 if it is not known
 	UID      types.UID
-	// Metadata is that of the response, which must not be changed; nil if the response has no metadata of the object.
+	// Metadata is the metadata of the response, which must not be changed; nil if the response has no metadata of the object.
 	Metadata *metav1.PartialObjectMetadata
 	// Object returns the object of the response, in the Go type of example, as a watch would bring it. It is an object
 	// of its own. The error says that the response does not hold as much. It is nil unless the outcome is Shown.
@@ -61,7 +61,7 @@ type Entry[V any] struct {
 	Revision uint64
 	UID      types.UID // of the object that was written; empty if it is not known
 	// Make makes the object of an entry that is Shown. Reads call it, in a goroutine of their own, until it succeeds
-	// once. ErrNotWhole makes the entry ambiguous, and another error is that of the read.
+	// once. ErrNotWhole makes the entry ambiguous; with any other error the read fails.
 	Make  func() (Made[V], error)
 	Bytes int // that Make holds
 }

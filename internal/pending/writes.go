@@ -27,7 +27,7 @@ type Options[V any] struct {
 	// UID and Size describe a value.
 	UID  func(V) types.UID
 	Size func(V) int
-	// Budget bounds the memory, with that of others.
+	// Budget bounds the memory of all Writes that share it.
 	Budget *Budget
 	// Ended is called for a write that has ended, or lost its object, before the watch has reached it, soon after that,
 	// in a goroutine of its own and without a lock.

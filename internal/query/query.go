@@ -21,7 +21,7 @@ type Query[V any] struct {
 	// From is the first key that may be in the answer: the pages of a list begin behind
 	// each other.
 	From string
-	// Key, if it is set, is that of the one object that can be wanted.
+	// Key, if it is set, is the key of the one object that can be wanted.
 	Key string
 	// Limit is how many objects the answer has at most; zero is no limit.
 	Limit int

@@ -123,7 +123,7 @@ type engineView struct {
 	own      *pending.View[object.Object]
 }
 
-// base returns the state to look at: that of the watch, or a newer list of the server.
+// base returns the state to look at: the state of the watch, or a newer list of the server.
 func (v engineView) base() *watchcache.Snapshot[object.Object] {
 	if v.own != nil {
 		return v.own.Base()
@@ -211,7 +211,7 @@ func Version(revision uint64) string {
 	return strconv.FormatUint(revision, 10)
 }
 
-// view returns the state to read: that of the page before, or the state of now with the indexes
+// view returns the state to read: the state of the page before, or the state of now with the indexes
 // that the query can use.
 func (s *Engine) view(ctx context.Context, r *Request, q *query.Query[object.Object]) (engineView, error) {
 	if r.Page.State != 0 {

@@ -118,7 +118,7 @@ type Batch[V, A any] struct {
 	// Diff leads to the state of now, in place of events. Only a merging cursor is
 	// given one.
 	Diff *Diff[V, A]
-	// Position is that of the first event behind the batch.
+	// Position is the position of the first event behind the batch.
 	Position uint64
 	// Revision is the one up to which the cursor has been given everything, with this batch.
 	Revision uint64

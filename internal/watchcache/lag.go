@@ -27,7 +27,7 @@ func (l *lag) consume(before uint64) { l.consumed, l.busy = before, false }
 // Lag returns how many events were written that a merging cursor has not consumed, and how
 // long ago the oldest of them was written. A batch is consumed when the next one is asked for, so
 // the number may be too high by as many events as a batch has. While a cursor is given a Diff, the
-// number is that of the events for which the Diff stands, and not of the objects in it.
+// number counts the events for which the Diff stands, not the objects in it.
 func (c *Cursor[V, A]) Lag() (events uint64, since time.Duration) {
 	e := c.engine
 	e.mu.Lock()

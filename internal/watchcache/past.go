@@ -95,7 +95,7 @@ func (e *Engine[V, A]) nearestLocked(position uint64) *Snapshot[V] {
 	if nearest == nil {
 		return e.copyLocked()
 	}
-	made := *nearest // who reads it meanwhile is not disturbed by copies of its trees
+	made := *nearest // a reader of it is not disturbed by copies of its trees
 	made.items = nearest.items.Copy()
 	made.indexes = maps.Clone(nearest.indexes)
 	maps.DeleteFunc(made.indexes, func(name string, _ *postings.Postings) bool { return e.indexes[name] == nil })

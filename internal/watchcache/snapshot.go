@@ -58,7 +58,7 @@ func (e *Engine[V, A]) snapshotLocked() *Snapshot[V] {
 }
 
 // changeLocked says that the state changes: the newest snapshot is not of now any more. A
-// writer calls it before it lets go of the lock, so nobody who has heard of the change is given
+// writer calls it before it lets go of the lock, so no reader that has heard of the change is given
 // the snapshot before it.
 func (e *Engine[V, A]) changeLocked() {
 	if e.snapshot.Load() != nil { // most writes find none, and a store is dear
@@ -88,7 +88,7 @@ func (s *Snapshot[V]) Revision() uint64 { return s.revision }
 // Position returns the position of the first event that is not in the snapshot.
 func (s *Snapshot[V]) Position() uint64 { return s.position }
 
-// Complete reports that the state is that of the source: it was replaced at least
+// Complete reports that the state is the whole state of the source: it was replaced at least
 // once.
 func (s *Snapshot[V]) Complete() bool { return s.replaced > 0 }
 

@@ -45,7 +45,7 @@ type (
 
 // NotSyncedError says why a kind is not cached as it is in the API server. Reads, GetInformer and
 // IndexField return it, and [NotSynced] those of a whole cache. Match a pointer to this type with
-// errors.As. FailurePolicy, in Tuning, decides who waits meanwhile.
+// errors.As. FailurePolicy, in Tuning, decides which calls wait meanwhile.
 type (
 	NotSyncedError = informers.NotSyncedError
 	Cause          = informers.Cause
@@ -173,10 +173,10 @@ func setDefaults(cfg *rest.Config, opts *Options) (err error) {
 // does not use with the HTTP client of a caller.
 const discoveryTimeout = 32 * time.Second
 
-// forDiscovery returns a client that makes requests as its does, over the same connections, and gives up after
-// discoveryTimeout if its has no time-out.
-func forDiscovery(its *http.Client) *http.Client {
-	limited := *its
+// forDiscovery returns a client that makes requests as given does, over the same connections, and gives up after
+// discoveryTimeout if given has no time-out.
+func forDiscovery(given *http.Client) *http.Client {
+	limited := *given
 	limited.Timeout = cmp.Or(limited.Timeout, discoveryTimeout)
 	return &limited
 }

@@ -28,7 +28,7 @@ type kindScopes struct {
 }
 
 // namespaced reports whether a kind is namespaced. An optional kind that is not served is taken for a namespaced one,
-// without a request for each read. The error is that of informers.Key.MappingError.
+// without a request for each read. The error is made by informers.Key.MappingError.
 func (k *kindScopes) namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	varies := k.vary(gvk)
 	if varies {

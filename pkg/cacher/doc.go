@@ -51,7 +51,7 @@
 // # Concurrency
 //
 // All methods of Cacher are safe for concurrent use. The lock of the dispatcher comes before
-// that of readiness and that of the engine, and is held while one event is dispatched. Stop ends
+// the locks of readiness and of the engine, and is held while one event is dispatched. Stop ends
 // all goroutines and waits for them.
 //
 // # Files

@@ -18,7 +18,7 @@ type listRequest struct {
 	below  string // the key of the one object, or what begins the keys of all
 	filter *element.Filter
 
-	// revision is that of the state to read, or the lowest that is new enough. It is zero if
+	// revision is the revision of the state to read, or the lowest revision that is new enough. It is zero if
 	// any state will do, and until a consistent list has asked the storage.
 	revision   uint64
 	exact      bool   // the state must be that of revision

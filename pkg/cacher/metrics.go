@@ -33,7 +33,7 @@ var _ dispatch.Metrics = (*metrics)(nil)
 type indexMetrics struct{ lists, looked prometheus.Counter }
 
 // newMetrics returns metrics that are registered with the Registerer of the configuration. A
-// registerer may be that of several Cachers.
+// registerer may serve several Cachers.
 func newMetrics(config Config) (*metrics, error) {
 	f, err := register(config.Registerer)
 	if err != nil {

@@ -16,7 +16,7 @@
 // have ended, also those of removed informers.
 //
 // An informer that does not sync has a reason: a [NotSyncedError] with a [Cause], which is the error
-// of a wait that times out. A [FailurePolicy] says who waits meanwhile. An entry that fails keeps no
+// of a wait that times out. A [FailurePolicy] says which calls wait meanwhile. An entry that fails keeps no
 // other one from anything, unless its policy is FailFast.
 //
 // # Files

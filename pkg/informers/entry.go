@@ -69,7 +69,7 @@ func (l *life) end() {
 	l.release()
 }
 
-// waiting says who waits for an entry.
+// waiting says which calls wait for an entry.
 type waiting struct {
 	policy      FailurePolicy
 	idleTimeout time.Duration         // how long the watch may bring nothing; zero is for ever
@@ -237,8 +237,8 @@ func (e *MapEntry) identify(o *Options, mapping *meta.RESTMapping) (toolscache.I
 }
 
 // saidOnce returns an error handler that passes on an error of an isolated kind if it is the first one since the last success, or has
-// another cause than the one before: reads tell of it meanwhile. The policy is that of the kind, which the entry below views does not
-// have. A Reflector calls the handler, in one goroutine.
+// another cause than the one before: reads tell of it meanwhile. The policy is the kind's own: the entry below views has
+// another one. A Reflector calls the handler, in one goroutine.
 func (e *MapEntry) saidOnce(policy FailurePolicy, next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
 	if policy != Isolate {
 		return next

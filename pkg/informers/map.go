@@ -27,7 +27,7 @@ type Map struct {
 	options Options
 	runner  *runner
 
-	mu      sync.RWMutex // guards what follows; before that of the runner
+	mu      sync.RWMutex // guards what follows; comes before runner.mu
 	entries map[Key]*MapEntry
 	watches map[schema.GroupVersionKind]*sharedWatch // of the kinds whose entries share one
 	held    map[Key]int                              // how often each entry is held

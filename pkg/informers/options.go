@@ -35,7 +35,7 @@ type Options struct {
 	// Namespace restricts namespaced kinds; empty means all namespaces.
 	Namespace string
 	Selector  Selector
-	// Scope is that of the kinds that the map holds; empty for any. An optional kind with another one is dormant.
+	// Scope is the scope of the kinds that the map holds; empty for any. An optional kind with another one is dormant.
 	Scope meta.RESTScopeName
 
 	Transform             toolscache.TransformFunc

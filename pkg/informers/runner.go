@@ -27,7 +27,7 @@ func newRunner() *runner { return &runner{started: make(chan struct{})} }
 type failFastError struct{ error }
 
 // run starts what waits for it, and returns when ctx has ended, or fail was called, and every function has returned. The
-// error is that of fail. A second call is an error.
+// error is the one that fail was called with. A second call is an error.
 func (r *runner) run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -24,14 +24,14 @@ type program struct {
 	Pod  string `json:"pod,omitempty"`
 	Host string `json:"host,omitempty"`
 	Name string `json:"name"`
-	// Version is that of the program's module, and the revision it was built from, as far as the build has noted them.
+	// Version is the version of the program's module, with the revision that it was built from, as far as the build has noted them.
 	Version string    `json:"version,omitempty"`
 	Tarn    string    `json:"tarn,omitempty"` // the version of Tarn
 	Go      string    `json:"go,omitempty"`
 	Started time.Time `json:"started"`
 }
 
-// thisProgram returns who this process is.
+// thisProgram returns what is known of this process.
 func thisProgram() program {
 	p := program{Name: filepath.Base(os.Args[0]), Started: loaded}
 	host, _ := os.Hostname()

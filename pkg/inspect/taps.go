@@ -21,7 +21,7 @@ const (
 	lookFor = time.Minute
 	// ringBytes bounds the events that are kept of one kind.
 	ringBytes = 64 << 10
-	// maxTaps is the number of kinds that are followed at the same time, and maxFollowed that of the
+	// maxTaps is the number of kinds that are followed at the same time, and maxFollowed the number of the
 	// informers of each.
 	maxTaps     = 16
 	maxFollowed = 32
@@ -32,7 +32,7 @@ type taps struct {
 	start   func(func(context.Context)) // runs a function in a goroutine of the cache
 	numbers atomic.Uint64               // of all events: whoever asks for those after one misses none of a later tap
 
-	mu   sync.Mutex // guards open; it comes before that of a tap
+	mu   sync.Mutex // guards open; it comes before tap.mu
 	open map[informers.Key]*tap
 }
 

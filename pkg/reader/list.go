@@ -73,7 +73,7 @@ func List(ctx context.Context, out client.ObjectList, opts *client.ListOptions, 
 // tellRest says how many objects follow a page, where an API server does.
 func (s *selected) tellRest(out client.ObjectList, opts *client.ListOptions) {
 	if store.Unrestricted(opts.LabelSelector) && (opts.FieldSelector == nil || opts.FieldSelector.Empty()) {
-		rest := s.rest // who keeps the metadata must not keep what was read
+		rest := s.rest // a caller that keeps the metadata must not keep what was read
 		out.SetRemainingItemCount(&rest)
 	}
 }

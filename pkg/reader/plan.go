@@ -26,7 +26,7 @@ type Plan struct {
 }
 
 // Plan says how a list with these options would be answered now. It reads no object, and does not count as a list. The error
-// is that of the list.
+// is the error of the list.
 func (r *CacheReader) Plan(opts ...client.ListOption) (Plan, error) {
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)

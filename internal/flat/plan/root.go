@@ -96,7 +96,7 @@ func compile(t reflect.Type, l *layout) (*Root, error) {
 // HasMetadata says whether the type embeds an ObjectMeta by value, which stands at Meta.
 func (r *Root) HasMetadata() bool { return r.Flags == form.FlagMetadata }
 
-// IsContent says whether the type is that of unstructured content.
+// IsContent says whether the type is the type of unstructured content.
 func (r *Root) IsContent() bool { return r.Flags&form.FlagContent != 0 }
 
 // hasSections says whether objects of the type may have sections: whether it has a message.

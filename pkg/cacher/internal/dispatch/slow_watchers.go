@@ -9,7 +9,7 @@ import "sync"
 type slowWatchers struct {
 	sync.WaitGroup // of the goroutines
 
-	mu      sync.Mutex                  // guards what follows; comes after that of the dispatcher
+	mu      sync.Mutex                  // guards what follows; comes after the dispatcher's lock
 	blocked map[*watcher]blockedWatcher // those that wait for their readers
 }
 

@@ -20,7 +20,7 @@ type Watch struct {
 	Scope Scope
 	// Begin is where the watch begins.
 	Begin *Beginning
-	// Generation is that of the cache in which Begin was found.
+	// Generation is the generation of the cache in which Begin was found.
 	Generation int
 }
 
@@ -34,9 +34,9 @@ type Beginning struct {
 	Objects func(state *Snapshot, from string) iter.Seq[Item]
 	// StreamsList says that the watch stands for a list: a bookmark says where the state ends.
 	StreamsList bool
-	// Position is that of the first event to look at.
+	// Position is the position of the first event to look at.
 	Position uint64
-	// Revision is that of the state. Events up to it are not for the watcher.
+	// Revision is the revision of the state. Events up to it are not for the watcher.
 	Revision uint64
 }
 
@@ -60,7 +60,7 @@ type watcher struct {
 	handover      // where it began to follow
 }
 
-// watcherState says who sends to the reader of a watcher.
+// watcherState says which goroutine sends to the reader of a watcher.
 type watcherState int8
 
 const (
