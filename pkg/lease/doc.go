@@ -10,6 +10,8 @@
 // it. If there is none, one begins: it lists and watches the scope alone, so a lease on a name needs the permission for that name.
 // It ends when no lease has needed it for the idle time, Tuning.LeaseIdleTime of package cache.
 //
+// [References] are leases that the requests of a controller hold on what their reconciles read.
+//
 // # Contract
 //
 // An informer covers a scope if its namespace is that of the scope or all, and its selectors require nothing that the scope does
@@ -23,7 +25,7 @@
 // # Concurrency
 //
 // All functions and methods are safe for concurrent use. The lock of a [Registry] comes before those of the maps of package
-// informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The goroutines
+// informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The lock of [References] comes before both. The goroutines
 // of an informer belong to Registry.Start. An idle time is a timer, which holds no goroutine.
 //
 // # Files
@@ -31,4 +33,5 @@
 //   - scope.go says what a scope is, and when one covers another.
 //   - registry.go finds, begins and ends informers; served.go has what it keeps of each.
 //   - lease.go has the reads of a lease, handlers.go its event handlers.
+//   - references.go has the reads of reconciles, wake.go what wakes their requests.
 package lease

@@ -1,0 +1,160 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// References is a client.Reader whose reads in a reconcile are watches: each request holds a lease on what its reconciles read, and
+// a change of that, also that it is created or deleted, enqueues this request and no other. R is the type of the requests.
+//
+// A reconciler is wrapped by Reconciler, and the controller has Source as one of its sources. What the next successful reconcile
+// does not read any more is released; after one that fails the request holds what it held, and what the reconcile has read. A read
+// returns a *cache.NotSyncedError as soon as the API server refuses the scope. It is safe for concurrent use.
+type References[R comparable] struct {
+	of *Registry
+
+	mu        sync.Mutex                              // guards what follows, with what is below it; before the locks of leases and informers
+	queue     workqueue.TypedRateLimitingInterface[R] // nil before the source has started
+	ended     bool                                    // the source has ended
+	all       map[refKey]*reference[R]
+	listeners map[*informers.MapEntry]*listener[R]
+	requests  map[R]map[*reference[R]]struct{}
+}
+
+// NewReferences returns references to what is read through a cache of package github.com/tarn-dev/tarn/pkg/cache, such as
+// mgr.GetCache() of a manager with it. Each controller has its own.
+func NewReferences[R comparable](c crcache.Cache) (*References[R], error) {
+	of, err := registryOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return &References[R]{
+		of: of, all: map[refKey]*reference[R]{}, listeners: map[*informers.MapEntry]*listener[R]{}, requests: map[R]map[*reference[R]]struct{}{},
+	}, nil
+}
+
+// refKey identifies a reference.
+type refKey struct {
+	informers.Key
+	namespace, name, labels string
+}
+
+// reference is a lease that requests share. The lock of the references guards users.
+type reference[R comparable] struct {
+	*Lease
+	key   refKey
+	users map[R]*use
+}
+
+// use is what a request has seen of a reference.
+type use struct {
+	read    bool   // a read is complete
+	version string // the resourceVersion that the newest read has returned; empty if nothing was found, or the read has failed
+	absent  bool   // it has found nothing
+
+	early   *event // the newest that came before the first read was complete
+	changed bool   // one of these was no addition of what was there at first
+}
+
+var (
+	_ client.Reader = (*References[reconcile.Request])(nil)
+
+	errOutside = errors.New("the context is not that of a reconcile of these references: wrap the reconciler with Reconciler, and read with the context that it gets, before it returns")
+	errNoQueue = errors.New("the source of the references has not started, or has ended: give Source to the controller")
+)
+
+// Reconciler returns a reconciler that calls inner. Reads with the context that inner gets are watches until inner returns.
+func (r *References[R]) Reconciler(inner reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
+	return reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
+		t := &tracker[R]{request: request, read: map[*reference[R]]string{}}
+		defer t.end()
+		result, err := inner.Reconcile(context.WithValue(ctx, trackerKey[R]{r}, t), request)
+		if err == nil {
+			r.keep(request, t.end())
+		}
+		return result, err
+	})
+}
+
+// tracker has what a reconcile reads.
+type tracker[R comparable] struct {
+	request R
+
+	mu   sync.Mutex // guards what follows
+	over bool
+	read map[*reference[R]]string // with what the newest read has seen; empty before the first is complete
+}
+
+// trackerKey is the key of a tracker in a context.
+type trackerKey[R comparable] struct{ of *References[R] }
+
+// end lets nothing be read any more, and returns what was.
+func (t *tracker[R]) end() map[*reference[R]]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	return t.read
+}
+
+// note notes a reference; the caller holds the lock of the references.
+func (t *tracker[R]) note(ref *reference[R]) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return errOutside
+	}
+	if _, again := t.read[ref]; !again {
+		t.read[ref] = ""
+	}
+	return nil
+}
+
+// saw notes what a read has seen, and reports whether an earlier read of the reconcile has seen something else.
+func (t *tracker[R]) saw(ref *reference[R], version string) (differs bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over { // who asks for what was read may have it
+		return false
+	}
+	was := t.read[ref]
+	t.read[ref] = version
+	return was != "" && was != version
+}
+
+// Get implements client.Reader. It is an error outside of a reconcile.
+func (r *References[R]) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if key.Name == "" {
+		return errors.New("cannot refer to an object: the key has no Name")
+	}
+	return r.refer(ctx, obj, Scope{Namespace: key.Namespace, Name: key.Name}, func(l *Lease) (string, error) {
+		err := l.Get(ctx, key, obj, opts...)
+		return obj.GetResourceVersion(), err
+	})
+}
+
+// List implements client.Reader. It is an error outside of a reconcile. A change wakes the request if the object is in the namespace
+// and has the labels, or was and had. Field selectors are refused.
+func (r *References[R]) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	if o.FieldSelector != nil && !o.FieldSelector.Empty() {
+		return fmt.Errorf("cannot refer to a list by the field selector %q: select by namespace and labels", o.FieldSelector)
+	}
+	return r.refer(ctx, list, Scope{Namespace: o.Namespace, Labels: o.LabelSelector}, func(l *Lease) (string, error) {
+		err := l.List(ctx, list, opts...)
+		return list.GetResourceVersion(), err
+	})
+}

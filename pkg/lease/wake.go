@@ -1,0 +1,324 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/tarn-dev/tarn/pkg/informers"
+)
+
+// refer reads a scope for the reconcile whose context ctx is. The request holds the reference before it waits and reads, so it is
+// told of each change after the read.
+func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Scope, read func(*Lease) (version string, err error)) error {
+	t, ok := ctx.Value(trackerKey[R]{r}).(*tracker[R])
+	if !ok {
+		return errOutside
+	}
+	ref, err := r.reference(ctx, t, obj, scope)
+	if err != nil {
+		return err
+	}
+	version := ""
+	if err = ref.entry.TryForSync(ctx); err == nil {
+		version, err = read(ref.Lease)
+	}
+	r.saw(t, ref, version, err)
+	return err
+}
+
+// reference returns the reference for a scope, which the request of t holds from now on.
+func (r *References[R]) reference(ctx context.Context, t *tracker[R], obj runtime.Object, scope Scope) (*reference[R], error) {
+	gvk, err := r.of.Kind(obj)
+	if err != nil {
+		return nil, err
+	}
+	if namespaced, err := r.of.Namespaced(ctx, gvk); err == nil && !namespaced {
+		scope.Namespace = "" // as in other reads
+	} else if scope.Name != "" && scope.Namespace == "" {
+		return nil, fmt.Errorf("cannot refer to %s %q: the kind is namespaced, and the key has no Namespace", gvk.Kind, scope.Name)
+	}
+	key := refKey{Key: informers.KeyOf(gvk, obj), namespace: scope.Namespace, name: scope.Name}
+	if scope.Labels != nil {
+		key.labels = scope.Labels.String()
+	}
+	if ref, err := r.hold(t, key, nil); ref != nil || err != nil {
+		return ref, err
+	}
+	lease, err := r.of.lease(ctx, key.Key, scope) // without the lock, since it may ask the API server
+	if err != nil {
+		return nil, fmt.Errorf("cannot refer to %s: %w", key.Key, err)
+	}
+	ref, err := r.hold(t, key, lease)
+	if err != nil || ref.Lease != lease { // another request was faster
+		err = errors.Join(err, lease.Release())
+	}
+	return ref, err
+}
+
+// hold lets the request of t hold a reference. Unless there is one, it is made with a lease; without a lease the result is nil.
+func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease) (*reference[R], error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queue == nil {
+		return nil, errNoQueue
+	}
+	ref := r.all[key]
+	if ref == nil && lease == nil {
+		return nil, nil
+	}
+	if ref == nil {
+		ref = &reference[R]{Lease: lease, key: key, users: map[R]*use{}}
+		if err := r.listenLocked(ref); err != nil {
+			return nil, err
+		}
+		r.all[key] = ref
+	}
+	if err := t.note(ref); err != nil {
+		r.dropIfUnusedLocked(ref)
+		return nil, err
+	}
+	if ref.users[t.request] == nil {
+		ref.users[t.request] = &use{}
+		if r.requests[t.request] == nil {
+			r.requests[t.request] = map[*reference[R]]struct{}{}
+		}
+		r.requests[t.request][ref] = struct{}{}
+	}
+	return ref, nil
+}
+
+// saw notes what a read has returned. It wakes the request if something else came meanwhile.
+func (r *References[R]) saw(t *tracker[R], ref *reference[R], version string, err error) {
+	absent := apierrors.IsNotFound(err)
+	if err != nil {
+		version = ""
+	}
+	differs := t.saw(ref, cmp.Or(version, "none"))
+	r.mu.Lock()
+	u := ref.users[t.request]
+	if u == nil { // the source has ended
+		r.mu.Unlock()
+		return
+	}
+	wake, queue := u.saw(ref.key, version, absent) || differs, r.queue
+	r.mu.Unlock()
+	if wake && queue != nil {
+		queue.Add(t.request)
+	}
+}
+
+// keep lets a request hold no other references than those that it has read.
+func (r *References[R]) keep(request R, read map[*reference[R]]string) {
+	r.mu.Lock()
+	var over []*Lease
+	for ref := range r.requests[request] {
+		if _, still := read[ref]; still {
+			continue
+		}
+		delete(ref.users, request)
+		delete(r.requests[request], ref)
+		if r.dropIfUnusedLocked(ref) {
+			over = append(over, ref.Lease)
+		}
+	}
+	if len(r.requests[request]) == 0 {
+		delete(r.requests, request)
+	}
+	r.mu.Unlock()
+	release(over)
+}
+
+func release(over []*Lease) {
+	for _, l := range over {
+		_ = l.Release() // nobody else has it
+	}
+}
+
+// dropIfUnusedLocked lets go of a reference that no request holds, and reports whether its lease is to be released.
+func (r *References[R]) dropIfUnusedLocked(ref *reference[R]) bool {
+	if len(ref.users) > 0 {
+		return false
+	}
+	delete(r.all, ref.key)
+	l := r.listeners[ref.entry]
+	if l.remove(ref); l.empty() {
+		delete(r.listeners, ref.entry)
+		_ = ref.entry.Informer.RemoveEventHandler(l.added) // it fails if the informer has stopped, and the handler with it
+	}
+	return true
+}
+
+// event is what a handler was told of an object.
+type event struct {
+	version          string
+	initial, deleted bool
+}
+
+// saw notes what a read has returned, and reports whether an event of before tells of anything else.
+func (u *use) saw(key refKey, version string, absent bool) (wake bool) {
+	early, changed := u.early, u.changed
+	*u = use{read: true, version: version, absent: absent}
+	return early != nil && (key.name == "" && changed || u.news(key, *early))
+}
+
+// news reports whether an event tells of anything else than what was read. Versions are compared for equality, because they go back
+// when etcd is restored; a list has one version for all that was there at first.
+func (u *use) news(key refKey, e event) bool {
+	switch {
+	case e.deleted:
+		return !(key.name != "" && u.absent)
+	case key.name != "":
+		return u.version == "" || e.version != u.version
+	case e.initial:
+		order, err := resourceversion.CompareResourceVersion(e.version, u.version)
+		return err != nil || order > 0
+	}
+	return true
+}
+
+// hear takes an event, and reports whether it wakes the request.
+func (u *use) hear(key refKey, e event) bool {
+	if u.read {
+		return u.news(key, e)
+	}
+	u.changed = u.changed || e.deleted || !e.initial
+	if key.name == "" && u.early != nil && e.initial {
+		if order, err := resourceversion.CompareResourceVersion(e.version, u.early.version); err == nil && order < 0 {
+			e.version = u.early.version
+		}
+	}
+	u.early = &e
+	return false
+}
+
+// listener is the one event handler of an informer that serves references. The lock of the references guards what may change.
+type listener[R comparable] struct {
+	of    *References[R]
+	added toolscache.ResourceEventHandlerRegistration
+	named map[types.NamespacedName]*reference[R]
+	wide  map[*reference[R]]struct{}
+}
+
+// listenLocked has the handler of the informer that serves a reference tell it of changes. The first reference adds the handler.
+func (r *References[R]) listenLocked(ref *reference[R]) error {
+	l := r.listeners[ref.entry]
+	if l == nil {
+		l = &listener[R]{of: r, named: map[types.NamespacedName]*reference[R]{}, wide: map[*reference[R]]struct{}{}}
+		var err error
+		if l.added, err = ref.entry.Informer.AddEventHandler(l); err != nil {
+			return err
+		}
+		r.listeners[ref.entry] = l
+	}
+	if ref.key.name == "" {
+		l.wide[ref] = struct{}{}
+	} else {
+		l.named[types.NamespacedName{Namespace: ref.key.namespace, Name: ref.key.name}] = ref
+	}
+	return nil
+}
+
+func (l *listener[R]) remove(ref *reference[R]) {
+	delete(l.wide, ref)
+	if ref.key.name != "" {
+		delete(l.named, types.NamespacedName{Namespace: ref.key.namespace, Name: ref.key.name})
+	}
+}
+
+func (l *listener[R]) empty() bool { return len(l.named) == 0 && len(l.wide) == 0 }
+
+// OnAdd implements ResourceEventHandler.
+func (l *listener[R]) OnAdd(obj any, isInInitialList bool) {
+	l.tell(event{initial: isInInitialList}, obj, obj)
+}
+
+// OnUpdate implements ResourceEventHandler.
+func (l *listener[R]) OnUpdate(before, after any) { l.tell(event{}, before, after) }
+
+// OnDelete implements ResourceEventHandler.
+func (l *listener[R]) OnDelete(obj any) {
+	if missed, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = missed.Obj
+	}
+	l.tell(event{deleted: true}, obj, obj)
+}
+
+// tell enqueues the requests to which a change is news. Its goroutine is that of the informer.
+func (l *listener[R]) tell(e event, before, after any) {
+	m, err := meta.Accessor(after)
+	if err != nil {
+		return // a transform has put something else in its place
+	}
+	e.version = m.GetResourceVersion()
+	woken := map[R]struct{}{}
+	l.of.mu.Lock()
+	hear := func(ref *reference[R]) {
+		for request, u := range ref.users {
+			if u.hear(ref.key, e) {
+				woken[request] = struct{}{}
+			}
+		}
+	}
+	if ref := l.named[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}]; ref != nil {
+		hear(ref)
+	}
+	for ref := range l.wide {
+		if ref.scope.matches(before) || ref.scope.matches(after) {
+			hear(ref)
+		}
+	}
+	queue := l.of.queue
+	l.of.mu.Unlock()
+	if queue == nil {
+		return
+	}
+	for request := range woken {
+		queue.Add(request)
+	}
+}
+
+// Source returns the source of a controller that enqueues the requests. It can be started once. When its context ends, all
+// references are released.
+func (r *References[R]) Source() source.TypedSource[R] {
+	return source.TypedFunc[R](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[R]) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.queue != nil || r.ended {
+			return errors.New("the source of the references was started already: each controller has References of its own")
+		}
+		r.queue = queue
+		context.AfterFunc(ctx, r.end)
+		return nil
+	})
+}
+
+// end releases all references.
+func (r *References[R]) end() {
+	r.mu.Lock()
+	r.queue, r.ended = nil, true
+	var over []*Lease
+	for _, ref := range slices.Collect(maps.Values(r.all)) {
+		clear(ref.users)
+		r.dropIfUnusedLocked(ref)
+		over = append(over, ref.Lease)
+	}
+	clear(r.requests)
+	r.mu.Unlock()
+	release(over)
+}
