@@ -37,7 +37,7 @@ func APIServerCommand() (*cobra.Command, error) {
 	cmd := &cobra.Command{
 		Use: "kube-apiserver",
 		Long: `The Kubernetes API server of Tarn, for tests. It takes the flags of kube-apiserver; the help of a
-flag that is not honoured says so.`,
+flag without effect says so.`,
 		SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -6,6 +6,7 @@ package controlplane
 import (
 	"errors"
 	"fmt"
+	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -175,6 +177,35 @@ func TestFlagsOfSuites(t *testing.T) {
 	g.Expect(os.ReadFile(events)).To(ContainSubstring(`"user":{"username":"joan"`))
 	g.Expect(string(said.Contents())).To(ContainSubstring("resource.k8s.io/v1beta1 has no effect"))
 	g.Expect(string(said.Contents())).To(ContainSubstring("JobManagedBy has no effect"))
+}
+
+// TestDeletionAndGoaway sets flags whose effect only a request shows.
+func TestDeletionAndGoaway(t *testing.T) {
+	g, ctx := NewWithT(t), t.Context()
+	env, said := environment(t)
+	env.ControlPlane.GetAPIServer().Configure().
+		Append("enable-garbage-collector", "false").Append("delete-collection-workers", "3").Append("goaway-chance", "0.02")
+	config := start(t, env)
+	config.QPS = -1
+	kube := kubernetes.NewForConfigOrDie(config)
+	maps := kube.CoreV1().ConfigMaps("default")
+	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(maps.Delete(ctx, "one", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)})).To(Succeed())
+	_, err = maps.Get(ctx, "one", metav1.GetOptions{})
+	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v: it waits for a garbage collector", err)
+
+	anew := 0
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if !info.Reused {
+			anew++
+		}
+	}})
+	for range 1500 { // without a GOAWAY among them once in 10^13 runs
+		g.Expect(kube.CoreV1().RESTClient().Get().AbsPath("/version").Do(traced).Error()).To(Succeed())
+	}
+	g.Expect(anew).To(BeNumerically(">", 1), "connections")
+	g.Expect(string(said.Contents())).NotTo(ContainSubstring("has no effect"))
 }
 
 // TestAggregatorRouting has an APIService led to where its Service's addresses are, and with the flag to where its endpoints

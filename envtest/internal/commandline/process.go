@@ -228,6 +228,7 @@ func (p *Process) Apply(config *genericapiserver.RecommendedConfig, kinds *built
 	if config.ExternalAddress == "" {
 		config.ExternalAddress = address
 	}
+	config.SecureServing = p.info // for --goaway-chance; this module's listener serves
 	f.Features.EnablePriorityAndFairness = false
 	if err := f.Features.ApplyTo(&config.Config, nil, nil); err != nil {
 		return err

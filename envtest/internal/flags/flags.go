@@ -98,9 +98,7 @@ func (f *Flags) addFlags() {
 	for i := range table {
 		entry := table[i]
 		f.rest[entry.name] = &entry
-		if set := f.sets.FlagSet(entry.set); entry.kind != "" && set.Lookup(entry.name) == nil {
-			entry.add(set)
-		}
+		entry.add(f.sets.FlagSet(entry.set))
 	}
 }
 

@@ -66,6 +66,7 @@ func TestTheTableHasNoDeadRows(t *testing.T) {
 	for _, entry := range table {
 		flag := f.Sets().FlagSet(entry.set).Lookup(entry.name)
 		g.Expect(flag).NotTo(BeNil(), entry.name)
+		g.Expect(flag.Usage).To(Equal(entry.usage()), entry.name)
 		if entry.preset != "" && entry.kind == "string" {
 			g.Expect(flag.DefValue).To(Equal(entry.preset), entry.name)
 		}

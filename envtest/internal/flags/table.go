@@ -25,11 +25,20 @@ type flag struct {
 	why     string
 }
 
-// add adds the flag to the set.
-func (f *flag) add(set *pflag.FlagSet) {
-	usage := "Has no effect: " + f.why + "."
+// usage is what help shows of the flag.
+func (f *flag) usage() string {
 	if f.refused {
-		usage = "Not supported: " + f.why + "."
+		return "Not supported: " + f.why + "."
+	}
+	return "Has no effect: " + f.why + "."
+}
+
+// add adds the flag to the set, or its usage if a library has the flag.
+func (f *flag) add(set *pflag.FlagSet) {
+	usage := f.usage()
+	if known := set.Lookup(f.name); known != nil {
+		known.Usage = usage
+		return
 	}
 	switch f.kind {
 	case "bool":
@@ -51,7 +60,7 @@ func (f *flag) add(set *pflag.FlagSet) {
 
 // table has the flags that are not honoured. Flags without a kind are those of a library.
 var table = []flag{
-	{"generic", "advertise-address", "", "", false, "no Endpoints of the Service kubernetes are written"},
+	{"generic", "advertise-address", "", "", false, "the Endpoints of the Service kubernetes have a fixed address"},
 	{"generic", "shutdown-delay-duration", "", "", false, "the server ends at once"},
 	{"generic", "shutdown-send-retry-after", "", "", false, "the server ends at once"},
 	{"generic", "shutdown-watch-termination-grace-period", "", "", false, "the server ends at once"},
@@ -100,7 +109,7 @@ var table = []flag{
 	{"misc", "coordinated-leadership-renew-deadline", "duration", "10s", false, "there is one API server"},
 	{"misc", "coordinated-leadership-retry-period", "duration", "2s", false, "there is one API server"},
 	{"misc", "enable-logs-handler", "bool", "false", false, "there is no /logs"},
-	{"misc", "endpoint-reconciler-type", "string", "lease", false, "no Endpoints of the Service kubernetes are written"},
+	{"misc", "endpoint-reconciler-type", "string", "lease", false, "the Endpoints of the Service kubernetes are written once, at the start"},
 	{"misc", "apiserver-count", "int", "1", false, "there is one API server"},
 	{"misc", "event-ttl", "duration", "1h", false, "Events live for an hour"},
 	{"misc", "kubelet-certificate-authority", "string", "", false, "there is no kubelet"},

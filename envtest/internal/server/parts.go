@@ -24,6 +24,15 @@ func (b *builder) known(resource schema.GroupResource, next generic.StorageDecor
 	return b.Contents.Note(resource, next)
 }
 
+// deletion is how the stores delete.
+func (b *builder) deletion() stores.Deletion {
+	if b.from.Command == nil {
+		return stores.DefaultDeletion
+	}
+	f := b.from.Command.Flags.Etcd
+	return stores.Deletion{GarbageCollection: f.EnableGarbageCollection, Workers: f.DeleteCollectionWorkers}
+}
+
 // aggregated is what the part for other servers has from the start.
 func (b *builder) aggregated() aggregation.Config {
 	config := aggregation.Config{

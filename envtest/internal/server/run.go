@@ -51,7 +51,7 @@ func New(c Config) (_ *Server, err error) {
 		s.Contents = contents.New(s.run, own)
 		stores.LearnProgress(s.run)
 	}
-	made := stores.New(c.Etcd, c.WatchCache, c.Checks, c.Faults)
+	made := stores.New(c.Etcd, c.WatchCache, c.Checks, c.Faults, b.deletion())
 	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
 	// only if they ran.
 	rights, err := b.rights()
@@ -70,8 +70,8 @@ func New(c Config) (_ *Server, err error) {
 	return s, nil
 }
 
-// abandon ends what New began when it fails. Plugins may already wait for an answer from the server that will not be:
-// they get none when the listener is closed, and must not ask again.
+// abandon ends what New began when it fails. Plugins may already ask the server. Closing the listener fails their requests; Refuse
+// prevents retries.
 func (s *Server) abandon() {
 	s.cancel()
 	s.handlers.close()

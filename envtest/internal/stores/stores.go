@@ -27,12 +27,16 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
 )
 
-const (
-	RegistryPrefix = "/registry"
+const RegistryPrefix = "/registry"
 
-	// deleteWorkers is what kube-apiserver uses for deletecollection.
-	deleteWorkers = 1
-)
+// Deletion says how the stores delete.
+type Deletion struct {
+	GarbageCollection bool // of dependents, by finalizers for a garbage collector
+	Workers           int  // of a deletecollection
+}
+
+// DefaultDeletion is that of kube-apiserver.
+var DefaultDeletion = Deletion{GarbageCollection: true, Workers: 1}
 
 var CRDs = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
 
@@ -47,11 +51,12 @@ type Stores struct {
 	decorate  Decorate              // puts a watch cache before a store
 	checks    *Consistency          // nil if it is not checked
 	faults    *faults.Injector      // nil without
+	deletion  Deletion
 }
 
 // New makes the stores on an etcd, each behind what watchCache puts there. checks and injector may be nil.
-func New(etcd Backing, watchCache Decorate, checks *Consistency, injector *faults.Injector) *Stores {
-	made := &Stores{etcd: etcd, decorate: watchCache, checks: checks, faults: injector}
+func New(etcd Backing, watchCache Decorate, checks *Consistency, injector *faults.Injector, deletion Deletion) *Stores {
+	made := &Stores{etcd: etcd, decorate: watchCache, checks: checks, faults: injector, deletion: deletion}
 	if outside, ok := etcd.(*Remote); ok {
 		made.config, made.compactor = outside.config, outside.compactor
 		return made
@@ -96,8 +101,8 @@ func (s *Stores) options(resource schema.GroupResource, codec runtime.Codec, ver
 	return generic.RESTOptions{
 		StorageConfig:           config.ForResource(resource),
 		Decorator:               s.checks.of(resource, s.decorate(resource, s.plain)),
-		EnableGarbageCollection: true,
-		DeleteCollectionWorkers: deleteWorkers,
+		EnableGarbageCollection: s.deletion.GarbageCollection,
+		DeleteCollectionWorkers: s.deletion.Workers,
 		ResourcePrefix:          ResourcePrefix(resource),
 		CountMetricPollPeriod:   0, // each store would poll
 	}
