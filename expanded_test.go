@@ -102,7 +102,7 @@ func structsByFolder(t *testing.T) map[string]map[string]*ast.StructType {
 	structs := map[string]map[string]*ast.StructType{}
 	eachFile(t, parser.SkipObjectResolution, func(name string, file *ast.File, _ *token.FileSet) {
 		folder := path.Dir(name)
-		if !isRoom(folder) || strings.HasPrefix(path.Base(name), "zz_generated") {
+		if !isMeasured(folder) || strings.HasPrefix(path.Base(name), "zz_generated") {
 			return
 		}
 		if structs[folder] == nil {
