@@ -25,8 +25,7 @@ import (
 // among them, as --watch-cache and --watch-cache-sizes of kube-apiserver do.
 type StorageDecorator func(resource schema.GroupResource, store generic.StorageDecorator) generic.StorageDecorator
 
-// historyBytes bounds the histories of the watch caches of a server together: an update of an object of 200 KiB can be watched from
-// the 160 updates before on.
+// historyBytes bounds the histories of a server's watch caches together. One cache may hold half: 160 updates of 200 KiB.
 const historyBytes = 64 << 20
 
 // Cacher returns a decorator that puts the Cacher of package cacher in front of etcd. Unless the options say otherwise, objects are

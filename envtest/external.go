@@ -13,8 +13,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
-// ExternalEtcd is an etcd that others run, and in which a server stores as kube-apiserver does: under the same keys and in the
-// same encoding. The fields are called as kube-apiserver's flags --etcd-servers, --etcd-prefix and so on.
+// ExternalEtcd is an etcd that others run, and in which a server stores in the encoding of kube-apiserver. The keys have other names:
+// they begin with the group. The fields are called as kube-apiserver's flags --etcd-servers, --etcd-prefix and so on.
 type ExternalEtcd struct {
 	// Servers are the URLs of its members, http://HOST:PORT or https://HOST:PORT. At least one is needed; the server goes on
 	// with the others when one does not answer.

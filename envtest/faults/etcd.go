@@ -52,7 +52,7 @@ func (k *etcdKV) Txn(ctx context.Context) clientv3.Txn { return &etcdTxn{k.KV.Tx
 
 type etcdTxn struct {
 	clientv3.Txn
-	ctx   context.Context // of the one transaction, as that of the client's
+	ctx   context.Context // the transaction's context
 	calls etcdCalls
 }
 

@@ -87,8 +87,8 @@ func (r *Rule) checkHTTP(users bool) error {
 	return nil
 }
 
-// Injector applies rules to the requests of one server: its Stop ends all rules, and no rule can be added after it. The zero value
-// is not ready: New makes one.
+// Injector applies rules to the requests of a server, or of several. Stop of one of them ends all rules. When all have stopped, no
+// rule can be added, until another server begins to use the Injector. The zero value is not ready: New makes one.
 type Injector struct {
 	mu     sync.Mutex              // guards changes of rules, and life
 	rules  atomic.Pointer[ruleSet] // never changed, replaced

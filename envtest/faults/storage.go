@@ -74,7 +74,7 @@ func (k Keys) namespaceAndName(key string, collection bool) (namespace, name str
 // called is the key by which a context has its call at the fault point Storage.
 type called struct{}
 
-// Transformer returns a transformer that lets next's data be corrupt. It is that of the store below what Storage returns.
+// Transformer returns a transformer that lets next's data be corrupt. Give it to the store that Storage wraps.
 func (i *Injector) Transformer(keys Keys, next value.Transformer) value.Transformer {
 	return &transformer{next, i, keys}
 }

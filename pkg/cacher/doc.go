@@ -9,7 +9,7 @@
 //
 // A [Cacher] lists and watches the storage below it with client-go's Reflector and writes what
 // it receives into an engine, which keeps the newest state, ordered and with indexes, and the
-// events of the last 75 seconds at least.
+// events of the last 75 seconds, as far as Options.HistoryEvents and HistoryBytes allow.
 //
 // # Reads
 //

@@ -81,9 +81,8 @@ func (a *Users) SetSelf(config *rest.Config, token string) {
 // FrontCredentials are the certificate and the key with which this server passes requests on to others, none if it has none.
 func (a *Users) FrontCredentials() (cert, key []byte) { return a.front.credentials() }
 
-// Secure makes the keys: those of the server at the address, which it returns, and what makes and checks the credentials of
-// users. Clients may show a certificate, and are told the authority whose certificates count. The authenticator judges a
-// certificate.
+// Secure makes the serving certificate and the users' authority. The returned configuration serves at the address, and tells clients
+// the authority whose certificates count. A client certificate is optional, and the authenticator judges it.
 func Secure(address string) (*Users, *tls.Config, error) {
 	ca, err := serving.NewAuthority("tarn-serving-ca")
 	if err != nil {

@@ -36,13 +36,11 @@ import (
 // mapperReset is how often policies learn of new kinds, as in kube-apiserver.
 const mapperReset = 30 * time.Second
 
-// The plugins that do not belong to one built-in kind, in kube-apiserver's order. The plugins of built-in kinds stand
-// between the two: a policy or a webhook sees an object as they leave it. ResourceQuota comes last.
-var (
-	lastPlugins = []string{
-		mutatingpolicy.PluginName, mutatingwebhook.PluginName, validatingpolicy.PluginName, validatingwebhook.PluginName,
-	}
-)
+// lastPlugins are policies and webhooks, in kube-apiserver's order. They see an object as NamespaceLifecycle and the plugins of the
+// built-in kinds leave it. Behind them come ResourceQuota and then Config.Last.
+var lastPlugins = []string{
+	mutatingpolicy.PluginName, mutatingwebhook.PluginName, validatingpolicy.PluginName, validatingwebhook.PluginName,
+}
 
 // Config is what the plugins work with.
 type Config struct {
@@ -54,7 +52,7 @@ type Config struct {
 	Plugins   *flags.Plugins          // switched on and off, and their file
 	Kinds     *builtin.Kinds
 	Renewable bool                // policies can begin anew
-	Last      admission.Interface // after all others; nil if there is none
+	Last      admission.Interface // after ResourceQuota; nil if there is none
 }
 
 // Chain is what can begin anew in a server.

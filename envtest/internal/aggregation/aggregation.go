@@ -34,8 +34,8 @@ import (
 // aggregationWorkers is how many APIServices a controller works on at a time, as in kube-apiserver.
 const aggregationWorkers = 5
 
-// Aggregation is the part of the server that kube-aggregator is in front of a kube-apiserver: the APIServices of what the server
-// itself serves, and the other servers to which APIServices lead. Its controllers are those of k8s.io/kube-aggregator.
+// Aggregation does kube-aggregator's work: the APIServices of what the server itself serves, and the other servers to which
+// APIServices lead. Its controllers are those of k8s.io/kube-aggregator.
 //
 // Most tests have nothing to do with it, and it costs them nothing: it begins with the first request of somebody else for
 // APIServices, which waits until those of the server are there. The controllers for other servers begin with the first
@@ -109,7 +109,7 @@ func (a *Aggregation) StandBefore(front Front, groups []*genericapiserver.APIGro
 	a.own = newOwnVersions(front.CRDs, groups)
 }
 
-// Wrap passes requests for what other servers serve on to them. It stands where the user is known, and allowed to ask.
+// Wrap forwards requests to servers named by APIServices. It stands where the user is known, and allowed to ask.
 func (a *Aggregation) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if a.concerns(req) {

@@ -41,7 +41,7 @@
 //     What differs is in docs/fidelity.md: most of all, resource.k8s.io is checked less.
 //   - Nothing follows from matchLabelKeys.
 //   - The admission plugins ServiceAccount and PodTopologyLabels do nothing here.
-//   - Services are IPv4 only and get the lowest free address.
+//   - Services are IPv4 only and get the lowest free address from 10.0.0.16 on.
 //   - pods/log, exec, attach, portforward and proxy, nodes/proxy and services/proxy lead to the kubelets and Pods that a test
 //     runs, if any. A WebSocket is passed on to a kubelet, and not translated to SPDY.
 package builtin

@@ -34,8 +34,7 @@ var (
 	ErrForeign = errors.New("the snapshot is of another environment: take it with Snapshot of this one")
 )
 
-// Contents are all that a server has stored, and what it needs to replace it as a whole. Nil are those of a server whose etcd may
-// be shared with others.
+// Contents are all that a server has stored, and what it needs to replace it as a whole. It is nil if the etcd is shared.
 type Contents struct {
 	etcd      *etcd.Server
 	initial   *Snapshot // as Start left it; set before Start returns
@@ -47,7 +46,7 @@ type Contents struct {
 	builtin   *builtinStores
 }
 
-// New are those of an etcd that belongs to one server, which ends with run.
+// New returns the Contents of an exclusively owned etcd. The server ends with run.
 func New(run context.Context, own *etcd.Server) *Contents {
 	return &Contents{
 		etcd: own, snapshots: new(origin), gate: &gate{}, turn: newTurn(run), builtin: newBuiltinStores(), Removed: newRemovedOwners(),

@@ -55,8 +55,8 @@ func (o *removedOwners) has(uid types.UID) bool {
 	return ok
 }
 
-// Validate implements admission.ValidationInterface. The answer is a conflict, after which a controller reads again what it writes
-// according to.
+// Validate implements admission.ValidationInterface. It answers with a conflict. The controller then
+// rereads its input.
 func (o *removedOwners) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	before := ownersOf(a.GetOldObject())
 	for _, owner := range ownersOf(a.GetObject()) {

@@ -84,7 +84,7 @@ func (s *Contents) KeepInitial(ctx context.Context) (err error) {
 	return err
 }
 
-// Reset makes the state that of the start, but for what keep wants to stay. keep may be nil.
+// Reset restores the initial state, except objects keep selects. keep may be nil.
 func (s *Contents) Reset(ctx context.Context, keep func(schema.GroupResource, types.NamespacedName) bool) error {
 	return s.replace(ctx, nil, keep)
 }
@@ -101,8 +101,7 @@ func (s *Contents) Restore(ctx context.Context, target *Snapshot) error {
 	return s.replace(ctx, target, nil)
 }
 
-// replace makes the state that of the target, or that of the start if target is nil. Objects that keep wants
-// stay.
+// replace restores target, or the initial snapshot if nil, except objects keep selects.
 func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(schema.GroupResource, types.NamespacedName) bool) error {
 	ctx, leave, err := s.enterRestore(ctx)
 	if err != nil {

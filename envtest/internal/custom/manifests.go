@@ -50,7 +50,7 @@ func readManifests(files []string) ([]*apiextensionsv1.CustomResourceDefinition,
 	return crds, nil
 }
 
-// manifests returns path if it is a file, or the manifests in the folder and the folders below it.
+// manifests returns a folder's manifests, and its subfolders, unread. A file is its own manifest.
 func manifests(path string) (files, folders []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {

@@ -48,12 +48,10 @@ func errReplaced() error {
 	return apierrors.NewTooManyRequests("the store of this resource is closed: its definition changed, or the server stops", 1)
 }
 
-// cleanup is what the CRD server's finalizer may do, which deletes the objects of a deleted definition. It calls the stores
-// without a request, and would go on when Reset or Restore have brought the definition and its objects back. It works on a
-// definition once at a time.
+// cleanup limits the CRD finalizer, which deletes a deleted CRD's objects. The finalizer calls the stores without a request, and would
+// go on when Reset or Restore have brought the definition and its objects back. It works on a definition once at a time.
 type cleanup struct {
-	// Admit returns the context of what writes to the state that is there now, when nobody replaces it, and the number of times
-	// that it was replaced before.
+	// admit waits for a Reset; it returns a write context and the reset count.
 	admit func(ctx context.Context) (context.Context, uint64, error)
 	// terminating reports whether a resource's definition is being deleted, as far as the CRD server knows. Reset and Restore
 	// end when it knows the new state.
@@ -65,7 +63,7 @@ func Overtaken() error {
 	return apierrors.NewTooManyRequests("the state of the environment was reset or restored while the request ran: send it again", 1)
 }
 
-// own returns the context for a call that may be the finalizer's, which waits while the state is replaced. The error ends its
+// own ties a finalizer's call to the current state: it waits while the state is replaced, and returns the call's context. The error ends its
 // work if the state has been replaced since it began: what it deletes may have come back. Work that begins is not refused while
 // the definition is being deleted: the finalizer writes each failure into the definition's status, and may then wait for a change
 // of the definition that never comes.

@@ -97,7 +97,7 @@ func (s *Server) Available() error {
 	return s.failure.get()
 }
 
-// CompactTo forgets what was replaced or deleted before a revision, which is the last one if it is zero, and returns when that is done.
+// CompactTo forgets what was replaced or deleted before a revision, and returns when that is done. Revision zero means the newest.
 // The errors are those of etcd: the revision was compacted already, or is yet to come; or that the context has ended, and the
 // compaction goes on.
 func (s *Server) CompactTo(ctx context.Context, revision int64) (err error) {

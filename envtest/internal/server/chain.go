@@ -21,8 +21,8 @@ func (b *builder) chain(handler http.Handler, config *genericapiserver.Config) h
 	return b.openAPI.Await(b.run, genericapiserver.DefaultBuildHandlerChain(b.handlers.Track(handler), config))
 }
 
-// awaitReady holds requests back until the server is ready, except its own: a client that asks whether it is would ask again
-// a while later. It does so where others may know the address before, as that of a command line.
+// awaitReady holds requests until the server is ready, except its own, because a failed readiness poll costs an interval. Without a
+// command line nobody knows the address before, and nothing is held.
 func (s *Server) awaitReady(next http.Handler) http.Handler {
 	if s.ready == nil {
 		return next

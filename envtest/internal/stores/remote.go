@@ -89,7 +89,7 @@ func Dial(ctx context.Context, config storagebackend.Config) (*Remote, error) {
 	return r, nil
 }
 
-// Client implements backing.
+// Client implements Backing.
 func (r *Remote) Client() *kubernetes.Client {
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV = clientv3.NewKV(r.shared)
@@ -100,7 +100,7 @@ func (r *Remote) Client() *kubernetes.Client {
 	return k
 }
 
-// Stop implements backing.
+// Stop implements Backing.
 func (r *Remote) Stop() error {
 	r.compactor.Stop()
 	if err := r.shared.Close(); err != nil {

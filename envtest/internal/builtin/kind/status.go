@@ -18,7 +18,7 @@ import (
 // statusStrategy is the update strategy of the status subresource: it keeps the stored desired state.
 type statusStrategy struct{ Strategy }
 
-// NewStatusStrategy returns the strategy for the status of what s is for.
+// NewStatusStrategy returns the strategy for the status subresource of s's kind.
 func NewStatusStrategy(s Strategy) statusStrategy { return statusStrategy{s} }
 
 var (

@@ -58,7 +58,7 @@ func (r ResourceREST) warn(ctx context.Context, options *metav1.DeleteOptions) {
 }
 
 // NewStorages builds one kind's storages by their path in the group: the resource and its subresources. peer finds the
-// other kinds' stores; see attachment.
+// other kinds' stores; see Attachment.
 func NewStorages(
 	k *Kind, scheme *runtime.Scheme, store *genericregistry.Store, peer func(schema.GroupResource) *genericregistry.Store, access *Access,
 ) (map[string]rest.Storage, error) {
