@@ -9,13 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
@@ -28,21 +25,17 @@ type builtinStores struct {
 
 func newBuiltinStores() *builtinStores { return &builtinStores{known: map[string]stores.LiveStore{}} }
 
-// note decorates the store of a resource so that it is known.
-func (s *builtinStores) note(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		store, destroy, err := next(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+// track decorates the store of a resource so that it is known.
+func (s *builtinStores) track(resource schema.GroupResource, below generic.StorageDecorator) generic.StorageDecorator {
+	return stores.Around(below, func(asked stores.Asked, next stores.Next) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := next()
 		if err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.known[stores.ResourcePrefix(resource)] = stores.LiveStore{Resource: resource, Prefix: prefix, NewFunc: newFunc, Store: store}
+			s.known[stores.ResourcePrefix(resource)] = stores.LiveStore{Resource: resource, Prefix: asked.Prefix, NewFunc: asked.NewFunc, Store: store}
 		}
 		return store, destroy, err
-	}
+	})
 }
 
 // all returns the stores, in no order.

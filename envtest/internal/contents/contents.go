@@ -88,12 +88,12 @@ func (s *Contents) Close() {
 	}
 }
 
-// Note decorates the store of a built-in resource so that it is known.
-func (s *Contents) Note(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
+// Track decorates the store of a built-in resource so that it is known.
+func (s *Contents) Track(resource schema.GroupResource, below generic.StorageDecorator) generic.StorageDecorator {
 	if s == nil {
-		return next
+		return below
 	}
-	return s.builtin.note(resource, next)
+	return s.builtin.track(resource, below)
 }
 
 // Admit waits until nobody replaces the state. It returns the context of a write to this state, and how often the state was

@@ -10,11 +10,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
 const (
@@ -27,20 +28,19 @@ const (
 	establishedShift = 3 * time.Second
 )
 
-// EstablishedEarlier decorates the store of CustomResourceDefinitions: a change of the condition Established is stored
+// EstablishedEarlier decorates the store of CustomResourceDefinitions, and no other: a change of the condition Established is stored
 // with a time a few seconds past, so that the first custom resource does not wait.
-func EstablishedEarlier(next generic.StorageDecorator) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		store, destroy, err := next(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+func EstablishedEarlier(resource schema.GroupResource, below generic.StorageDecorator) generic.StorageDecorator {
+	if resource != stores.CRDs {
+		return below
+	}
+	return stores.Around(below, func(_ stores.Asked, next stores.Next) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := next()
 		if err != nil {
 			return nil, nil, err
 		}
 		return establishedStore{store}, destroy, nil
-	}
+	})
 }
 
 // establishedStore changes what updates write; conditions of new definitions are dropped before they get here.

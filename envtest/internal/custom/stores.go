@@ -9,13 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
@@ -47,25 +44,21 @@ func (c *Stores) Guard(
 }
 
 // Track decorates the store of a custom resource so that it is known.
-func (c *Stores) Track(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
+func (c *Stores) Track(resource schema.GroupResource, below generic.StorageDecorator) generic.StorageDecorator {
+	return stores.Around(below, func(asked stores.Asked, next stores.Next) (storage.Interface, factory.DestroyFunc, error) {
 		if !c.making.Enter() {
 			return nil, nil, fmt.Errorf("create the store of %s: %w", resource, serving.ErrStopping)
 		}
 		defer c.making.Leave()
-		store, destroy, err := next(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+		store, destroy, err := next()
 		if err != nil {
 			return nil, nil, err
 		}
 		known := newCustomStore(store, destroy)
 		known.cleanup = c.cleanup
-		known.live = stores.LiveStore{Resource: resource, Prefix: resourcePrefix, NewFunc: newFunc, Store: known}
+		known.live = stores.LiveStore{Resource: resource, Prefix: asked.Prefix, NewFunc: asked.NewFunc, Store: known}
 		return known, c.add(resource, known), nil
-	}
+	})
 }
 
 // add notes a store and returns the function with which its owner destroys it.

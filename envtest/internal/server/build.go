@@ -60,7 +60,7 @@ func (b *builder) config(made *stores.Stores, rights *kind.Access, kinds *builti
 	config.EffectiveVersion = release{compatibility.DefaultBuildEffectiveVersion()}
 	config.FeatureGate = utilfeature.DefaultFeatureGate
 	config.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
-	config.RESTOptionsGetter = made.Builtin(b.known)
+	config.RESTOptionsGetter = made.Builtin()
 	ping := []healthz.HealthChecker{healthz.PingHealthz} // the other default starts a goroutine that never ends
 	config.HealthzChecks, config.LivezChecks, config.ReadyzChecks = ping, slices.Clone(ping), slices.Clone(ping)
 	config.EnableProfiling = false         // would let any user change the process's log level
@@ -93,7 +93,7 @@ func (b *builder) build(
 	crdConfig := crdserver.Config{
 		GenericConfig: config,
 		ExtraConfig: crdserver.ExtraConfig{
-			CRDRESTOptionsGetter: made.Custom(b.custom.Track),
+			CRDRESTOptionsGetter: made.Custom(),
 			MasterCount:          1,
 			ServiceResolver:      b.from.Webhooks,
 			AuthResolverWrapper:  b.webhooks.Authentication(&config.Config),
@@ -106,8 +106,8 @@ func (b *builder) build(
 	generic := crds.GenericAPIServer
 	generic.AggregatedLegacyDiscoveryGroupManager = catalog.New(crdserver.Codecs).From(aggregated.BuiltinSource)
 	b.catalog.Install(generic)
-	routes.Index{}.Install(routes.ListedPathProviders{generic, b.others}, generic.Handler.NonGoRestfulMux)
-	b.others.StandBefore(aggregation.Front{
+	routes.Index{}.Install(routes.ListedPathProviders{generic, b.aggregation}, generic.Handler.NonGoRestfulMux)
+	b.aggregation.StandBefore(aggregation.Front{
 		CRDs: crds.Informers.Apiextensions().V1().CustomResourceDefinitions(), Director: generic.Handler.Director, OpenAPI: b.openAPI.V2,
 	}, kinds.Groups)
 	if err := installBuiltin(generic, kinds.Groups); err != nil {

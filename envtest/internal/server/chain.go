@@ -14,7 +14,7 @@ import (
 // replaced. Handlers are counted here too because the outer end gives up on a request that its client has left, and Stop must
 // not pull the storage away from the handler that still works on it.
 func (b *builder) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	handler = b.others.Wrap(b.Contents.Wrap(handler))
+	handler = b.aggregation.Wrap(b.Contents.Wrap(handler))
 	if b.from.Faults != nil {
 		handler = b.from.Faults.Handler(handler)
 	}

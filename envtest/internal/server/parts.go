@@ -5,7 +5,6 @@ package server
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic"
 
 	"github.com/tarn-dev/tarn/envtest/internal/admission"
 	"github.com/tarn-dev/tarn/envtest/internal/aggregation"
@@ -16,21 +15,18 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
-// known decorates the stores of built-in kinds and of CustomResourceDefinitions.
-func (b *builder) known(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
-	if resource == stores.CRDs {
-		next = custom.EstablishedEarlier(next)
+// layers are what is around the stores.
+func (b *builder) layers() stores.Layers {
+	layers := stores.Layers{
+		Faults: b.from.Faults, WatchCache: b.from.WatchCache, Checks: b.from.Checks,
+		Builtin: []stores.Decorate{custom.EstablishedEarlier, b.Contents.Track}, Custom: []stores.Decorate{b.custom.Track},
+		Deletion: stores.DefaultDeletion,
 	}
-	return b.Contents.Note(resource, next)
-}
-
-// deletion is how the stores delete.
-func (b *builder) deletion() stores.Deletion {
-	if b.from.Command == nil {
-		return stores.DefaultDeletion
+	if b.from.Command != nil {
+		f := b.from.Command.Flags.Etcd
+		layers.Deletion = stores.Deletion{GarbageCollection: f.EnableGarbageCollection, Workers: f.DeleteCollectionWorkers}
 	}
-	f := b.from.Command.Flags.Etcd
-	return stores.Deletion{GarbageCollection: f.EnableGarbageCollection, Workers: f.DeleteCollectionWorkers}
+	return layers
 }
 
 // aggregated is what the part for other servers has from the start.
@@ -63,7 +59,7 @@ func (b *builder) admission(kinds *builtin.Kinds) admission.Config {
 // parts are what acts on the contents.
 func (b *builder) parts(kinds *builtin.Kinds, chain *admission.Chain) contents.Parts {
 	p := contents.Parts{
-		Kinds: kinds, Catalog: b.catalog, Custom: &b.custom, Installer: b.Installer, APIServices: b.others, Mapper: chain.Mapper,
+		Kinds: kinds, Catalog: b.catalog, Custom: &b.custom, Installer: b.Installer, APIServices: b.aggregation, Mapper: chain.Mapper,
 		Informers: func() map[schema.GroupResource]*serving.Followed {
 			all := b.loopback.Informers.All()
 			all[stores.CRDs] = &serving.Followed{SharedIndexInformer: b.definitions().Informer()}

@@ -46,19 +46,19 @@ func New(c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.others = aggregation.New(b.aggregated())
+	s.aggregation = aggregation.New(b.aggregated())
 	if own, ok := c.Etcd.(*etcd.Server); ok {
 		s.Contents = contents.New(s.run, own)
 		stores.LearnProgress(s.run)
 	}
-	made := stores.New(c.Etcd, c.WatchCache, c.Checks, c.Faults, b.deletion())
+	made := stores.New(c.Etcd, b.layers())
 	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
 	// only if they ran.
 	rights, err := b.rights()
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := builtin.New(made.Builtin(b.known), rights)
+	kinds, err := builtin.New(made.Builtin(), rights)
 	if err != nil {
 		return nil, fmt.Errorf("create the built-in kinds: %w", err)
 	}
@@ -159,7 +159,7 @@ func (s *Server) resume(ctx context.Context) error {
 	if s.Contents != nil {
 		return nil // the etcd was empty
 	}
-	return s.others.Resume(ctx)
+	return s.aggregation.Resume(ctx)
 }
 
 // Stop ends everything that was begun, in the order in which it depends on each other, and goes on if a part of it does not
@@ -168,7 +168,7 @@ func (s *Server) Stop(grace time.Duration) error {
 	s.cancel()
 	s.Contents.Close()
 	hooks := s.hooks.end(s.run, s.crds)
-	s.others.End()
+	s.aggregation.End()
 	s.loopback.Informers.Shutdown()
 	s.crds.Informers.Shutdown()
 	s.loopback.Close()

@@ -28,16 +28,16 @@ import (
 // Server is the API server of one environment: k8s.io/apiserver's generic server with the CRD server's handlers and the
 // built-in kinds in it, behind a listener of our own.
 type Server struct {
-	listener  *serving.Listener
-	users     *access.Users
-	command   *commandline.Process // nil without a command line
-	crds      *crdserver.CustomResourceDefinitions
-	loopback  *serving.Loopback
-	custom    custom.Stores
-	Installer *custom.Installer
-	Contents  *contents.Contents // nil if the etcd is shared with other servers
-	openAPI   *catalog.OpenAPI
-	others    *aggregation.Aggregation
+	listener    *serving.Listener
+	users       *access.Users
+	command     *commandline.Process // nil without a command line
+	crds        *crdserver.CustomResourceDefinitions
+	loopback    *serving.Loopback
+	custom      custom.Stores
+	Installer   *custom.Installer
+	Contents    *contents.Contents // nil if the etcd is shared with other servers
+	openAPI     *catalog.OpenAPI
+	aggregation *aggregation.Aggregation
 	gates
 	life
 }

@@ -10,13 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
@@ -38,16 +35,12 @@ type checkedStore interface {
 }
 
 // of decorates the stores of a resource: a store that can compare itself does so before it is destroyed.
-func (c *Consistency) of(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator {
+func (c *Consistency) of(resource schema.GroupResource, below generic.StorageDecorator) generic.StorageDecorator {
 	if c == nil {
-		return next
+		return below
 	}
-	return func(
-		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		store, destroy, err := next(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+	return Around(below, func(_ Asked, next Next) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := next()
 		checked, ok := store.(checkedStore)
 		if err != nil || !ok {
 			return store, destroy, err
@@ -57,7 +50,7 @@ func (c *Consistency) of(resource schema.GroupResource, next generic.StorageDeco
 			check()
 			destroy()
 		}, nil
-	}
+	})
 }
 
 // check compares one store. Only a difference counts: a store that is not ready holds nothing, and a store cannot be

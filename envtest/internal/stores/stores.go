@@ -20,7 +20,6 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
@@ -40,23 +39,34 @@ var DefaultDeletion = Deletion{GarbageCollection: true, Workers: 1}
 
 var CRDs = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
 
-// Decorate puts something around the stores of a resource, which next makes.
-type Decorate func(resource schema.GroupResource, next generic.StorageDecorator) generic.StorageDecorator
+// Layers are what is around the stores of one server, and how these delete.
+type Layers struct {
+	Faults     *faults.Injector // nil without
+	WatchCache Decorate
+	Checks     *Consistency // nil if watch caches are not checked
+	Builtin    []Decorate   // of the built-in kinds and CustomResourceDefinitions, around all others
+	Custom     []Decorate   // of custom resources, around all others
+	Deletion   Deletion
+}
 
-// Stores makes the stores of one server.
+// Stores makes the stores of one server. From etcd outwards a store is:
+//
+//  1. etcd3's, on a client whose calls have the faults of the etcd, with a transformer that has the faults of reads;
+//  2. the faults of the storage;
+//  3. the watch cache;
+//  4. its comparison with what is below, before it is destroyed;
+//  5. Layers.Builtin or Layers.Custom;
+//  6. for a built-in kind, the tracker of writes that package builtin/kind adds.
 type Stores struct {
 	etcd      Backing
 	config    storagebackend.Config // what all resources have
 	compactor etcd3.Compactor       // nil if etcd compacts itself
-	decorate  Decorate              // puts a watch cache before a store
-	checks    *Consistency          // nil if it is not checked
-	faults    *faults.Injector      // nil without
-	deletion  Deletion
+	layers    Layers
 }
 
-// New makes the stores on an etcd, each behind what watchCache puts there. checks and injector may be nil.
-func New(etcd Backing, watchCache Decorate, checks *Consistency, injector *faults.Injector, deletion Deletion) *Stores {
-	made := &Stores{etcd: etcd, decorate: watchCache, checks: checks, faults: injector, deletion: deletion}
+// New makes the stores on an etcd.
+func New(etcd Backing, layers Layers) *Stores {
+	made := &Stores{etcd: etcd, layers: layers}
 	if outside, ok := etcd.(*Remote); ok {
 		made.config, made.compactor = outside.config, outside.compactor
 		return made
@@ -66,43 +76,61 @@ func New(etcd Backing, watchCache Decorate, checks *Consistency, injector *fault
 	return made
 }
 
-// plain implements generic.StorageDecorator: an etcd3 store on the etcd, with the faults of the options.
-func (s *Stores) plain(
-	config *storagebackend.ConfigForResource, resourcePrefix string, _ func(runtime.Object) (string, error),
-	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
-) (storage.Interface, factory.DestroyFunc, error) {
-	client := s.etcd.Client()
+// plain makes an etcd3 store on the etcd.
+func (s *Stores) plain(asked Asked) (storage.Interface, factory.DestroyFunc, error) {
+	config, client := asked.Config, s.etcd.Client()
 	versioner := storage.APIObjectVersioner{}
 	transformer := identity.NewEncryptCheckTransformer()
-	keys := faults.Keys{Resource: config.GroupResource, Root: config.Prefix, Prefix: resourcePrefix}
-	if s.faults != nil {
-		s.faults.Etcd(config.GroupResource, client.Client)
-		transformer = s.faults.Transformer(keys, transformer)
+	if injector := s.layers.Faults; injector != nil {
+		injector.Etcd(config.GroupResource, client.Client)
+		transformer = injector.Transformer(asked.keys(), transformer)
 	}
-	store, err := etcd3.New(client, s.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
+	store, err := etcd3.New(client, s.compactor, config.Codec, asked.NewFunc, asked.NewListFunc, config.Prefix, asked.Prefix,
 		config.GroupResource, transformer, config.LeaseManagerConfig,
 		etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
 		etcd.CloseClient(client)
 		return nil, nil, fmt.Errorf("create the store of %s: %w", config.GroupResource, err)
 	}
-	faulty, end := withFaults(s.faults, keys, store)
-	return faulty, sync.OnceFunc(func() {
-		end()
+	return store, sync.OnceFunc(func() {
 		store.Close()
 		etcd.CloseClient(client)
 	}), nil
 }
 
-// options are the REST options of one resource.
-func (s *Stores) options(resource schema.GroupResource, codec runtime.Codec, versioner runtime.GroupVersioner) generic.RESTOptions {
+// faulty puts the rules of the Injector before a store.
+func (s *Stores) faulty(_ schema.GroupResource, below generic.StorageDecorator) generic.StorageDecorator {
+	if s.layers.Faults == nil {
+		return below
+	}
+	return Around(below, func(asked Asked, next Next) (storage.Interface, factory.DestroyFunc, error) {
+		store, destroy, err := next()
+		if err != nil {
+			return nil, nil, err
+		}
+		faulty, end := s.layers.Faults.Storage(asked.keys(), store)
+		return faulty, func() {
+			end()
+			destroy()
+		}, nil
+	})
+}
+
+// keys says where the objects are.
+func (a Asked) keys() faults.Keys {
+	return faults.Keys{Resource: a.Config.GroupResource, Root: a.Config.Prefix, Prefix: a.Prefix}
+}
+
+// options are the REST options of one resource, whose store has further layers around it.
+func (s *Stores) options(resource schema.GroupResource, codec runtime.Codec, versioner runtime.GroupVersioner, outer []Decorate) generic.RESTOptions {
 	config := s.config
 	config.Codec, config.EncodeVersioner = codec, versioner
+	layers := append([]Decorate{s.faulty, s.layers.WatchCache, s.layers.Checks.of}, outer...)
 	return generic.RESTOptions{
 		StorageConfig:           config.ForResource(resource),
-		Decorator:               s.checks.of(resource, s.decorate(resource, s.plain)),
-		EnableGarbageCollection: s.deletion.GarbageCollection,
-		DeleteCollectionWorkers: s.deletion.Workers,
+		Decorator:               stacked(resource, bottom(s.plain), layers...),
+		EnableGarbageCollection: s.layers.Deletion.GarbageCollection,
+		DeleteCollectionWorkers: s.layers.Deletion.Workers,
 		ResourcePrefix:          ResourcePrefix(resource),
 		CountMetricPollPeriod:   0, // each store would poll
 	}
@@ -119,23 +147,20 @@ func ResourcePrefix(resource schema.GroupResource) string {
 	return resource.Group + "/" + resource.Resource
 }
 
-// Builtin gives the built-in kinds and CustomResourceDefinitions their stores, decorated by known.
-func (s *Stores) Builtin(known Decorate) generic.RESTOptionsGetter { return builtinOptions{s, known} }
+// Builtin gives the built-in kinds and CustomResourceDefinitions their stores.
+func (s *Stores) Builtin() generic.RESTOptionsGetter { return builtinOptions{s} }
 
-// Custom gives custom resources their stores, decorated by known.
-func (s *Stores) Custom(known Decorate) generic.RESTOptionsGetter { return customOptions{s, known} }
+// Custom gives custom resources their stores.
+func (s *Stores) Custom() generic.RESTOptionsGetter { return customOptions{s} }
 
 // builtinOptions gives the built-in kinds and CustomResourceDefinitions their stores.
-type builtinOptions struct {
-	*Stores
-	known Decorate
-}
+type builtinOptions struct{ *Stores }
 
 // GetRESTOptions implements generic.RESTOptionsGetter. example's type decides the version that is stored.
 func (o builtinOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	if resource == CRDs {
 		version := apiextensionsv1.SchemeGroupVersion
-		return o.noted(resource, crdserver.Codecs.LegacyCodec(version), version), nil
+		return o.options(resource, crdserver.Codecs.LegacyCodec(version), version, o.layers.Builtin), nil
 	}
 	if example == nil { // asked for the prefix alone
 		return generic.RESTOptions{ResourcePrefix: ResourcePrefix(resource)}, nil
@@ -153,14 +178,7 @@ func (o builtinOptions) GetRESTOptions(resource schema.GroupResource, example ru
 	if err != nil {
 		return generic.RESTOptions{}, fmt.Errorf("make the codec that stores %s: %w", resource, err)
 	}
-	return o.noted(resource, codec, versioner), nil
-}
-
-// noted are the options of a resource whose store is known to others.
-func (o builtinOptions) noted(resource schema.GroupResource, codec runtime.Codec, versioner runtime.GroupVersioner) generic.RESTOptions {
-	options := o.options(resource, codec, versioner)
-	options.Decorator = o.known(resource, options.Decorator)
-	return options
+	return o.options(resource, codec, versioner, o.layers.Builtin), nil
 }
 
 // externalVersion returns the served version of a built-in type.
@@ -178,22 +196,9 @@ func externalVersion(obj runtime.Object) (schema.GroupVersion, error) {
 }
 
 // customOptions gives custom resources their stores. They are stored as JSON, as kube-apiserver does by default.
-type customOptions struct {
-	*Stores
-	known Decorate
-}
+type customOptions struct{ *Stores }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (o customOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	options := o.options(resource, unstructured.UnstructuredJSONScheme, nil)
-	options.Decorator = o.known(resource, options.Decorator)
-	return options, nil
-}
-
-// withFaults puts the rules of an Injector before a store, which has no other caller yet. The function ends what it began.
-func withFaults(injector *faults.Injector, keys faults.Keys, store storage.Interface) (storage.Interface, func()) {
-	if injector == nil {
-		return store, func() {}
-	}
-	return injector.Storage(keys, store)
+	return o.options(resource, unstructured.UnstructuredJSONScheme, nil, o.layers.Custom), nil
 }

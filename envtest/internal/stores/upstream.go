@@ -7,23 +7,16 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	upstream "k8s.io/apiserver/pkg/storage/cacher"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 )
 
 // UpstreamCacher puts k8s.io/apiserver's own Cacher in front of a store.
 func UpstreamCacher(store generic.StorageDecorator) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		raw, destroyRaw, err := store(config, resourcePrefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
+	return Around(store, func(asked Asked, next Next) (storage.Interface, factory.DestroyFunc, error) {
+		raw, destroyRaw, err := next()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -31,21 +24,21 @@ func UpstreamCacher(store generic.StorageDecorator) generic.StorageDecorator {
 		c, err := upstream.NewCacherFromConfig(upstream.Config{
 			Storage:             raw,
 			Versioner:           storage.APIObjectVersioner{},
-			GroupResource:       config.GroupResource,
-			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      resourcePrefix,
-			KeyFunc:             keyFunc,
-			NewFunc:             newFunc,
-			NewListFunc:         newListFunc,
-			GetAttrsFunc:        attributes,
-			IndexerFuncs:        triggers,
-			Indexers:            indexers,
-			Codec:               config.Codec,
+			GroupResource:       asked.Config.GroupResource,
+			EventsHistoryWindow: asked.Config.EventsHistoryWindow,
+			ResourcePrefix:      asked.Prefix,
+			KeyFunc:             asked.KeyFunc,
+			NewFunc:             asked.NewFunc,
+			NewListFunc:         asked.NewListFunc,
+			GetAttrsFunc:        asked.Attributes,
+			IndexerFuncs:        asked.Triggers,
+			Indexers:            asked.Indexers,
+			Codec:               asked.Config.Codec,
 			Clock:               clock,
 		})
 		if err != nil {
 			destroyRaw()
-			return nil, nil, fmt.Errorf("create a watch cache for %s: %w", config.GroupResource, err)
+			return nil, nil, fmt.Errorf("create a watch cache for %s: %w", asked.Config.GroupResource, err)
 		}
 		delegator := upstream.NewCacheDelegator(c, raw)
 		return delegator, sync.OnceFunc(func() {
@@ -54,5 +47,5 @@ func UpstreamCacher(store generic.StorageDecorator) generic.StorageDecorator {
 			clock.end()
 			destroyRaw()
 		}), nil
-	}
+	})
 }

@@ -25,36 +25,36 @@ import (
 // ms on the way of a request. But what this server has written is always seen. Writes of other servers on the same etcd are
 // seen a little later, as by an informer.
 
-// noted is the storage of a kind. It notes the newest revision at which this server has written. It is safe for concurrent use.
-type noted struct {
+// writeTracker is the storage of a kind. It keeps the newest revision at which this server has written. It is safe for concurrent use.
+type writeTracker struct {
 	storage.Interface
 	written atomic.Uint64
 }
 
 // Create implements storage.Interface.
-func (n *noted) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return n.note(n.Interface.Create(ctx, key, obj, out, ttl), out)
+func (t *writeTracker) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	return t.track(t.Interface.Create(ctx, key, obj, out, ttl), out)
 }
 
 // Delete implements storage.Interface. The object has the revision of its deletion.
-func (n *noted) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+func (t *writeTracker) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, existing runtime.Object, opts storage.DeleteOptions) error {
-	return n.note(n.Interface.Delete(ctx, key, out, preconditions, validate, existing, opts), out)
+	return t.track(t.Interface.Delete(ctx, key, out, preconditions, validate, existing, opts), out)
 }
 
 // GuaranteedUpdate implements storage.Interface.
-func (n *noted) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+func (t *writeTracker) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, existing runtime.Object) error {
-	return n.note(n.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, existing), out)
+	return t.track(t.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, existing), out)
 }
 
-func (n *noted) note(err error, out runtime.Object) error {
+func (t *writeTracker) track(err error, out runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	version, err := n.Versioner().ObjectResourceVersion(out)
-	for before := n.written.Load(); err == nil && before < version; before = n.written.Load() {
-		if n.written.CompareAndSwap(before, version) {
+	version, err := t.Versioner().ObjectResourceVersion(out)
+	for before := t.written.Load(); err == nil && before < version; before = t.written.Load() {
+		if t.written.CompareAndSwap(before, version) {
 			return nil
 		}
 	}
@@ -63,7 +63,7 @@ func (n *noted) note(err error, out runtime.Object) error {
 
 // minimum is the resource version from which on a read sees all that this server has written to a store.
 func minimum(store *genericregistry.Store) string {
-	return strconv.FormatUint(store.Storage.Storage.(*noted).written.Load(), 10)
+	return strconv.FormatUint(store.Storage.Storage.(*writeTracker).written.Load(), 10)
 }
 
 // ListAll lists the objects of all namespaces that the watch cache has. The caller may change the list, and not what its objects

@@ -109,7 +109,7 @@ func NewStore(k *Kind, scheme *runtime.Scheme, getter generic.RESTOptionsGetter)
 	if err := store.CompleteWithOptions(options); err != nil {
 		return nil, err
 	}
-	store.Storage.Storage = &noted{Interface: store.Storage.Storage}
+	store.Storage.Storage = &writeTracker{Interface: store.Storage.Storage}
 	return store, nil
 }
 
