@@ -37,7 +37,7 @@ func (i *Injector) now(q *request) *request {
 
 // call applies the oldest rule of a fault point that means a call and can happen to it as a whole. The call returns the error in
 // place of its answer.
-func (i *Injector) call(ctx context.Context, at Station, q *request) error {
+func (i *Injector) call(ctx context.Context, at Point, q *request) error {
 	for _, r := range i.inForce(at) {
 		switch a := r.action.(type) {
 		case respond:

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Station is a fault point: a place where faults can happen. Each knows some fields of a Rule, beside Skip and Times, and some
+// Point is a fault point: a place where faults can happen. Each knows some fields of a Rule, beside Skip and Times, and some
 // actions. Inject refuses the others. Hold and HoldAnswers work at HTTP alone.
-type Station int
+type Point int
 
 const (
 	// HTTP is between clients and the handlers of the server: requests, and the events of watches. It knows all fields but Path, and
 	// all actions but Corrupt and Shift. It is the zero value.
-	HTTP Station = iota
+	HTTP Point = iota
 
 	// Storage is between the watch cache of a resource, or the handlers if there is none, and etcd. The verbs are get, list, watch,
 	// create, update and delete; a patch is an update. A rule may have Verb, Group, Resource, Namespace, Name, User and When.
@@ -44,7 +44,7 @@ const (
 )
 
 // String returns the name of the fault point as in Go.
-func (s Station) String() string {
+func (s Point) String() string {
 	switch s {
 	case HTTP:
 		return "HTTP"
@@ -57,7 +57,7 @@ func (s Station) String() string {
 	case Clock:
 		return "Clock"
 	}
-	return fmt.Sprintf("Station(%d)", int(s))
+	return fmt.Sprintf("Point(%d)", int(s))
 }
 
 // The verbs of etcd, beside watch.
@@ -71,7 +71,7 @@ const (
 type knowledge struct{ fields, verbs []string }
 
 // inside are the fault points inside the server.
-var inside = map[Station]knowledge{
+var inside = map[Point]knowledge{
 	Storage: {
 		[]string{"Verb", "Group", "Resource", "Namespace", "Name", "User", "When"},
 		[]string{verbGet, verbList, verbWatch, verbCreate, verbUpdate, verbDelete},
@@ -83,32 +83,32 @@ var inside = map[Station]knowledge{
 
 // check returns why nothing can match the rule.
 func (r *Rule) check(proxied bool) error {
-	known, within := inside[r.Station]
+	known, within := inside[r.Point]
 	switch {
-	case !within && r.Station != HTTP:
-		return fmt.Errorf("there is no fault point %s", r.Station)
+	case !within && r.Point != HTTP:
+		return fmt.Errorf("there is no fault point %s", r.Point)
 	case strings.ContainsAny(r.Resource, "/ "):
 		return fmt.Errorf("a rule with the resource %q matches nothing: the subresource is a field of its own", r.Resource)
 	case r.Resource != strings.ToLower(r.Resource):
 		return fmt.Errorf("a rule with the resource %q matches nothing: resources are in lower case and plural, such as pods", r.Resource)
 	case r.Skip < 0 || r.Times < 0:
 		return errors.New("a rule with negative numbers")
-	case r.Station == HTTP && r.Path != "":
+	case r.Point == HTTP && r.Path != "":
 		return errors.New("a rule with a path: it is that of a webhook, and only the fault point Webhook knows it")
-	case r.Station == HTTP:
+	case r.Point == HTTP:
 		return r.checkHTTP(!proxied)
 	case proxied:
-		return fmt.Errorf("a rule for the fault point %s, which is inside the server: a proxy before one has only %s", r.Station, HTTP)
+		return fmt.Errorf("a rule for the fault point %s, which is inside the server: a proxy before one has only %s", r.Point, HTTP)
 	}
 	for _, field := range r.fields() {
 		if !slices.Contains(known.fields, field) {
 			return fmt.Errorf("a rule with %s matches nothing at the fault point %s, which knows %s",
-				field, r.Station, strings.Join(append(slices.Clone(known.fields), "Skip", "Times"), ", "))
+				field, r.Point, strings.Join(append(slices.Clone(known.fields), "Skip", "Times"), ", "))
 		}
 	}
 	if r.Verb != "" && !slices.Contains(known.verbs, r.Verb) {
 		return fmt.Errorf("a rule with the verb %q matches nothing at the fault point %s: its verbs are %s",
-			r.Verb, r.Station, strings.Join(known.verbs, ", "))
+			r.Verb, r.Point, strings.Join(known.verbs, ", "))
 	}
 	return nil
 }
@@ -136,27 +136,27 @@ func (r *Rule) fits(action Action) error {
 	ok := false
 	switch a := action.(type) {
 	case respond:
-		ok = r.Station != Clock
+		ok = r.Point != Clock
 	case delay:
-		ok = r.Station != Clock
+		ok = r.Point != Clock
 	case dropRequest:
-		ok = r.Station == HTTP || r.Station == Webhook
+		ok = r.Point == HTTP || r.Point == Webhook
 	case corrupt:
-		ok = r.Station == Storage
+		ok = r.Point == Storage
 	case shift:
-		ok = r.Station == Clock
+		ok = r.Point == Clock
 	case expire:
-		ok = r.Station == HTTP || r.Station == Storage
+		ok = r.Point == HTTP || r.Point == Storage
 	case cut:
-		ok = r.Station == HTTP || r.Station == Storage
-		if r.Station == Storage && a != 0 {
+		ok = r.Point == HTTP || r.Point == Storage
+		if r.Point == Storage && a != 0 {
 			return errors.New("the fault point Storage does not count events: it has Cut(0)")
 		}
 	default:
-		ok = r.Station == HTTP
+		ok = r.Point == HTTP
 	}
 	if !ok {
-		return fmt.Errorf("%s cannot happen at the fault point %s", nameOf(action), r.Station)
+		return fmt.Errorf("%s cannot happen at the fault point %s", nameOf(action), r.Point)
 	}
 	return action.fits(r)
 }
@@ -188,7 +188,7 @@ func nameOf(action Action) string {
 
 // String describes the rule for messages.
 func (r *Rule) String() string {
-	parts := []string{r.Station.String()}
+	parts := []string{r.Point.String()}
 	for _, part := range []string{r.Verb, r.Group, r.Resource, r.Namespace, r.Name, r.User, r.Path} {
 		if part != "" {
 			parts = append(parts, part)
