@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,10 +20,31 @@ import (
 
 // Action is what happens to a request. The functions of this package make them.
 type Action interface {
-	// fits returns why the action cannot happen to what the rule matches.
+	// fits returns why the action cannot happen to what the rule matches, at a fault point where it can happen.
 	fits(*Rule) error
+}
+
+// An action can happen at the fault points whose interfaces it implements, see happensAt.
+
+// requestAction happens to requests, at HTTP.
+type requestAction interface {
+	Action
 	// serve answers the request; next would do so without a fault. Over is closed when the fault ends.
 	serve(w http.ResponseWriter, req *http.Request, next http.Handler, over <-chan struct{})
+}
+
+// callAction happens to calls, at Storage and Etcd.
+type callAction interface {
+	Action
+	// call returns the error that a call returns in place of its answer, or nil, and then it goes on.
+	call(ctx context.Context, over <-chan struct{}) error
+}
+
+// webhookAction happens to calls of webhooks.
+type webhookAction interface {
+	Action
+	// roundTrip answers the call; if it returns neither an answer nor an error, the call goes on.
+	roundTrip(req *http.Request, over <-chan struct{}) (*http.Response, error)
 }
 
 // answerAction happens to answers that have an end: not to watches.
@@ -70,6 +92,14 @@ func (r respond) serve(w http.ResponseWriter, _ *http.Request, _ http.Handler, _
 	_, _ = w.Write(body)
 }
 
+func (r respond) call(context.Context, <-chan struct{}) error { return r.err }
+
+func (r respond) roundTrip(req *http.Request, over <-chan struct{}) (*http.Response, error) {
+	w := &answer{header: http.Header{}}
+	r.serve(w, req, nil, over)
+	return w.response(req), nil
+}
+
 // Delay lets a request wait before the server handles it, or until the fault ends. It ends with the request: when its client has
 // gone, and, if it is not a watch, when the server gives up on it after a minute (504).
 func Delay(d time.Duration) Action { return delay(d) }
@@ -79,13 +109,13 @@ type delay time.Duration
 func (delay) fits(*Rule) error { return nil }
 
 func (d delay) serve(w http.ResponseWriter, req *http.Request, next http.Handler, over <-chan struct{}) {
-	if d.wait(req.Context(), over) == nil {
+	if d.call(req.Context(), over) == nil {
 		next.ServeHTTP(w, req)
 	}
 }
 
-// wait returns after the delay, or when the fault is over. The error is that of the context.
-func (d delay) wait(ctx context.Context, over <-chan struct{}) error {
+// call returns after the delay, or when the fault is over. The error is that of the context.
+func (d delay) call(ctx context.Context, over <-chan struct{}) error {
 	timer := time.NewTimer(time.Duration(d))
 	defer timer.Stop()
 	select {
@@ -95,6 +125,10 @@ func (d delay) wait(ctx context.Context, over <-chan struct{}) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+func (d delay) roundTrip(req *http.Request, over <-chan struct{}) (*http.Response, error) {
+	return nil, d.call(req.Context(), over)
 }
 
 // DropRequest cuts the connection before the server sees the request: a write has no effect. With HTTP/2 it is the stream of the
@@ -107,6 +141,10 @@ func (dropRequest) fits(*Rule) error { return nil }
 
 func (dropRequest) serve(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{}) {
 	panic(http.ErrAbortHandler)
+}
+
+func (dropRequest) roundTrip(*http.Request, <-chan struct{}) (*http.Response, error) {
+	return nil, fmt.Errorf("a fault of the test cut the connection to the webhook: %w", syscall.ECONNRESET)
 }
 
 // DropAnswer lets the server handle the request and cuts the connection in place of the answer: a write has taken effect, and
@@ -184,7 +222,7 @@ func (a *answer) copyHeader(w http.ResponseWriter) {
 	w.WriteHeader(max(a.code, http.StatusOK))
 }
 
-// streamAction happens to the events of watches.
+// streamAction happens to the events of watches, at HTTP and Storage.
 type streamAction interface {
 	Action
 	// atOnce says whether it happens to watches that are open when it is injected.
@@ -206,12 +244,14 @@ func (c cut) fits(r *Rule) error {
 	if c < 0 {
 		return errors.New("a watch cannot be cut after fewer than no events")
 	}
+	if r.Point == Storage && c != 0 {
+		return errors.New("the fault point Storage does not count events: it has Cut(0)")
+	}
 	return onlyWatch(r, "Cut")
 }
 
-func (cut) serve(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{}) {}
-func (c cut) atOnce() bool                                                          { return c == 0 }
-func (cut) hit(s *stream)                                                           { s.abortLocked() }
+func (c cut) atOnce() bool { return c == 0 }
+func (cut) hit(s *stream)  { s.abortLocked() }
 
 // Expire ends a watch with the error that its resourceVersion is too old (410), as a server does that has lost the history. It
 // does so at once, and to later watches right after their beginning. A watch whose client does not read is cut.
@@ -228,8 +268,7 @@ func (expire) fits(r *Rule) error {
 	return onlyWatch(r, "Expire")
 }
 
-func (expire) serve(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{}) {}
-func (expire) atOnce() bool                                                            { return true }
+func (expire) atOnce() bool { return true }
 
 func (expire) hit(s *stream) {
 	s.failLocked(expired())

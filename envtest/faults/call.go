@@ -35,19 +35,11 @@ func (i *Injector) now(q *request) *request {
 	return &one
 }
 
-// call applies the oldest rule of a fault point that means a call and can happen to it as a whole. The call returns the error in
-// place of its answer.
+// call applies the oldest matching Respond or Delay. The call returns the error in place of its answer.
 func (i *Injector) call(ctx context.Context, at Point, q *request) error {
 	for _, r := range i.inForce(at) {
-		switch a := r.action.(type) {
-		case respond:
-			if r.takes(q) {
-				return a.err
-			}
-		case delay:
-			if r.takes(q) {
-				return a.wait(ctx, r.over)
-			}
+		if a, ok := r.action.(callAction); ok && r.takes(q) {
+			return a.call(ctx, r.over)
 		}
 	}
 	return nil

@@ -13,10 +13,16 @@ import (
 // tokens of an environment's own configurations do not expire. A hit is one certificate or token that was judged.
 func Shift(d time.Duration) Action { return shift{d: d} }
 
-type shift struct {
-	elsewhere
-	d time.Duration
+type shift struct{ d time.Duration }
+
+// clockAction happens to the clock.
+type clockAction interface {
+	Action
+	// shifted returns the time in place of another one.
+	shifted(time.Time) time.Time
 }
+
+func (s shift) shifted(now time.Time) time.Time { return now.Add(s.d) }
 
 func (s shift) fits(*Rule) error {
 	if s.d == 0 {
@@ -33,8 +39,8 @@ func (i *Injector) Now() time.Time {
 		return now
 	}
 	for _, r := range i.inForce(Clock) {
-		if s, ok := r.action.(shift); ok && r.hit() {
-			return now.Add(s.d)
+		if a, ok := r.action.(clockAction); ok && r.hit() {
+			return a.shifted(now)
 		}
 	}
 	return now

@@ -131,31 +131,20 @@ func (r *Rule) fields() []string {
 	return names
 }
 
+// happensAt says whether an action has an effect at a fault point.
+func happensAt(action Action, p Point) bool {
+	_, requests := action.(requestAction)
+	_, events := action.(streamAction)
+	_, calls := action.(callAction)
+	_, reads := action.(readAction)
+	_, webhooks := action.(webhookAction)
+	_, clock := action.(clockAction)
+	return map[Point]bool{HTTP: requests || events, Storage: calls || reads || events, Etcd: calls, Webhook: webhooks, Clock: clock}[p]
+}
+
 // fits returns why the action cannot happen to what the rule matches.
 func (r *Rule) fits(action Action) error {
-	ok := false
-	switch a := action.(type) {
-	case respond:
-		ok = r.Point != Clock
-	case delay:
-		ok = r.Point != Clock
-	case dropRequest:
-		ok = r.Point == HTTP || r.Point == Webhook
-	case corrupt:
-		ok = r.Point == Storage
-	case shift:
-		ok = r.Point == Clock
-	case expire:
-		ok = r.Point == HTTP || r.Point == Storage
-	case cut:
-		ok = r.Point == HTTP || r.Point == Storage
-		if r.Point == Storage && a != 0 {
-			return errors.New("the fault point Storage does not count events: it has Cut(0)")
-		}
-	default:
-		ok = r.Point == HTTP
-	}
-	if !ok {
+	if r.Point >= 0 && r.Point < faultPoints && !happensAt(action, r.Point) { // check refuses others
 		return fmt.Errorf("%s cannot happen at the fault point %s", nameOf(action), r.Point)
 	}
 	return action.fits(r)

@@ -24,7 +24,7 @@ func TestFaultPointsRefuse(t *testing.T) {
 		rule   faults.Rule
 		action faults.Action
 	}{
-		"there is no fault point Point(9)":                   {faults.Rule{Point: 9}, fail},
+		"there is no fault point Point(9)":                     {faults.Rule{Point: 9}, fail},
 		"UserAgent matches nothing at the fault point Storage": {faults.Rule{Point: faults.Storage, UserAgent: "a"}, fail},
 		"Subresource matches nothing":                          {faults.Rule{Point: faults.Storage, Subresource: "status"}, fail},
 		"Type matches nothing":                                 {faults.Rule{Point: faults.Storage, Type: "ADDED"}, fail},

@@ -137,9 +137,9 @@ func (f failing) Read([]byte) (int, error) {
 // find returns the first rule that applies to the request, which is hit then.
 func (i *Injector) find(q *request) *rule {
 	for _, r := range i.inForce(HTTP) {
-		_, events := r.action.(streamAction)
+		_, requests := r.action.(requestAction)
 		_, whole := r.action.(answerAction)
-		if events || r.Type != "" || q.verb == verbWatch && (r.hold != nil || whole) {
+		if !requests && r.hold == nil || r.Type != "" || q.verb == verbWatch && (r.hold != nil || whole) {
 			continue // is about events, or about answers that end
 		}
 		if r.matches(q) && r.meansObject(q) && r.asks(q.held) && r.hit() {
@@ -166,11 +166,11 @@ func (i *Injector) Handler(next http.Handler) http.Handler {
 			return
 		}
 		if r := i.find(q); r != nil {
-			if r.hold == nil {
-				r.action.serve(w, req, i.after(q, next), r.over)
-				return
+			if a, ok := r.action.(requestAction); ok {
+				a.serve(w, req, i.after(q, next), r.over)
+			} else {
+				r.hold.serve(w, req, q, next)
 			}
-			r.hold.serve(w, req, q, next)
 			return
 		}
 		i.after(q, next).ServeHTTP(w, req)

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -28,20 +27,22 @@ import (
 // A hit is one object that was read once.
 func Corrupt() Action { return corrupt{} }
 
-type corrupt struct{ elsewhere }
+type corrupt struct{}
+
+// readAction happens to objects that are read, at Storage.
+type readAction interface {
+	Action
+	// read returns what is read in place of data.
+	read(data []byte) []byte
+}
+
+func (corrupt) read([]byte) []byte { return undecodable }
 
 func (corrupt) fits(r *Rule) error {
 	if r.Verb == verbCreate {
 		return errors.New("Corrupt is about what is read: no create reads an object")
 	}
 	return nil
-}
-
-// elsewhere is of actions that do not happen to requests.
-type elsewhere struct{}
-
-func (elsewhere) serve(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
-	next.ServeHTTP(w, req)
 }
 
 // undecodable is no object in any form.
@@ -93,8 +94,8 @@ func (t *transformer) TransformFromStorage(ctx context.Context, data []byte, abo
 			one := *t.injector.now(q)
 			one.namespace, one.name = t.keys.namespaceAndName(string(about.AuthenticatedData()), false)
 			for _, r := range rules {
-				if _, is := r.action.(corrupt); is && r.takes(&one) {
-					return undecodable, false, nil
+				if a, ok := r.action.(readAction); ok && r.takes(&one) {
+					return a.read(data), false, nil
 				}
 			}
 		}
@@ -286,7 +287,7 @@ func (w *storedWatch) ResultChan() <-chan watch.Event { return w.out }
 func (w *storedWatch) atOnce(r *rule) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ends := r.action.(streamAction); !ends || w.over || w.looked[r] || !r.matches(w.injector.now(w.request)) || !r.meansScope(w.request) {
+	if a, ok := r.action.(streamAction); !ok || !a.atOnce() || w.over || w.looked[r] || !r.matches(w.injector.now(w.request)) || !r.meansScope(w.request) {
 		return
 	}
 	w.looked[r] = true

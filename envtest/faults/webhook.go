@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"syscall"
 )
 
 // RoundTripper returns a transport that applies the rules for the fault point Webhook to the requests with which the server calls
@@ -24,23 +23,13 @@ type webhooks struct {
 // RoundTrip implements http.RoundTripper.
 func (t *webhooks) RoundTrip(req *http.Request) (*http.Response, error) {
 	for _, r := range t.injector.inForce(Webhook) {
-		if r.Path != "" && r.Path != req.URL.Path || !r.asks(func() Held { return Held{Path: req.URL.Path} }) || !r.hit() {
+		a, ok := r.action.(webhookAction)
+		if !ok || r.Path != "" && r.Path != req.URL.Path || !r.asks(func() Held { return Held{Path: req.URL.Path} }) || !r.hit() {
 			continue
 		}
-		switch a := r.action.(type) {
-		case respond:
+		if resp, err := a.roundTrip(req, r.over); resp != nil || err != nil {
 			closeBody(req)
-			w := &answer{header: http.Header{}}
-			a.serve(w, req, nil, r.over)
-			return w.response(req), nil
-		case dropRequest:
-			closeBody(req)
-			return nil, fmt.Errorf("a fault of the test cut the connection to the webhook: %w", syscall.ECONNRESET)
-		case delay:
-			if err := a.wait(req.Context(), r.over); err != nil {
-				closeBody(req)
-				return nil, err
-			}
+			return resp, err
 		}
 		break
 	}
