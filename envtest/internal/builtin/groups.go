@@ -19,7 +19,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/registry/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
@@ -52,7 +51,7 @@ func New(getter generic.RESTOptionsGetter, access *kind.Access) (*Kinds, error) 
 	if err != nil {
 		return nil, err
 	}
-	peer := func(resource schema.GroupResource) *genericregistry.Store { return stores[resource] }
+	peer := func(resource schema.GroupResource) *kind.Store { return stores[resource] }
 	var set groupSet
 	for _, k := range kinds() {
 		storages, err := kind.NewStorages(k, Scheme(), stores[k.GroupResource()], peer, access)

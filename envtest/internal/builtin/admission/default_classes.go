@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/core"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
@@ -22,7 +21,7 @@ import (
 )
 
 // storageClasses are the plugins DefaultStorageClass and PersistentVolumeClaimResize.
-type storageClasses struct{ store *genericregistry.Store }
+type storageClasses struct{ store *kind.Store }
 
 // setDefault gives a new claim that names no class the default one: of several the newest, and of these the first by name.
 func (s storageClasses) setDefault(ctx context.Context, a admission.Attributes) error {
@@ -83,7 +82,7 @@ func (s storageClasses) checkResize(ctx context.Context, a admission.Attributes)
 }
 
 // ingressClasses is the plugin DefaultIngressClass.
-type ingressClasses struct{ store *genericregistry.Store }
+type ingressClasses struct{ store *kind.Store }
 
 // setDefault gives a new Ingress that names no class the default one.
 func (s ingressClasses) setDefault(ctx context.Context, a admission.Attributes) error {

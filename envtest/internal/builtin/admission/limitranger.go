@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
@@ -24,7 +23,7 @@ import (
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
 // limitRanges is the plugin LimitRanger. A Pod is under the limits that were created just before it. The rules are those of kube-apiserver's plugin/pkg/admission/limitranger.
-type limitRanges struct{ store *genericregistry.Store }
+type limitRanges struct{ store *kind.Store }
 
 // items returns the limits of one type in the namespace of a request.
 func (l limitRanges) items(ctx context.Context, a admission.Attributes) ([]corev1.LimitRange, error) {

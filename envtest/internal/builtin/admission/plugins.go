@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/scheduling"
@@ -28,7 +27,7 @@ import (
 
 // NewPlugins returns the admission plugins of the built-in kinds, in kube-apiserver's order (its
 // pkg/kubeapiserver/options/plugins.go): policies and webhooks come after them. peer finds the stores of one server.
-func NewPlugins(peer func(schema.GroupResource) *genericregistry.Store, access *kind.Access) []admission.Interface {
+func NewPlugins(peer func(schema.GroupResource) *kind.Store, access *kind.Access) []admission.Interface {
 	created := admission.NewHandler(admission.Create)
 	written := admission.NewHandler(admission.Create, admission.Update)
 	classes := priorityClasses{peer(scheduling.PriorityClassResource)}

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/warning"
 	podsecurity "k8s.io/pod-security-admission/admission"
 	podsecurityload "k8s.io/pod-security-admission/admission/api/load"
@@ -97,8 +96,8 @@ func (p podSecurity) Validate(ctx context.Context, a admission.Attributes, _ adm
 
 // namespacesOf and podsOf read what the watch cache has.
 type (
-	namespacesOf struct{ store *genericregistry.Store }
-	podsOf       struct{ store *genericregistry.Store }
+	namespacesOf struct{ store *kind.Store }
+	podsOf       struct{ store *kind.Store }
 )
 
 func (n namespacesOf) GetNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {

@@ -11,13 +11,12 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
 // priorityClasses is the plugin Priority. A Pod is given the class that was created just before it.
-type priorityClasses struct{ store *genericregistry.Store }
+type priorityClasses struct{ store *kind.Store }
 
 // prioritize resolves the priority class of a new Pod. A PUT of a manifest without the result gets it again.
 func (p priorityClasses) prioritize(ctx context.Context, a admission.Attributes) error {

@@ -21,7 +21,6 @@ import (
 	quotavalidation "k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
@@ -49,7 +48,7 @@ var notCounted = map[schema.GroupResource]struct{}{
 
 // quotasIn returns the quotas of a namespace. The request before is counted already. The caller may change the slice and not
 // what the quotas refer to.
-func quotasIn(ctx context.Context, store *genericregistry.Store, namespace string) ([]corev1.ResourceQuota, error) {
+func quotasIn(ctx context.Context, store *kind.Store, namespace string) ([]corev1.ResourceQuota, error) {
 	list, err := kind.ListIn[*corev1.ResourceQuotaList](ctx, store, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("error resolving quota: %w", err)
@@ -60,7 +59,7 @@ func quotasIn(ctx context.Context, store *genericregistry.Store, namespace strin
 // quotaAccess is how the library reads and writes quotas. The library passes no context: ctx is the server's.
 type quotaAccess struct {
 	ctx    context.Context
-	store  *genericregistry.Store
+	store  *kind.Store
 	client kubernetes.Interface
 }
 
@@ -82,7 +81,7 @@ func (q quotaAccess) UpdateQuotaStatus(changed *corev1.ResourceQuota) error {
 type resourceQuotas struct {
 	*admission.Handler
 	config   *quotaapi.Configuration
-	store    *genericregistry.Store
+	store    *kind.Store
 	measures map[schema.GroupResource]quota.Evaluator
 	library  func() quotaplugin.Evaluator
 }

@@ -14,14 +14,13 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
 // runtimeClasses is the admission plugin RuntimeClass: a Pod that names a class gets its overhead and the nodes that have it.
 // The rules are those of kube-apiserver's plugin/pkg/admission/runtimeclass.
-type runtimeClasses struct{ store *genericregistry.Store }
+type runtimeClasses struct{ store *kind.Store }
 
 // of returns the class that a Pod names, or nil if it names none.
 func (r runtimeClasses) of(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {

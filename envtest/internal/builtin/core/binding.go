@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
@@ -24,7 +23,7 @@ import (
 )
 
 // bindingREST serves pods/binding, through which a scheduler puts a Pod on a node.
-type bindingREST struct{ store *genericregistry.Store }
+type bindingREST struct{ store *kind.Store }
 
 var _ rest.NamedCreater = bindingREST{}
 

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
@@ -30,7 +29,7 @@ import (
 var budgetResource = schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudgets"}
 
 // budgetStore is the store of the disruption budgets.
-type budgetStore = *genericregistry.Store
+type budgetStore = *kind.Store
 
 // evictionAttempts is how often an eviction begins anew because its Pod changes, as in kube-apiserver.
 const evictionAttempts = 20
@@ -38,7 +37,7 @@ const evictionAttempts = 20
 // evictionREST serves pods/eviction: it deletes a Pod if the disruption budget that covers it allows that, and tells it why.
 // The rules are those of kube-apiserver's pkg/registry/core/pod/storage/eviction.go.
 type evictionREST struct {
-	pods    *genericregistry.Store
+	pods    *kind.Store
 	status  kind.PartREST // of the Pods
 	budgets func() budgetStore
 }

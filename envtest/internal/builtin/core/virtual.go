@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
@@ -26,7 +25,7 @@ import (
 
 // VirtualStorages are the resources of the core group that are not kept: bindings, the old way to pods/binding, and
 // componentstatuses.
-func VirtualStorages(pods *genericregistry.Store) map[string]rest.Storage {
+func VirtualStorages(pods *kind.Store) map[string]rest.Storage {
 	return map[string]rest.Storage{
 		"bindings":          legacyBindingREST{bindingREST{pods}},
 		"componentstatuses": newComponents(),

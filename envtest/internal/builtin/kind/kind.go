@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -50,11 +49,11 @@ type Kind struct {
 // Attachment is what a row's attach function works with.
 type Attachment struct {
 	Kind     *Kind
-	Store    *genericregistry.Store
+	Store    *Store
 	Strategy Strategy // the main resource's
 	// Peer returns the store of another kind of the same server by its resource, nil if there is
 	// none.
-	Peer   func(schema.GroupResource) *genericregistry.Store
+	Peer   func(schema.GroupResource) *Store
 	Access *Access // nil if nobody asks the server
 }
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -61,22 +60,20 @@ func (t *writeTracker) track(err error, out runtime.Object) error {
 	return nil
 }
 
-// minimum is the resource version from which on a read sees all that this server has written to a store.
-func minimum(store *genericregistry.Store) string {
-	return strconv.FormatUint(store.Storage.Storage.(*writeTracker).written.Load(), 10)
-}
+// minimum is the resource version from which on a read sees all that this server has written to the store.
+func (s *Store) minimum() string { return strconv.FormatUint(s.writes.written.Load(), 10) }
 
 // ListAll lists the objects of all namespaces that the watch cache has. The caller may change the list, and not what its objects
 // refer to.
-func ListAll[L runtime.Object](ctx context.Context, store *genericregistry.Store) (L, error) {
+func ListAll[L runtime.Object](ctx context.Context, store *Store) (L, error) {
 	return ListIn[L](ctx, store, "")
 }
 
 // ListIn is ListAll for one namespace.
-func ListIn[L runtime.Object](ctx context.Context, store *genericregistry.Store, namespace string) (L, error) {
+func ListIn[L runtime.Object](ctx context.Context, store *Store, namespace string) (L, error) {
 	var none L
 	ctx = genericapirequest.WithNamespace(ctx, namespace)
-	list, err := store.List(ctx, &metainternalversion.ListOptions{ResourceVersion: minimum(store)})
+	list, err := store.List(ctx, &metainternalversion.ListOptions{ResourceVersion: store.minimum()})
 	if storage.IsTooLargeResourceVersion(err) { // the watch cache is cut off from etcd
 		list, err = store.List(ctx, &metainternalversion.ListOptions{})
 	}
@@ -92,8 +89,8 @@ func ListIn[L runtime.Object](ctx context.Context, store *genericregistry.Store,
 
 // Cached returns an object that the watch cache has, or else as it is in storage now. It is of the namespace of the request if it
 // is namespaced. The caller may change the object, and not what it refers to.
-func Cached[T runtime.Object](ctx context.Context, store *genericregistry.Store, name string) (T, error) {
-	obj, err := store.Get(ctx, name, &metav1.GetOptions{ResourceVersion: minimum(store)})
+func Cached[T runtime.Object](ctx context.Context, store *Store, name string) (T, error) {
+	obj, err := store.Get(ctx, name, &metav1.GetOptions{ResourceVersion: store.minimum()})
 	if apierrors.IsNotFound(err) || storage.IsTooLargeResourceVersion(err) {
 		return GetOne[T](ctx, store, name)
 	}
@@ -113,7 +110,7 @@ func GetOne[T runtime.Object](ctx context.Context, from rest.Getter, name string
 }
 
 // Stores finds the store of a kind by its resource.
-type Stores map[schema.GroupResource]*genericregistry.Store
+type Stores map[schema.GroupResource]*Store
 
 // Destroy closes them. To close them twice is harmless.
 func (s Stores) Destroy() {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -38,7 +37,7 @@ func ScalingOf[T runtime.Object](replicas func(T) **int32, observed func(T) int3
 
 // scaleREST serves the scale subresource as autoscaling/v1 Scale. It shares the storage of the main resource.
 type scaleREST struct {
-	store *genericregistry.Store
+	store *Store
 	kind  *Kind
 }
 

@@ -106,11 +106,11 @@ var (
 )
 
 // NewPartREST returns a subresource of store's objects that is updated through s.
-func NewPartREST(store *genericregistry.Store, s interface {
+func NewPartREST(store *Store, s interface {
 	rest.RESTUpdateStrategy
 	rest.ResetFieldsStrategy
 }) PartREST {
-	part := *store
+	part := *store.Store
 	part.BeginCreate, part.BeginUpdate = nil, nil // they work on what a part does not write
 	part.UpdateStrategy = s
 	part.ResetFieldsStrategy = s

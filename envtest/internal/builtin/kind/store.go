@@ -19,9 +19,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// Store is the store of a kind, and knows what it has written.
+type Store struct {
+	*genericregistry.Store
+	writes *writeTracker
+}
+
 // ResourceREST serves the main resource of a kind.
 type ResourceREST struct {
-	*genericregistry.Store
+	*Store
 	Kind *Kind
 }
 
@@ -60,7 +66,7 @@ func (r ResourceREST) warn(ctx context.Context, options *metav1.DeleteOptions) {
 // NewStorages builds one kind's storages by their path in the group: the resource and its subresources. peer finds the
 // other kinds' stores; see Attachment.
 func NewStorages(
-	k *Kind, scheme *runtime.Scheme, store *genericregistry.Store, peer func(schema.GroupResource) *genericregistry.Store, access *Access,
+	k *Kind, scheme *runtime.Scheme, store *Store, peer func(schema.GroupResource) *Store, access *Access,
 ) (map[string]rest.Storage, error) {
 	storages := map[string]rest.Storage{k.Resource: ResourceREST{Store: store, Kind: k}}
 	strategy := NewStrategy(k, scheme)
@@ -83,7 +89,7 @@ func NewStorages(
 }
 
 // NewStore builds and completes the generic store of one kind. The caller destroys it.
-func NewStore(k *Kind, scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*genericregistry.Store, error) {
+func NewStore(k *Kind, scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*Store, error) {
 	s := NewStrategy(k, scheme)
 	store := &genericregistry.Store{
 		NewFunc:                   NewFunc(scheme, k.GVK),
@@ -109,8 +115,9 @@ func NewStore(k *Kind, scheme *runtime.Scheme, getter generic.RESTOptionsGetter)
 	if err := store.CompleteWithOptions(options); err != nil {
 		return nil, err
 	}
-	store.Storage.Storage = &writeTracker{Interface: store.Storage.Storage}
-	return store, nil
+	writes := &writeTracker{Interface: store.Storage.Storage}
+	store.Storage.Storage = writes
+	return &Store{Store: store, writes: writes}, nil
 }
 
 // SingularName returns the singular in the form that discovery shows.

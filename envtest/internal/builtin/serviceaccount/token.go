@@ -22,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
@@ -90,10 +89,10 @@ func refTo(obj metav1.Object) *boundRef {
 // still there.
 type Accounts struct {
 	access *kind.Access
-	peer   func(schema.GroupResource) *genericregistry.Store
+	peer   func(schema.GroupResource) *kind.Store
 }
 
-func NewAccounts(access *kind.Access, peer func(schema.GroupResource) *genericregistry.Store) Accounts {
+func NewAccounts(access *kind.Access, peer func(schema.GroupResource) *kind.Store) Accounts {
 	return Accounts{access, peer}
 }
 
