@@ -85,6 +85,7 @@ type vector interface {
 	DeletePartialMatch(prometheus.Labels) int
 }
 
+// all are the metrics that are exported.
 func (f *families) all() []vector {
 	return []vector{
 		f.events, f.sent, f.begun, f.errors, f.reads, f.lists, f.looked, f.given, f.catchUps, f.expiries, f.checks, f.waits, f.newest,
