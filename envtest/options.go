@@ -141,7 +141,7 @@ func (o Options) serviceResolver() ServiceResolver {
 	return o.ServiceResolver
 }
 
-// modes are those of the authorizer.
+// modes are the modes of the authorizer.
 func (o Options) modes() []string {
 	if o.process == nil {
 		return []string{flags.ModeRBAC}

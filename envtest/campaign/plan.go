@@ -20,7 +20,7 @@ import (
 // Plan says what a campaign does. Controller and Steps are required. Its functions are called by several runs at once, each with
 // an environment of its own: what they share must be safe for concurrent use.
 type Plan struct {
-	// Options are those of each environment. Faults must be nil: the campaign has its own.
+	// Options are the options of each environment. Faults must be nil: the campaign has its own.
 	Options envtest.Options
 
 	// Controller runs the controller that is tested until the context ends, and returns when all of it has ended: a manager of
@@ -40,7 +40,7 @@ type Plan struct {
 	// it returns false, the object is left out. See the package for what is removed already.
 	Normalize func(object *unstructured.Unstructured) bool
 
-	// Scheme is that of the clients of Steps and Check. The default is client-go's.
+	// Scheme is the scheme of the clients of Steps and Check. The default is client-go's.
 	Scheme *runtime.Scheme
 
 	// Quiet is how long a controller neither asks nor is told anything when it has settled: longer than its pauses between two

@@ -12,7 +12,7 @@ import (
 )
 
 // Etcd lets the calls of a client of etcd pass the rules for the fault point Etcd: its transactions and reads, leases, and the beginnings
-// of its watches. The client is that of one resource, and nobody uses it yet.
+// of its watches. The client is for one resource, and nobody uses it yet.
 func (i *Injector) Etcd(resource schema.GroupResource, client *clientv3.Client) {
 	calls := etcdCalls{i, resource}
 	client.KV = &etcdKV{client.KV, calls}

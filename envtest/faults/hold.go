@@ -12,20 +12,20 @@ import (
 
 // Held is something that a Hold holds back, or Rule.When is asked about: a request, or an event of a watch.
 type Held struct {
-	// Verb is that of the request, or watch for an event.
+	// Verb is the request's verb, or watch for an event.
 	Verb string
-	// Group and Resource are those of the request. The group of Pods is "core".
+	// Group and Resource are the request's. The group of Pods is "core".
 	Group, Resource string
-	// Subresource is that of the request, such as status.
+	// Subresource is the request's subresource, such as status.
 	Subresource string
-	// Type is that of the event, such as ADDED or BOOKMARK; empty for a request.
+	// Type is the event's type, such as ADDED or BOOKMARK; empty for a request.
 	Type string
 	// Namespace, Name and ResourceVersion are those of the object; what a request does not say is empty. The name of an object
 	// that is being created is read from it. GenerateName is there in events, and in requests that create.
 	Namespace, Name, GenerateName, ResourceVersion string
-	// Path is that of the URL of a webhook, for its call.
+	// Path is the path of a webhook's URL, for its call.
 	Path string
-	// UserAgent is that of the client whose request or watch it is.
+	// UserAgent is the user agent of the client.
 	UserAgent string
 }
 

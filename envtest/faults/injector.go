@@ -24,25 +24,25 @@ type Rule struct {
 	// Point is where the fault happens; the zero value is HTTP, the requests of clients.
 	Point Point
 
-	// Verb is that of the request as authorization knows it: get, list, watch, create, update, patch, delete or
+	// Verb is the request's, as authorization knows it: get, list, watch, create, update, patch, delete or
 	// deletecollection. Storage and Etcd have verbs of their own.
 	Verb string
-	// Group and Resource are those of the path, such as apps and deployments; the group of Pods is "core" here, since the
+	// Group and Resource are in the path, such as apps and deployments; the group of Pods is "core" here, since the
 	// empty one means all.
 	Group, Resource string
 	// Subresource is one such as status. "-" means the resource itself, without its subresources.
 	Subresource string
-	// Namespace and Name are those of the object. For an object that is being created, and for events of watches, they are read
+	// Namespace and Name name the object. For an object that is being created, and for events of watches, they are read
 	// from the object.
 	Namespace, Name string
-	// User is who asks, such as system:serviceaccount:default:robot. A proxy does not know it.
+	// User is the name of a user, such as system:serviceaccount:default:robot. A proxy does not know it.
 	User string
 	// UserAgent is a prefix of the client's user agent, see rest.Config.
 	UserAgent string
-	// Type is that of an event: ADDED, MODIFIED, DELETED, BOOKMARK, or * for all of these. Empty means all but bookmarks, which
+	// Type is the type of an event: ADDED, MODIFIED, DELETED, BOOKMARK, or * for all of these. Empty means all but bookmarks, which
 	// come at times that no test chooses. A rule with a type does not match requests.
 	Type string
-	// Path is that of the URL of a webhook, such as /validate. Only the fault point Webhook knows it.
+	// Path is the path of a webhook's URL, such as /validate. Only the fault point Webhook knows it.
 	Path string
 	// When, if set, is asked about each request or event that the fields above match, in the order of arrival, and says whether it
 	// is meant. So a rule can count, or choose by what came before. It is called while the request or the watch waits, by many

@@ -120,7 +120,7 @@ func (n *Nodes) object(name string) *corev1.Node {
 	return node
 }
 
-// capacity is that of a node if no other is asked for.
+// capacity is the default capacity of a node.
 func capacity() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("128Gi"),

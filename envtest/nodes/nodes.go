@@ -197,7 +197,7 @@ func (n *Nodes) run(ctx context.Context, cfg *rest.Config) error {
 	return m.Start(ctx)
 }
 
-// pace is that of all controllers. A failure is tried again after a second at most, since a kubelet is not slower after an outage
+// pace limits how often each controller tries. A failure is tried again after a second at most, since a kubelet is not slower after an outage
 // of minutes. A reconciliation may take ten seconds, since the other objects wait for it.
 func pace() controller.Options {
 	return controller.Options{

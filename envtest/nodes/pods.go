@@ -48,7 +48,7 @@ type pause struct {
 	ends   time.Time // when what runs ends by itself, if it does
 }
 
-// pause returns that of a container.
+// pause returns the pause of a container, a new one if it has none.
 func (m *memory) pause(container string) *pause {
 	p := m.containers[container]
 	if p == nil {

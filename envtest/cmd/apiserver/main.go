@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	return nil
 }
 
-// options are those of the environment.
+// options are the options of the environment.
 func (a arguments) options() envtest.Options {
 	opts := envtest.Options{CRDDirectoryPaths: a.crds, StorageDecorator: a.watchCache, Controllers: a.beside}
 	if a.nodes != 0 {

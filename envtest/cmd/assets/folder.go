@@ -17,7 +17,7 @@ import (
 
 // The programs that a folder can have, by the names under which test environments look for them.
 var (
-	// binaries are those of every control plane.
+	// binaries are in every control plane.
 	binaries = []string{"kube-apiserver", "etcd"}
 	// extras are built when they are asked for. Each is built in a folder of its own, and linked into that of the binaries.
 	extras = []string{"kubectl", "kube-controller-manager", "kube-scheduler"}

@@ -261,7 +261,7 @@ func apiServiceOf(gv schema.GroupVersion, p catalog.Priority) *apiregistrationv1
 	}
 }
 
-// Informer is that of APIServices, nil if nobody has asked for one yet.
+// Informer returns the informer of APIServices, nil if nobody has asked for one yet.
 func (a *Aggregation) Informer() cache.SharedIndexInformer {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -76,7 +76,7 @@ func external(all *runtime.Scheme) *runtime.Scheme {
 	return some
 }
 
-// definitions are those of the built-in kinds and of CustomResourceDefinitions.
+// definitions are the OpenAPI definitions of the built-in kinds and of CustomResourceDefinitions.
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := crdopenapi.GetOpenAPIDefinitions(ref)
 	maps.Copy(all, builtin.OpenAPIDefinitions(ref))

@@ -27,10 +27,10 @@ var versionPriorities = map[schema.GroupVersion]int{
 	{Group: "resource.k8s.io", Version: "v1"}: 21,
 }
 
-// CustomPriority is that of the groups of CRDs.
+// CustomPriority is the priority of the groups of CRDs.
 var CustomPriority = Priority{Group: 1000, Version: 100}
 
-// PriorityOf is that of a built-in version.
+// PriorityOf is the priority of a built-in version.
 func PriorityOf(gv schema.GroupVersion) Priority {
 	return Priority{
 		Group:   cmp.Or(groupPriorities[gv.Group], defaultGroupPriority),

@@ -59,14 +59,14 @@ type Parts struct {
 	Kinds interface {
 		Overwritten(resource schema.GroupResource, name types.NamespacedName)
 	}
-	// Informers are those from which the server reads, by resource.
+	// Informers are the informers from which the server reads, by resource.
 	Informers func() map[schema.GroupResource]*serving.Followed
 	Catalog   *catalog.Catalog
 	Custom    *custom.Stores
 	Installer *custom.Installer
 	// APIServices lead to other servers.
 	APIServices interface {
-		// Informer is that of APIServices, nil if nobody has asked for one yet.
+		// Informer returns the informer of APIServices, nil if nobody has asked for one yet.
 		Informer() cache.SharedIndexInformer
 		// Routed reports whether requests go where the informer's APIService says.
 		Routed(name string, informer cache.SharedIndexInformer) bool

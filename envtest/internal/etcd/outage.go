@@ -98,7 +98,7 @@ func (s *Server) Available() error {
 }
 
 // CompactTo forgets what was replaced or deleted before a revision, and returns when that is done. Revision zero means the newest.
-// The errors are those of etcd: the revision was compacted already, or is yet to come; or that the context has ended, and the
+// The errors are etcd's: the revision was compacted already, or is yet to come; or that the context has ended, and the
 // compaction goes on.
 func (s *Server) CompactTo(ctx context.Context, revision int64) (err error) {
 	defer s.failure.rescue(&err)

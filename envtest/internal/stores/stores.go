@@ -34,7 +34,7 @@ type Deletion struct {
 	Workers           int  // of a deletecollection
 }
 
-// DefaultDeletion is that of kube-apiserver.
+// DefaultDeletion is how kube-apiserver deletes.
 var DefaultDeletion = Deletion{GarbageCollection: true, Workers: 1}
 
 var CRDs = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}

@@ -66,7 +66,7 @@ func checkScaled(f *kind.Faults, ref autoscalingv2.CrossVersionObjectReference, 
 	f.Invalid(err != nil, at.Child("apiVersion"), ref.APIVersion, "unexpected GroupVersion string")
 }
 
-// checkMetric checks the one source that a metric must have: that of its type.
+// checkMetric checks the one source that a metric must have: the source of its type.
 func checkMetric(f *kind.Faults, m *autoscalingv2.MetricSpec, at *field.Path) {
 	f.Need(m.Type != "", at.Child("type"))
 	kind.Known(f, m.Type, at.Child("type"), autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType,

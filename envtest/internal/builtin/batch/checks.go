@@ -139,7 +139,7 @@ func takeAllResources(to, from []corev1.Container) {
 	}
 }
 
-// validateJobSpec checks a Job's spec, or that of a CronJob's template, which has no selector.
+// validateJobSpec checks the spec of a Job, or of a CronJob's template, which has no selector.
 func validateJobSpec(spec *batchv1.JobSpec, at *field.Path) field.ErrorList {
 	var f kind.Faults
 	f.Add(kind.NotNegative(spec.Parallelism, at.Child("parallelism")))

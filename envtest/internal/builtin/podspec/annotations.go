@@ -29,7 +29,7 @@ const (
 	agreeOnProfile = " profile in annotation and field must match"
 )
 
-// CheckPodAnnotations checks those of a Pod, or of a template of Pods.
+// CheckPodAnnotations checks the annotations of a Pod, or of a template of Pods.
 func CheckPodAnnotations(f *kind.Faults, annotations map[string]string, spec *corev1.PodSpec, at *field.Path) {
 	if value, ok := annotations[corev1.MirrorPodAnnotationKey]; ok {
 		f.Invalid(spec.NodeName == "", at.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")

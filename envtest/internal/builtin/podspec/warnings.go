@@ -50,7 +50,7 @@ func WarnTemplate(w *kind.Warnings, template *corev1.PodTemplateSpec, at *field.
 	}
 }
 
-// podWarnings are those of one Pod or template.
+// podWarnings are the warnings for one Pod or template.
 type podWarnings struct {
 	*kind.Warnings
 	*corev1.PodTemplateSpec

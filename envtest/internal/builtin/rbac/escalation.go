@@ -143,7 +143,7 @@ func checkBinding(ctx context.Context, access *kind.Access, who user.Info, obj, 
 	return nil
 }
 
-// requestedName is the name in the path of a request: that of a new object is not there.
+// requestedName is the name in the path of a request. A new object has none there.
 func requestedName(ctx context.Context) string {
 	if info, ok := request.RequestInfoFrom(ctx); ok {
 		return info.Name

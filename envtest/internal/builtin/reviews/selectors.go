@@ -34,7 +34,7 @@ func resourceRecord(who user.Info, in *authorizationv1.ResourceAttributes) autho
 	return record
 }
 
-// labelRequirements are those of a selector that are understood, and what is wrong with the others. To leave one out asks for
+// labelRequirements returns the requirements of a selector that are understood, and what is wrong with the others. To leave one out asks for
 // more rights.
 func labelRequirements(selector *authorizationv1.LabelSelectorAttributes) (labels.Requirements, error) {
 	if selector.RawSelector != "" {

@@ -22,7 +22,7 @@ import (
 // TokenKeys sign and check the tokens of service accounts, which are JSON web tokens of one issuer. They do not change, and are
 // safe for concurrent use.
 type TokenKeys struct {
-	// Issuer names who signs, and where the keys are found: a URL.
+	// Issuer is a URL: it names the signer, and the keys are found there.
 	Issuer string
 
 	signer crypto.Signer
