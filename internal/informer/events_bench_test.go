@@ -84,7 +84,10 @@ func (s *podStream) informer(b *testing.B, o *Options) toolscache.SharedIndexInf
 			b.Fatal(err)
 		}
 		lw := toolscache.NewListWatchFromClient(client, "pods", "", fields.Everything())
-		return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, noStreaming{}), &corev1.Pod{}, 0, toolscache.Indexers{})
+		if s.initial == nil {
+			return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, noStreaming{}), &corev1.Pod{}, 0, toolscache.Indexers{})
+		}
+		return toolscache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, toolscache.Indexers{})
 	}
 	pods, err := listwatch.Structured(listwatch.Target{
 		Config: s.config(), HTTPClient: s.client(), Scheme: s.scheme, Kind: podKind, Resource: corev1.SchemeGroupVersion.WithResource("pods"),
@@ -94,7 +97,7 @@ func (s *podStream) informer(b *testing.B, o *Options) toolscache.SharedIndexInf
 	}
 	o.Example = pods.Example()
 	informer, err := New(func(to Receiver) toolscache.ListerWatcher {
-		return listwatch.New(pods, listwatch.Options{Message: to.Message, Each: to.Each})
+		return listwatch.New(pods, listwatch.Options{Message: to.Message, Each: to.Each, Bookmarks: s.initial != nil})
 	}, *o)
 	if err != nil {
 		b.Fatal(err)
@@ -193,6 +196,7 @@ type podStream struct {
 	frames  [][]byte // with the version at
 	offsets []int
 	list    func() []byte // encodedList, once
+	initial []byte        // the events of a streaming list; nil if there are none
 	every   time.Duration // between two events; zero is as fast as they are read
 	events  int
 	begin   chan struct{}
@@ -207,24 +211,40 @@ func newPodStream(b *testing.B, pods int) *podStream {
 	if err := corev1.AddToScheme(s.scheme); err != nil {
 		b.Fatal(err)
 	}
+	for i := range pods {
+		pod := benchmarkPod(i)
+		frame := s.frame(b, watch.Modified, pod)
+		s.frames = append(s.frames, frame)
+		s.offsets = append(s.offsets, bytes.Index(frame, []byte(pod.ResourceVersion)))
+	}
+	s.list = sync.OnceValue(s.encodedList)
+	b.Logf("an event is %d bytes", len(s.frames[0]))
+	return s
+}
+
+// frame returns an event as a watch sends it.
+func (s *podStream) frame(b *testing.B, t watch.EventType, pod *corev1.Pod) []byte {
 	codecs := serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(s.scheme)}
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	var buffer bytes.Buffer
 	encode := restwatch.NewEncoder(
 		streaming.NewEncoder(info.StreamSerializer.NewFrameWriter(&buffer), codecs.EncoderForVersion(info.StreamSerializer, corev1.SchemeGroupVersion)),
 		codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion))
-	for i := range pods {
-		pod := benchmarkPod(i)
-		buffer.Reset()
-		if err := encode.Encode(&watch.Event{Type: watch.Modified, Object: pod}); err != nil {
-			b.Fatal(err)
-		}
-		s.frames = append(s.frames, bytes.Clone(buffer.Bytes()))
-		s.offsets = append(s.offsets, bytes.Index(buffer.Bytes(), []byte(pod.ResourceVersion)))
+	if err := encode.Encode(&watch.Event{Type: t, Object: pod}); err != nil {
+		b.Fatal(err)
 	}
-	s.list = sync.OnceValue(s.encodedList)
-	b.Logf("an event is %d bytes", len(s.frames[0]))
-	return s
+	return buffer.Bytes()
+}
+
+// stream lets the informers of s list by streaming.
+func (s *podStream) stream(b *testing.B) {
+	for i := range s.frames {
+		s.initial = append(s.initial, s.frame(b, watch.Added, benchmarkPod(i))...)
+	}
+	end := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: strconv.Itoa(s.version(0)), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}}
+	s.initial = append(s.initial, s.frame(b, watch.Bookmark, end)...)
 }
 
 func (s *podStream) config() *rest.Config { return &rest.Config{Host: "http://pods.example.com"} }
@@ -236,7 +256,7 @@ func (s *podStream) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {runtime.ContentTypeProtobuf}}, Request: r}
 	if r.URL.Query().Get("watch") != "" {
 		answer.Header.Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
-		answer.Body = &podReader{podStream: s, closed: make(chan struct{})}
+		answer.Body = &podReader{podStream: s, rest: s.initial, closed: make(chan struct{})}
 		return answer, nil
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(s.list()))
