@@ -244,7 +244,7 @@ func (c cut) fits(r *Rule) error {
 	if c < 0 {
 		return errors.New("a watch cannot be cut after fewer than no events")
 	}
-	if r.Point == Storage && c != 0 {
+	if r.Station == Storage && c != 0 {
 		return errors.New("the fault point Storage does not count events: it has Cut(0)")
 	}
 	return onlyWatch(r, "Cut")

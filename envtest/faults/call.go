@@ -36,7 +36,7 @@ func (i *Injector) now(q *request) *request {
 }
 
 // call applies the oldest matching Respond or Delay. The call returns the error in place of its answer.
-func (i *Injector) call(ctx context.Context, at Point, q *request) error {
+func (i *Injector) call(ctx context.Context, at Station, q *request) error {
 	for _, r := range i.inForce(at) {
 		if a, ok := r.action.(callAction); ok && r.takes(q) {
 			return a.call(ctx, r.over)

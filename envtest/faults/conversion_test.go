@@ -102,14 +102,14 @@ var _ = Describe("a webhook for conversion", func() {
 			"it is being moved": faults.Respond(apierrors.NewServiceUnavailable("it is being moved")),
 			"connection reset":  faults.DropRequest(),
 		} {
-			fault, err := own.Inject(faults.Rule{Point: faults.Webhook, Path: "/convert"}, action)
+			fault, err := own.Inject(faults.Rule{Station: faults.Webhook, Path: "/convert"}, action)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(get(ctx)).To(MatchError(And(ContainSubstring("conversion webhook"), ContainSubstring(want))))
 			Expect(fault.Hits()).To(BeNumerically(">", 0))
 			fault.End()
 			Expect(get(ctx)).To(Succeed())
 		}
-		_, err = own.Inject(faults.Rule{Point: faults.Webhook, Path: "/other"}, faults.Respond(errors.New("elsewhere")))
+		_, err = own.Inject(faults.Rule{Station: faults.Webhook, Path: "/other"}, faults.Respond(errors.New("elsewhere")))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(get(ctx)).To(Succeed())
 	}, SpecTimeout(2*long))

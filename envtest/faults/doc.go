@@ -27,10 +27,10 @@
 // # Fault points
 //
 // A rule with the verb watch means requests for a watch and, with Hold, Cut and Expire, the events of watches that are open. A Hold
-// whose rule has no verb means requests and events. All other rules mean requests. Rule.Point names another place, inside a server
+// whose rule has no verb means requests and events. All other rules mean requests. Rule.Station names another place, inside a server
 // of package envtest: Storage, Etcd, Webhook and Clock, each with what it knows of a call:
 //
-//	full, err := injector.Inject(faults.Rule{Point: faults.Etcd, Verb: "txn"}, faults.Respond(rpctypes.ErrNoSpace))
+//	full, err := injector.Inject(faults.Rule{Station: faults.Etcd, Verb: "txn"}, faults.Respond(rpctypes.ErrNoSpace))
 //
 // Environment.StopEtcd, StartEtcd and CompactEtcd are beside them.
 //

@@ -31,13 +31,13 @@ var everyAction = []Action{
 // TestEachActionHappensWhereItFits puts each action into force at each fault point, also where Inject would refuse it. It has an effect
 // there, and hits, if and only if fits says so.
 func TestEachActionHappensWhereItFits(t *testing.T) {
-	for at, probe := range map[Point]func(*Injector) string{
+	for at, probe := range map[Station]func(*Injector) string{
 		HTTP: probeHTTP, Storage: probeStorage, Etcd: probeEtcd, Webhook: probeWebhook, Clock: probeClock,
 	} {
 		for n, action := range everyAction {
 			t.Run(fmt.Sprintf("%d %s at %s", n, nameOf(action), at), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					i, r := New(), Rule{Point: at}
+					i, r := New(), Rule{Station: at}
 					_, events := action.(streamAction)
 					if events && (at == HTTP || at == Storage) {
 						r.Verb = verbWatch

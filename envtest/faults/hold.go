@@ -58,8 +58,8 @@ type item struct {
 
 // Hold begins to hold back what the rule matches.
 func (i *Injector) Hold(r Rule) (*Hold, error) {
-	if r.Point != HTTP {
-		return nil, fmt.Errorf("hold back: the fault point %s holds nothing back, only %s does", r.Point, HTTP)
+	if r.Station != HTTP {
+		return nil, fmt.Errorf("hold back: the fault point %s holds nothing back, only %s does", r.Station, HTTP)
 	}
 	h := &Hold{injector: i}
 	if _, err := i.add(r, nil, h); err != nil {
@@ -75,8 +75,8 @@ func (i *Injector) HoldAnswers(r Rule) (*Hold, error) {
 	if err := endless(&r, "HoldAnswers"); err != nil {
 		return nil, fmt.Errorf("hold back answers: %w", err)
 	}
-	if r.Point != HTTP {
-		return nil, fmt.Errorf("hold back answers: the fault point %s holds nothing back, only %s does", r.Point, HTTP)
+	if r.Station != HTTP {
+		return nil, fmt.Errorf("hold back answers: the fault point %s holds nothing back, only %s does", r.Station, HTTP)
 	}
 	if r.Type != "" {
 		return nil, errors.New("hold back answers: events have a type, and answers have none")

@@ -17,12 +17,12 @@ import (
 	"github.com/tarn-dev/tarn/internal/signal"
 )
 
-// Rule says which requests are meant. An empty field means all. A Rule for another Point than HTTP says which calls are meant:
-// there, a field that the fault point does not know is an error, see Point. There are more than twelve fields because each says one
+// Rule says which requests are meant. An empty field means all. A Rule for another Station than HTTP says which calls are meant:
+// there, a field that the fault point does not know is an error, see Station. There are more than twelve fields because each says one
 // thing of a request.
 type Rule struct {
-	// Point is where the fault happens; the zero value is HTTP, the requests of clients.
-	Point Point
+	// Station is where the fault happens; the zero value is HTTP, the requests of clients.
+	Station Station
 
 	// Verb is the request's, as authorization knows it: get, list, watch, create, update, patch, delete or
 	// deletecollection. Storage and Etcd have verbs of their own.
@@ -174,7 +174,7 @@ func (i *Injector) put(added *rule) error {
 		return errStopped
 	}
 	rules := i.all()
-	rules[added.Point] = append(slices.Clone(rules[added.Point]), added)
+	rules[added.Station] = append(slices.Clone(rules[added.Station]), added)
 	i.rules.Store(&rules)
 	return nil
 }
@@ -188,7 +188,7 @@ func (i *Injector) all() ruleSet {
 }
 
 // inForce returns the rules of a fault point. The caller does not change them.
-func (i *Injector) inForce(s Point) []*rule {
+func (i *Injector) inForce(s Station) []*rule {
 	if rules := i.rules.Load(); rules != nil {
 		return rules[s]
 	}
@@ -200,7 +200,7 @@ func (i *Injector) remove(r *rule) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	rules := i.all()
-	rules[r.Point] = slices.DeleteFunc(slices.Clone(rules[r.Point]), func(other *rule) bool { return other == r })
+	rules[r.Station] = slices.DeleteFunc(slices.Clone(rules[r.Station]), func(other *rule) bool { return other == r })
 	i.rules.Store(&rules)
 }
 

@@ -35,7 +35,7 @@ func Example_inside() {
 	}
 
 	full, err := injector.Inject(
-		faults.Rule{Point: faults.Storage, Verb: "create", Resource: "configmaps", Times: 1}, faults.Respond(errors.New("the disk is full")))
+		faults.Rule{Station: faults.Storage, Verb: "create", Resource: "configmaps", Times: 1}, faults.Respond(errors.New("the disk is full")))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func Example_inside() {
 	fmt.Println(create("one"), full.Hits())
 
 	// The watch cache of a resource begins anew, if there is one.
-	anew, err := injector.Inject(faults.Rule{Point: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, faults.Expire())
+	anew, err := injector.Inject(faults.Rule{Station: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, faults.Expire())
 	if err != nil {
 		log.Fatal(err)
 	}

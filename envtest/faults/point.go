@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Point is a fault point: a place where faults can happen. Each knows some fields of a Rule, beside Skip and Times, and some
+// Station is a fault point: a place where faults can happen. Each knows some fields of a Rule, beside Skip and Times, and some
 // actions. Inject refuses the others. Hold and HoldAnswers work at HTTP alone.
-type Point int
+type Station int
 
 const (
 	// HTTP is between clients and the handlers of the server: requests, and the events of watches. It knows all fields but Path, and
 	// all actions but Corrupt and Shift. It is the zero value.
-	HTTP Point = iota
+	HTTP Station = iota
 
 	// Storage is between the watch cache of a resource, or the handlers if there is none, and etcd. The verbs are get, list, watch,
 	// create, update and delete; a patch is an update. A rule may have Verb, Group, Resource, Namespace, Name, User and When.
@@ -44,7 +44,7 @@ const (
 )
 
 // String returns the name of the fault point as in Go.
-func (s Point) String() string {
+func (s Station) String() string {
 	switch s {
 	case HTTP:
 		return "HTTP"
@@ -57,7 +57,7 @@ func (s Point) String() string {
 	case Clock:
 		return "Clock"
 	}
-	return fmt.Sprintf("Point(%d)", int(s))
+	return fmt.Sprintf("Station(%d)", int(s))
 }
 
 // The verbs of etcd, beside watch.
@@ -71,7 +71,7 @@ const (
 type knowledge struct{ fields, verbs []string }
 
 // inside are the fault points inside the server.
-var inside = map[Point]knowledge{
+var inside = map[Station]knowledge{
 	Storage: {
 		[]string{"Verb", "Group", "Resource", "Namespace", "Name", "User", "When"},
 		[]string{verbGet, verbList, verbWatch, verbCreate, verbUpdate, verbDelete},
@@ -83,32 +83,32 @@ var inside = map[Point]knowledge{
 
 // check returns why nothing can match the rule.
 func (r *Rule) check(proxied bool) error {
-	known, within := inside[r.Point]
+	known, within := inside[r.Station]
 	switch {
-	case !within && r.Point != HTTP:
-		return fmt.Errorf("there is no fault point %s", r.Point)
+	case !within && r.Station != HTTP:
+		return fmt.Errorf("there is no fault point %s", r.Station)
 	case strings.ContainsAny(r.Resource, "/ "):
 		return fmt.Errorf("a rule with the resource %q matches nothing: the subresource is a field of its own", r.Resource)
 	case r.Resource != strings.ToLower(r.Resource):
 		return fmt.Errorf("a rule with the resource %q matches nothing: resources are in lower case and plural, such as pods", r.Resource)
 	case r.Skip < 0 || r.Times < 0:
 		return errors.New("a rule with negative numbers")
-	case r.Point == HTTP && r.Path != "":
+	case r.Station == HTTP && r.Path != "":
 		return errors.New("a rule with a path: it is that of a webhook, and only the fault point Webhook knows it")
-	case r.Point == HTTP:
+	case r.Station == HTTP:
 		return r.checkHTTP(!proxied)
 	case proxied:
-		return fmt.Errorf("a rule for the fault point %s, which is inside the server: a proxy before one has only %s", r.Point, HTTP)
+		return fmt.Errorf("a rule for the fault point %s, which is inside the server: a proxy before one has only %s", r.Station, HTTP)
 	}
 	for _, field := range r.fields() {
 		if !slices.Contains(known.fields, field) {
 			return fmt.Errorf("a rule with %s matches nothing at the fault point %s, which knows %s",
-				field, r.Point, strings.Join(append(slices.Clone(known.fields), "Skip", "Times"), ", "))
+				field, r.Station, strings.Join(append(slices.Clone(known.fields), "Skip", "Times"), ", "))
 		}
 	}
 	if r.Verb != "" && !slices.Contains(known.verbs, r.Verb) {
 		return fmt.Errorf("a rule with the verb %q matches nothing at the fault point %s: its verbs are %s",
-			r.Verb, r.Point, strings.Join(known.verbs, ", "))
+			r.Verb, r.Station, strings.Join(known.verbs, ", "))
 	}
 	return nil
 }
@@ -132,20 +132,20 @@ func (r *Rule) fields() []string {
 }
 
 // happensAt says whether an action has an effect at a fault point.
-func happensAt(action Action, p Point) bool {
+func happensAt(action Action, p Station) bool {
 	_, requests := action.(requestAction)
 	_, events := action.(streamAction)
 	_, calls := action.(callAction)
 	_, reads := action.(readAction)
 	_, webhooks := action.(webhookAction)
 	_, clock := action.(clockAction)
-	return map[Point]bool{HTTP: requests || events, Storage: calls || reads || events, Etcd: calls, Webhook: webhooks, Clock: clock}[p]
+	return map[Station]bool{HTTP: requests || events, Storage: calls || reads || events, Etcd: calls, Webhook: webhooks, Clock: clock}[p]
 }
 
 // fits returns why the action cannot happen to what the rule matches.
 func (r *Rule) fits(action Action) error {
-	if r.Point >= 0 && r.Point < faultPoints && !happensAt(action, r.Point) { // check refuses others
-		return fmt.Errorf("%s cannot happen at the fault point %s", nameOf(action), r.Point)
+	if r.Station >= 0 && r.Station < faultPoints && !happensAt(action, r.Station) { // check refuses others
+		return fmt.Errorf("%s cannot happen at the fault point %s", nameOf(action), r.Station)
 	}
 	return action.fits(r)
 }
@@ -177,7 +177,7 @@ func nameOf(action Action) string {
 
 // String describes the rule for messages.
 func (r *Rule) String() string {
-	parts := []string{r.Point.String()}
+	parts := []string{r.Station.String()}
 	for _, part := range []string{r.Verb, r.Group, r.Resource, r.Namespace, r.Name, r.User, r.Path} {
 		if part != "" {
 			parts = append(parts, part)

@@ -29,7 +29,7 @@ import (
 // token go on with the credentials of config. Requests with other credentials or none go on as they are; a client certificate does
 // not pass.
 //
-// The proxy knows neither users nor calls inside the server: Inject and Hold refuse rules with a User, or with another Point
+// The proxy knows neither users nor calls inside the server: Inject and Hold refuse rules with a User, or with another Station
 // than HTTP, from now on.
 func (i *Injector) NewProxy(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
@@ -88,8 +88,8 @@ func (i *Injector) fitsProxy() error {
 			if r.User != "" {
 				return errors.New("there is a rule with a user, whom a proxy does not know")
 			}
-			if Point(at) != HTTP {
-				return fmt.Errorf("there is a rule for the fault point %s, which is inside the server: a proxy has only %s", r.Point, HTTP)
+			if Station(at) != HTTP {
+				return fmt.Errorf("there is a rule for the fault point %s, which is inside the server: a proxy has only %s", r.Station, HTTP)
 			}
 		}
 	}

@@ -50,12 +50,12 @@ var _ = Describe("the clock", func() {
 			return err
 		}
 		Expect(ask()).To(Succeed())
-		late := inject(faults.Rule{Point: faults.Clock}, faults.Shift(time.Hour))
+		late := inject(faults.Rule{Station: faults.Clock}, faults.Shift(time.Hour))
 		Expect(ask()).To(Satisfy(refused))
 		Expect(late.Wait(ctx, 1)).To(Succeed())
 		late.End()
 		Expect(ask()).To(Succeed())
-		inject(faults.Rule{Point: faults.Clock, Times: 1}, faults.Shift(-time.Hour))
+		inject(faults.Rule{Station: faults.Clock, Times: 1}, faults.Shift(-time.Hour))
 		Expect(ask()).To(Satisfy(refused), "it is not valid yet")
 		Expect(ask()).To(Succeed())
 	}, SpecTimeout(patience))
@@ -70,7 +70,7 @@ var _ = Describe("the clock", func() {
 			return err
 		}
 		Expect(ask()).To(Succeed())
-		late := inject(faults.Rule{Point: faults.Clock}, faults.Shift(2*365*24*time.Hour))
+		late := inject(faults.Rule{Station: faults.Clock}, faults.Shift(2*365*24*time.Hour))
 		Expect(ask()).To(Satisfy(refused))
 		Expect(late.Hits()).To(BeNumerically(">=", 1))
 		late.End()
@@ -162,10 +162,10 @@ var _ = Describe("a webhook", func() {
 		ns, client, h := namespace(ctx), user("admin", "application/json"), newHook()
 		h.install(ctx, client, "late", "/late")
 		create := func() error { return hooked(ctx, client, ns, "late", false) }
-		rule := faults.Rule{Point: faults.Webhook, Path: "/late"}
+		rule := faults.Rule{Station: faults.Webhook, Path: "/late"}
 		before := h.calls.Load()
 
-		elsewhere := inject(faults.Rule{Point: faults.Webhook, Path: "/other"}, faults.Respond(errors.New("elsewhere")))
+		elsewhere := inject(faults.Rule{Station: faults.Webhook, Path: "/other"}, faults.Respond(errors.New("elsewhere")))
 		failing := inject(rule, faults.Respond(apierrors.NewServiceUnavailable("the webhook is being moved")))
 		Expect(create()).To(MatchError(And(ContainSubstring("failed calling webhook"), ContainSubstring("the webhook is being moved"))))
 		Expect(failing.Hits()).To(Equal(1))

@@ -70,7 +70,7 @@ var _ = Describe("the storage", func() {
 		return err
 	}
 	rule := func(r faults.Rule) faults.Rule {
-		r.Point, r.Resource = faults.Storage, "configmaps"
+		r.Station, r.Resource = faults.Storage, "configmaps"
 		return r
 	}
 	BeforeEach(func(ctx SpecContext) {
@@ -191,7 +191,7 @@ var _ = Describe("the storage", func() {
 			return event(ctx, w)
 		}
 		Expect(follow("a")).To(Equal("ADDED a"), "and the watch that is cut has had an event")
-		fault, err := own.Inject(faults.Rule{Point: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, action)
+		fault, err := own.Inject(faults.Rule{Station: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, action)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(fault.Wait(ctx, 1)).To(Succeed())
 		if goesOn {
@@ -225,12 +225,12 @@ var _ = Describe("etcd", func() {
 			_, err := client.CoreV1().ConfigMaps(ns).Create(ctx, configMap(name), metav1.CreateOptions{})
 			return err
 		}
-		write := inject(faults.Rule{Point: faults.Etcd, Verb: "txn", Resource: "configmaps", User: "writer", Times: 1}, faults.Respond(errors.New("mvcc: database space exceeded")))
+		write := inject(faults.Rule{Station: faults.Etcd, Verb: "txn", Resource: "configmaps", User: "writer", Times: 1}, faults.Respond(errors.New("mvcc: database space exceeded")))
 		Expect(create("a")).To(MatchError(ContainSubstring("database space exceeded")))
 		Expect(create("a")).To(Succeed())
 		Expect(write.Hits()).To(Equal(1))
 
-		read := inject(faults.Rule{Point: faults.Etcd, Verb: "range", Group: "core", Resource: "configmaps", User: "writer"}, faults.Delay(time.Hour))
+		read := inject(faults.Rule{Station: faults.Etcd, Verb: "range", Group: "core", Resource: "configmaps", User: "writer"}, faults.Delay(time.Hour))
 		got := make(chan error, 1)
 		go func() {
 			_, err := client.CoreV1().ConfigMaps(ns).Get(ctx, "a", metav1.GetOptions{})
@@ -244,7 +244,7 @@ var _ = Describe("etcd", func() {
 
 	It("gives no lease", func(ctx SpecContext) {
 		ns, client := namespace(ctx), user("writer", "application/json")
-		lease := inject(faults.Rule{Point: faults.Etcd, Verb: "lease", Resource: "events", Times: 1}, faults.Respond(errors.New("too many leases")))
+		lease := inject(faults.Rule{Station: faults.Etcd, Verb: "lease", Resource: "events", Times: 1}, faults.Respond(errors.New("too many leases")))
 		event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, InvolvedObject: corev1.ObjectReference{Namespace: ns}}
 		_, err := client.CoreV1().Events(ns).Create(ctx, event, metav1.CreateOptions{})
 		if lease.Hits() == 0 {
@@ -258,8 +258,8 @@ var _ = Describe("etcd", func() {
 	It("lets no watch begin", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		names := seen(ctx, ns)
-		begin := inject(faults.Rule{Point: faults.Etcd, Verb: "watch", Resource: "configmaps", Times: 2}, faults.Respond(errors.New("no stream")))
-		inject(faults.Rule{Point: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, faults.Cut(0))
+		begin := inject(faults.Rule{Station: faults.Etcd, Verb: "watch", Resource: "configmaps", Times: 2}, faults.Respond(errors.New("no stream")))
+		inject(faults.Rule{Station: faults.Storage, Verb: "watch", Resource: "configmaps", Times: 1}, faults.Cut(0))
 		Expect(begin.Wait(ctx, 2)).To(Succeed())
 		_, err := user("writer", "application/json").CoreV1().ConfigMaps(ns).Create(ctx, configMap("a"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())

@@ -104,7 +104,7 @@ func (s *stream) close() {
 
 // sweep applies a rule to the watches that are open, in the order in which they began.
 func (i *Injector) sweep(r *rule) {
-	if r.Point == Storage {
+	if r.Station == Storage {
 		i.sweepStored(r)
 		return
 	}
