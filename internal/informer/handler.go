@@ -218,7 +218,28 @@ func (r *registration) tellDiff(ctx context.Context, diff *watchcache.Diff[objec
 	}
 	if diff.To.Complete() {
 		r.synced.close()
+		r.tellDifference(ctx, diff.To)
 	}
+}
+
+// DifferenceHandler is an event handler that is told after events of a difference between two states: what came and went between
+// them was not told. Has reports whether the newer state, of a revision, has an object; it is good for the call alone.
+type DifferenceHandler interface {
+	OnDifference(revision uint64, has func(namespace, name string) bool)
+}
+
+func (r *registration) tellDifference(ctx context.Context, to *watchcache.Snapshot[object.Object]) {
+	handler, ok := r.handler.(DifferenceHandler)
+	if !ok {
+		return
+	}
+	r.tell(ctx, "", func() error {
+		handler.OnDifference(to.Revision(), func(namespace, name string) bool {
+			_, there := to.Get(object.Key(namespace, name))
+			return there
+		})
+		return nil
+	})
 }
 
 // deliverChange passes on a change between two states. If another object is under the key now,

@@ -34,6 +34,9 @@ func (c *informerCache) NoteWrite(w pending.Write) {
 		return
 	}
 	m.NoteWrite(w)
+	if m != s.maps[0] { // whose settings the informers of leases on all namespaces have
+		s.maps[0].NoteKind(w.Kind.GroupKind(), w.Revision)
+	}
 }
 
 // noteInLeases notes a write in the informers of leases.

@@ -84,10 +84,13 @@ func (m *Map) Go(f func(context.Context)) { m.runner.Go(f) }
 // Name returns the name of the cache.
 func (m *Map) Name() string { return m.options.Name }
 
+// Begun is closed when Start has been called.
+func (m *Map) Begun() <-chan struct{} { return m.runner.started }
+
 // Started reports whether Start has been called.
 func (m *Map) Started() bool {
 	select {
-	case <-m.runner.started:
+	case <-m.Begun():
 		return true
 	default:
 		return false

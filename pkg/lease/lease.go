@@ -157,7 +157,7 @@ func (e extent) restrict(o *client.ListOptions) {
 	}
 	for _, r := range e.fields {
 		if isOfKey(r.Field) {
-			terms = append(terms, fields.ParseSelectorOrDie(requirement(r)))
+			terms = append(terms, selectorOf(r))
 		}
 	}
 	if len(terms) > 0 {

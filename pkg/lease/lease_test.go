@@ -275,6 +275,48 @@ var _ = Describe("A lease", func() {
 		Eventually(func() []*cache.NotSyncedError { return cache.NotSynced(c) }).Should(BeEmpty())
 	})
 
+	It("has an informer of its own while a wider one fails", func(ctx SpecContext) {
+		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}})
+		user := "reader-" + namespace
+		its, err := env.AddUser(user)
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx,
+			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}, Verbs: []string{"list", "watch"},
+			}}},
+			&rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tls"},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+			})
+		c, _ := newCache(its, cache.Tuning{}, cache.Options{})
+		start(c)
+		_, err = c.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+		Expect(err).NotTo(HaveOccurred())
+		forbidden := func() (count int) {
+			for _, reason := range cache.NotSynced(c) {
+				if reason.Cause == cache.Forbidden {
+					count++
+				}
+			}
+			return count
+		}
+		Eventually(forbidden).Should(Equal(1))
+		_, err = lease.Acquire(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: namespace})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(forbidden).Should(Equal(2))
+		l := acquired(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: namespace, Name: "tls"})
+		Expect(l.Get(ctx, named(namespace, "tls"), &corev1.Secret{})).To(Succeed())
+	})
+
+	It("answers a plain read right after it was acquired", func(ctx SpecContext) {
+		create(ctx, configMap(namespace, "one", "web"))
+		c, requests := started(ctx, cache.Tuning{}, cache.Options{})
+		_, err := lease.Acquire(ctx, c, &corev1.ConfigMap{}, lease.Scope{Namespace: namespace, Name: "one"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.Get(ctx, named(namespace, "one"), &corev1.ConfigMap{})).To(Succeed())
+		Expect(requests.Made()).To(Equal([]string{path(namespace, "fieldSelector=metadata.name=one")}))
+	})
+
 	It("refuses what it cannot hold", func(ctx SpecContext) {
 		c, requests := started(ctx, cache.Tuning{}, cache.Options{})
 		unknown := &unstructured.Unstructured{}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,7 +123,8 @@ func (t *tracker[R]) note(ref *reference[R]) error {
 	return nil
 }
 
-// saw notes what a read has seen, and reports whether an earlier read of the reconcile has seen something else.
+// saw notes what a read has seen, and reports whether an earlier read of the reconcile has seen another version of an object. The
+// version of a list moves with objects that are not in it.
 func (t *tracker[R]) saw(ref *reference[R], version string) (differs bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,7 +133,7 @@ func (t *tracker[R]) saw(ref *reference[R], version string) (differs bool) {
 	}
 	was := t.read[ref]
 	t.read[ref] = version
-	return was != "" && was != version
+	return ref.key.name != "" && was != "" && was != version
 }
 
 // Get implements client.Reader. It is an error outside of a reconcile.
@@ -152,6 +154,11 @@ func (r *References[R]) List(ctx context.Context, list client.ObjectList, opts .
 	o.ApplyOptions(opts)
 	if o.FieldSelector != nil && !o.FieldSelector.Empty() {
 		return fmt.Errorf("cannot refer to a list by the field selector %q: select by namespace and labels", o.FieldSelector)
+	}
+	if o.LabelSelector != nil {
+		if _, selectable := o.LabelSelector.Requirements(); !selectable { // that never changes
+			return meta.SetList(list, nil)
+		}
 	}
 	return r.refer(ctx, list, Scope{Namespace: o.Namespace, Labels: o.LabelSelector}, func(l *Lease) (string, error) {
 		err := l.List(ctx, list, opts...)

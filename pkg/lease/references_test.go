@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -286,6 +287,68 @@ var _ = Describe("References", func() {
 				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 			})
 		Eventually(last.Load).WithTimeout(60 * time.Second).Should(Equal("<nil>"))
+	})
+
+	It("that are forbidden wake when they are permitted, though there is no object", func(ctx SpecContext) {
+		user := "referrer-" + namespace
+		its, err := env.AddUser(user)
+		Expect(err).NotTo(HaveOccurred())
+		c, _ := newCache(its, cache.Tuning{}, cache.Options{})
+		start(c)
+		var last atomic.Value
+		k := run(c, 1, func(ctx context.Context, refs client.Reader, _ string) error {
+			last.Store(apierrors.ReasonForError(refs.Get(ctx, named(namespace, "tls"), &corev1.Secret{})))
+			return nil // only a wake-up tries again
+		})
+		k.queue.Add("r")
+		Eventually(k.Calls("r")).Should(Equal(1))
+		create(ctx,
+			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}, Verbs: []string{"list", "watch"},
+			}}},
+			&rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tls"},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+			})
+		Eventually(last.Load).WithTimeout(60 * time.Second).Should(Equal(metav1.StatusReasonNotFound))
+	})
+
+	It("to one list, read twice in a reconcile, do not wake for what is not in it", func(ctx SpecContext) {
+		c, _ := started(ctx, cache.Tuning{}, cache.Options{})
+		_, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+		Expect(err).NotTo(HaveOccurred())
+		k := run(c, 1, func(ctx context.Context, refs client.Reader, _ string) error {
+			list := &corev1.ConfigMapList{}
+			if err := refs.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return err
+			}
+			before := list.ResourceVersion
+			create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "other-"}})
+			for list.ResourceVersion == before {
+				if err := refs.List(ctx, list, client.InNamespace(namespace)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		k.queue.Add("r")
+		Eventually(k.Calls("r")).Should(BeNumerically(">=", 1))
+		Consistently(k.Calls("r")).WithTimeout(500 * time.Millisecond).Should(BeNumerically("<=", 2))
+	})
+
+	It("to what no label can select are empty", func(ctx SpecContext) {
+		c, requests := started(ctx, cache.Tuning{}, cache.Options{})
+		var items atomic.Int64
+		k := run(c, 1, func(ctx context.Context, refs client.Reader, _ string) error {
+			list := &corev1.ConfigMapList{Items: make([]corev1.ConfigMap, 3)}
+			err := refs.List(ctx, list, client.MatchingLabelsSelector{Selector: labels.Nothing()})
+			items.Store(int64(len(list.Items)))
+			return err
+		})
+		k.queue.Add("r")
+		Eventually(k.Calls("r")).Should(Equal(1))
+		Expect(items.Load()).To(BeZero())
+		Expect(requests.Made()).To(BeEmpty())
 	})
 
 	It("lose no change between a read and its watch, whatever happens", func(ctx SpecContext) {

@@ -104,9 +104,16 @@ func (r *Registry) lease(ctx context.Context, key informers.Key, scope Scope) (*
 		if !has.covers(wanted) {
 			continue
 		}
-		if entry, letGo, ok := m.Hold(key); ok {
-			return newLease(r, entry, wanted, !wanted.covers(has), letGo), nil
+		entry, letGo, ok := m.Hold(key)
+		if !ok {
+			continue
 		}
+		filtered := !wanted.covers(has)
+		if filtered && entry.Failing() != nil { // the scope alone may be permitted
+			letGo()
+			continue
+		}
+		return newLease(r, entry, wanted, filtered, letGo), nil
 	}
 	s, err := r.hold(key, wanted, settings)
 	if err != nil {
@@ -136,7 +143,7 @@ func (r *Registry) hold(key informers.Key, wanted extent, settings *informers.Ma
 		of = &ofKey{}
 		r.keys[key] = of
 	}
-	s := of.oldest(wanted, func(has extent) bool { return has.covers(wanted) })
+	s := of.oldest(wanted, func(s *served) bool { return s.extent.covers(wanted) && (wanted.covers(s.extent) || !s.fails()) })
 	if s == nil {
 		r.made++
 		s = &served{in: settings.Part(wanted.namespace, wanted.selector), key: key, extent: wanted, age: r.made}
@@ -165,10 +172,15 @@ func (r *Registry) letGo(s *served) {
 		s.end()
 		return
 	}
+	r.idleLocked(s)
+	r.mu.Unlock()
+}
+
+// idleLocked begins the idle time of an informer.
+func (r *Registry) idleLocked(s *served) {
 	s.stopIdleLocked()
 	turn := s.turn
 	s.idle = time.AfterFunc(cmp.Or(r.IdleTime, defaultIdle), func() { r.expire(s, turn) })
-	r.mu.Unlock()
 }
 
 // expire ends an informer whose idle time is over, unless a lease has come since the timer was set.
@@ -218,6 +230,7 @@ func (r *Registry) runLocked(s *served) {
 		defer cancel()
 		return s.in.Start(ctx)
 	})
+	<-s.in.Begun() // a read that is next must not be too early
 }
 
 // Begin runs the informers, also those that begin later, until ctx ends. Wait returns when every goroutine of them has. It is
@@ -309,12 +322,15 @@ func (r *Registry) Serving(key informers.Key, m *informers.Map, read client.Obje
 	if of == nil {
 		return nil
 	}
-	s := of.oldest(wanted, func(has extent) bool { return has.covers(wanted) && whole.covers(has.within(read)) })
+	s := of.oldest(wanted, func(s *served) bool { return s.extent.covers(wanted) && whole.covers(s.extent.within(read)) })
 	if s == nil {
 		return nil
 	}
-	if entry, ok := s.in.Peek(key); !ok || entry.Failing() != nil {
+	if _, ok := s.in.Peek(key); !ok || s.fails() {
 		return nil
+	}
+	if s.leases == 0 && !r.stopped { // it is used
+		r.idleLocked(s)
 	}
 	return s.in
 }

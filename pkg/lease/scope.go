@@ -178,6 +178,14 @@ func holds(r fields.Requirement, value string) bool {
 	return (value == r.Value) != (r.Operator == selection.NotEquals)
 }
 
+// selectorOf returns the selector of a requirement, whatever is in its value.
+func selectorOf(r fields.Requirement) fields.Selector {
+	if r.Operator == selection.NotEquals {
+		return fields.OneTermNotEqualSelector(r.Field, r.Value)
+	}
+	return fields.OneTermEqualSelector(r.Field, r.Value)
+}
+
 // requirement returns the text of a requirement, the same for = and ==.
 func requirement(r fields.Requirement) string {
 	if r.Operator == selection.NotEquals {

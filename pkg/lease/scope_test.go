@@ -72,6 +72,20 @@ func TestWhatCoversAScope(t *testing.T) {
 	}
 }
 
+// Names of cluster roles may have what separates field selectors.
+func TestAListIsRestrictedToAnyName(t *testing.T) {
+	for _, name := range []string{"a,b", "a=b", `a\b`} {
+		g := NewWithT(t)
+		e, err := Scope{Name: name}.check()
+		g.Expect(err).NotTo(HaveOccurred())
+		o := &client.ListOptions{}
+		e.restrict(o)
+		value, exact := o.FieldSelector.RequiresExactMatch("metadata.name")
+		g.Expect(exact).To(BeTrue())
+		g.Expect(value).To(Equal(name))
+	}
+}
+
 func TestScopesThatAreRefused(t *testing.T) {
 	g := NewWithT(t)
 	for text, s := range map[string]Scope{

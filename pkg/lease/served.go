@@ -60,11 +60,17 @@ func (k *ofKey) remove(s *served) {
 
 func (k *ofKey) empty() bool { return len(k.wide) == 0 && len(k.named) == 0 }
 
+// fails reports whether the informer has not synced because something fails.
+func (s *served) fails() bool {
+	entry, made := s.in.Peek(s.key)
+	return made && entry.Failing() != nil
+}
+
 // oldest returns the oldest informer that is right, among those that may cover what is wanted; nil if there is none.
-func (k *ofKey) oldest(wanted extent, right func(extent) bool) *served {
+func (k *ofKey) oldest(wanted extent, right func(*served) bool) *served {
 	var found *served
 	for s := range k.near(types.NamespacedName{Namespace: wanted.namespace, Name: wanted.name}) {
-		if (found == nil || s.age < found.age) && right(s.extent) {
+		if (found == nil || s.age < found.age) && right(s) {
 			found = s
 		}
 	}

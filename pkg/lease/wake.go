@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/tarn-dev/tarn/pkg/informers"
@@ -48,9 +51,12 @@ func (r *References[R]) reference(ctx context.Context, t *tracker[R], obj runtim
 	if err != nil {
 		return nil, err
 	}
-	if namespaced, err := r.of.Namespaced(ctx, gvk); err == nil && !namespaced {
+	switch namespaced, err := r.of.Namespaced(ctx, gvk); {
+	case err != nil:
+		return nil, err
+	case !namespaced:
 		scope.Namespace = "" // as in other reads
-	} else if scope.Name != "" && scope.Namespace == "" {
+	case scope.Name != "" && scope.Namespace == "":
 		return nil, fmt.Errorf("cannot refer to %s %q: the kind is namespaced, and the key has no Namespace", gvk.Kind, scope.Name)
 	}
 	key := refKey{Key: informers.KeyOf(gvk, obj), namespace: scope.Namespace, name: scope.Name}
@@ -221,7 +227,7 @@ func (r *References[R]) listenLocked(ref *reference[R]) error {
 	if l == nil {
 		l = &listener[R]{of: r, named: map[types.NamespacedName]*reference[R]{}, wide: map[*reference[R]]struct{}{}}
 		var err error
-		if l.added, err = ref.entry.Informer.AddEventHandler(l); err != nil {
+		if l.added, err = ref.entry.Informer.AddEventHandlerWithOptions(l, toolscache.HandlerOptions{ResyncPeriod: ptr.To(time.Duration(0))}); err != nil {
 			return err
 		}
 		r.listeners[ref.entry] = l
@@ -259,6 +265,45 @@ func (l *listener[R]) OnDelete(obj any) {
 	l.tell(event{deleted: true}, obj, obj)
 }
 
+// OnDifference implements informer.DifferenceHandler: what came and went between the two states was not told. An object that a request
+// has seen, and that is not there, is gone for it; a list may have had more.
+func (l *listener[R]) OnDifference(revision uint64, has func(namespace, name string) bool) {
+	l.of.mu.Lock()
+	woken := map[R]struct{}{}
+	for at, ref := range l.named {
+		if !has(at.Namespace, at.Name) {
+			ref.hear(event{deleted: true}, woken)
+		}
+	}
+	for ref := range l.wide {
+		ref.hear(event{version: strconv.FormatUint(revision, 10), initial: true}, woken)
+	}
+	l.of.mu.Unlock()
+	l.of.enqueue(woken)
+}
+
+// hear lets the requests that hold a reference hear of an event, and adds those that it wakes. The caller holds the lock of the
+// references.
+func (ref *reference[R]) hear(e event, woken map[R]struct{}) {
+	for request, u := range ref.users {
+		if u.hear(ref.key, e) {
+			woken[request] = struct{}{}
+		}
+	}
+}
+
+func (r *References[R]) enqueue(woken map[R]struct{}) {
+	r.mu.Lock()
+	queue := r.queue
+	r.mu.Unlock()
+	if queue == nil {
+		return
+	}
+	for request := range woken {
+		queue.Add(request)
+	}
+}
+
 // tell enqueues the requests to which a change is news. Its goroutine is that of the informer.
 func (l *listener[R]) tell(e event, before, after any) {
 	m, err := meta.Accessor(after)
@@ -268,29 +313,16 @@ func (l *listener[R]) tell(e event, before, after any) {
 	e.version = m.GetResourceVersion()
 	woken := map[R]struct{}{}
 	l.of.mu.Lock()
-	hear := func(ref *reference[R]) {
-		for request, u := range ref.users {
-			if u.hear(ref.key, e) {
-				woken[request] = struct{}{}
-			}
-		}
-	}
 	if ref := l.named[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}]; ref != nil {
-		hear(ref)
+		ref.hear(e, woken)
 	}
 	for ref := range l.wide {
 		if ref.scope.matches(before) || ref.scope.matches(after) {
-			hear(ref)
+			ref.hear(e, woken)
 		}
 	}
-	queue := l.of.queue
 	l.of.mu.Unlock()
-	if queue == nil {
-		return
-	}
-	for request := range woken {
-		queue.Add(request)
-	}
+	l.of.enqueue(woken)
 }
 
 // Source returns the source of a controller that enqueues the requests. It can be started once. When its context ends, all
