@@ -289,30 +289,6 @@ var _ = Describe("References", func() {
 		Eventually(last.Load).WithTimeout(60 * time.Second).Should(Equal("<nil>"))
 	})
 
-	It("that are forbidden wake when they are permitted, though there is no object", func(ctx SpecContext) {
-		user := "referrer-" + namespace
-		its, err := env.AddUser(user)
-		Expect(err).NotTo(HaveOccurred())
-		c, _ := newCache(its, cache.Tuning{}, cache.Options{})
-		start(c)
-		var last atomic.Value
-		k := run(c, 1, func(ctx context.Context, refs client.Reader, _ string) error {
-			last.Store(apierrors.ReasonForError(refs.Get(ctx, named(namespace, "tls"), &corev1.Secret{})))
-			return nil // only a wake-up tries again
-		})
-		k.queue.Add("r")
-		Eventually(k.Calls("r")).Should(Equal(1))
-		create(ctx,
-			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}, Verbs: []string{"list", "watch"},
-			}}},
-			&rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tls"},
-				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
-			})
-		Eventually(last.Load).WithTimeout(60 * time.Second).Should(Equal(metav1.StatusReasonNotFound))
-	})
-
 	It("to one list, read twice in a reconcile, do not wake for what is not in it", func(ctx SpecContext) {
 		c, _ := started(ctx, cache.Tuning{}, cache.Options{})
 		_, err := c.GetInformer(ctx, &corev1.ConfigMap{})

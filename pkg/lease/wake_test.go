@@ -60,4 +60,5 @@ func TestWhatWakesARequest(t *testing.T) {
 	failed := &use{}
 	failed.saw(name, "", false)
 	NewWithT(t).Expect(failed.hear(name, there("1"))).To(BeTrue(), "a read that has failed is woken by whatever is there")
+	NewWithT(t).Expect(failed.hear(name, event{deleted: true})).To(BeTrue(), "and when the kind has synced without it")
 }
