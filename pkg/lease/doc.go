@@ -17,7 +17,8 @@
 // An informer covers a scope if its namespace is that of the scope or all, and its selectors require nothing that the scope does
 // not require. A field is not evaluated here unless it is metadata.name or metadata.namespace: an informer covers a scope with
 // another field only if it requires the same of it. Of several that cover a scope, that of the cache's own configuration serves
-// it, if it is there already, and else the oldest. A lease stays with its informer: that lives as long as any lease that it serves.
+// it, if it is there already, and else the oldest. A wider one whose list or watch fails is passed over, because the scope alone may
+// be permitted. A lease stays with its informer: that lives as long as any lease that it serves.
 //
 // If the informer is wider, its reads and events are restricted here: an object that enters the scope by an update is added, and
 // one that leaves it is deleted. Labels are those that the kind's transform has left.
@@ -26,7 +27,7 @@
 //
 // All functions and methods are safe for concurrent use. The lock of a [Registry] comes before those of the maps of package
 // informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The lock of [References] comes before both. The goroutines
-// of an informer belong to Registry.Start. An idle time is a timer, which holds no goroutine.
+// of an informer belong to Registry.Begin. An idle time is a timer, which holds no goroutine.
 //
 // # Files
 //
