@@ -25,6 +25,7 @@ import (
 )
 
 // secretOf makes a Secret for each ConfigMap of the default namespace that has the label, and tells of the error of each attempt.
+// An attempt that finds the Secret there is not told: its cache is only behind, and it may come at any time after the one before it.
 type secretOf struct {
 	client.Client
 	attempts chan error
@@ -46,7 +47,9 @@ func (s secretOf) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		return reconcile.Result{}, err
 	}
 	err := s.Create(ctx, &secret)
-	s.attempts <- err
+	if !apierrors.IsAlreadyExists(err) {
+		s.attempts <- err
+	}
 	return reconcile.Result{}, err
 }
 
