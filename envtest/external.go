@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
-	"github.com/tarn-dev/tarn/envtest/internal/stores"
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 )
 
 // ExternalEtcd is an etcd that others run, and in which a server stores in the encoding of kube-apiserver. The keys have other names:
@@ -55,7 +55,7 @@ func (e *ExternalEtcd) errors() []error {
 func (e *ExternalEtcd) config() storagebackend.Config {
 	prefix := e.Prefix
 	if prefix == "" {
-		prefix = stores.RegistryPrefix
+		prefix = storagekey.DefaultRoot
 	}
 	config := storagebackend.NewDefaultConfig(prefix, nil)
 	config.Transport.ServerList = e.Servers

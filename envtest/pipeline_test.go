@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
-	"github.com/tarn-dev/tarn/envtest/internal/stores"
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
@@ -186,7 +186,7 @@ func etcdPlace(ctx context.Context, t *testing.T, env *Environment, taps *taps) 
 	t.Helper()
 	client := env.running.etcd.Client()
 	t.Cleanup(func() { etcd.CloseClient(client) })
-	key := stores.RegistryPrefix + taps.key(t)
+	key := storagekey.DefaultRoot + taps.key(t)
 	changes := client.Watch(ctx, key)
 	return place{
 		name: "etcd",

@@ -8,9 +8,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 )
 
 // Corrupt makes objects undecodable for calls at the fault point Storage: each object that the rule means. The stored objects do
@@ -57,19 +57,8 @@ type Keys struct {
 
 // namespaceAndName reads a key. One element is the name, or for a collection the namespace.
 func (k Keys) namespaceAndName(key string, collection bool) (namespace, name string) {
-	key = path.Join("/", key) + "/"
-	rest, stored := strings.CutPrefix(key, path.Join("/", k.Root, k.Prefix)+"/")
-	if !stored {
-		rest = strings.TrimPrefix(key, path.Join("/", k.Prefix)+"/")
-	}
-	switch first, second, two := strings.Cut(strings.TrimSuffix(rest, "/"), "/"); {
-	case two:
-		return first, second
-	case collection:
-		return first, ""
-	default:
-		return "", first
-	}
+	read := storagekey.Within(k.Root, k.Prefix, key, collection)
+	return read.Namespace, read.Name
 }
 
 // called is the key by which a context has its call at the fault point Storage.

@@ -6,14 +6,15 @@ package contents
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
@@ -32,7 +33,7 @@ func (s *builtinStores) track(resource schema.GroupResource, below generic.Stora
 		if err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.known[stores.ResourcePrefix(resource)] = stores.LiveStore{Resource: resource, Prefix: asked.Prefix, NewFunc: asked.NewFunc, Store: store}
+			s.known[storagekey.Prefix(resource)] = stores.LiveStore{Resource: resource, Prefix: asked.Prefix, NewFunc: asked.NewFunc, Store: store}
 		}
 		return store, destroy, err
 	})
@@ -45,27 +46,20 @@ func (s *builtinStores) all() []stores.LiveStore {
 	return slices.Collect(maps.Values(s.known))
 }
 
+// place is where an object is among the others.
+type place struct {
+	resource schema.GroupResource
+	name     types.NamespacedName
+	custom   bool
+}
+
 // locate reads a key.
 func (s *builtinStores) locate(key string) place {
-	parts := strings.Split(strings.TrimPrefix(key, stores.RegistryPrefix+"/"), "/")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 1
-	store, ok := s.known[parts[0]]
-	if !ok {
-		n = min(2, len(parts))
-		store, ok = s.known[strings.Join(parts[:n], "/")]
-	}
-	at := place{resource: store.Resource, custom: !ok}
-	if !ok {
-		at.resource = schema.GroupResource{Group: parts[0], Resource: parts[n-1]}
-	}
-	switch parts = parts[n:]; len(parts) {
-	case 0:
-	case 1:
-		at.name.Name = parts[0]
-	default:
-		at.name.Namespace, at.name.Name = parts[0], strings.Join(parts[1:], "/")
-	}
-	return at
+	resource, name, custom := storagekey.Parse(key, func(prefix string) (schema.GroupResource, bool) {
+		store, ok := s.known[prefix]
+		return store.Resource, ok
+	})
+	return place{resource, name, custom}
 }

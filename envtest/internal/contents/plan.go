@@ -11,12 +11,31 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
 
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
+	"github.com/tarn-dev/tarn/envtest/internal/stores"
+)
+
+// The beginnings of keys that say more than that an object is there.
+var (
+	namespacePrefix  = storagekey.Of(namespaceResource, types.NamespacedName{})
+	crdPrefix        = storagekey.Of(stores.CRDs, types.NamespacedName{})
+	apiServicePrefix = storagekey.Of(apiServiceResource, types.NamespacedName{})
+)
+
+var (
+	namespaceResource  = corev1.Resource("namespaces")
+	apiServiceResource = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
 )
 
 // keepsStore reports whether the CRD server goes on with the store of a definition: if at most its metadata and the rest of its
@@ -130,10 +149,10 @@ func (p *plan) keeps(key string) bool {
 		return false
 	}
 	if at.name.Namespace != "" {
-		p.kept[namespacePrefix+at.name.Namespace] = true
+		p.kept[storagekey.Of(namespaceResource, types.NamespacedName{Name: at.name.Namespace})] = true
 	}
 	if at.custom {
-		p.kept[crdPrefix+at.resource.String()] = true
+		p.kept[storagekey.Of(stores.CRDs, types.NamespacedName{Name: at.resource.String()})] = true
 	}
 	return true
 }
@@ -165,4 +184,34 @@ func decodeCRD(data []byte, into *apiextensionsv1.CustomResourceDefinition) erro
 		return nil
 	}
 	return json.Unmarshal(data, into)
+}
+
+// rank is higher for what others need.
+func rank(key string) int {
+	if strings.HasPrefix(key, namespacePrefix) || strings.HasPrefix(key, crdPrefix) {
+		return 1
+	}
+	return 0
+}
+
+// isDerived reports whether the server itself writes an object, according to others: an APIService of its own.
+func isDerived(entry etcd.Entry) bool {
+	return strings.HasPrefix(entry.Key, apiServicePrefix) && metadataOf(entry.Value).Labels[autoregister.AutoRegisterManagedLabel] != ""
+}
+
+// protobufPrefix begins what is not stored as JSON.
+const protobufPrefix = "k8s\x00"
+
+// metadataOf reads the metadata of a stored object; they are the first field of all kinds. It is empty for what is no object.
+func metadataOf(value []byte) metav1.ObjectMeta {
+	var object metav1.PartialObjectMetadata
+	if raw, ok := strings.CutPrefix(string(value), protobufPrefix); ok {
+		var unknown runtime.Unknown
+		if unknown.Unmarshal([]byte(raw)) == nil {
+			_ = object.Unmarshal(unknown.Raw)
+		}
+	} else {
+		_ = json.Unmarshal(value, &object)
+	}
+	return object.ObjectMeta
 }

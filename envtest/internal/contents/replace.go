@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
-	"github.com/tarn-dev/tarn/envtest/internal/stores"
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 )
 
 // Snapshot reads everything.
@@ -24,7 +24,7 @@ func (s *Contents) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	defer leave()
 	made := &Snapshot{origin: s.snapshots}
-	for entry, err := range s.etcd.Read(ctx, stores.RegistryPrefix+"/") {
+	for entry, err := range s.etcd.Read(ctx, storagekey.DefaultRoot+"/") {
 		if err != nil {
 			return nil, because(ctx, err)
 		}
@@ -114,7 +114,7 @@ func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(sche
 	open := s.gate.close()
 	defer open()
 	p := &plan{locate: s.builtin.locate, stores: s.parts.Custom.Count, target: target, keep: keep}
-	writes, err := s.etcd.Exchange(ctx, stores.RegistryPrefix+"/", p.make)
+	writes, err := s.etcd.Exchange(ctx, storagekey.DefaultRoot+"/", p.make)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", because(ctx, err))
 	}

@@ -17,15 +17,16 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/component-base/metrics"
+
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 )
 
 // The defaults of kube-apiserver.
 const (
-	defaultPort   = 6443
-	defaultPrefix = "/registry"
-	storedAs      = "application/vnd.kubernetes.protobuf"
-	certFolder    = "/var/run/kubernetes"
-	certName      = "apiserver"
+	defaultPort = 6443
+	storedAs    = "application/vnd.kubernetes.protobuf"
+	certFolder  = "/var/run/kubernetes"
+	certName    = "apiserver"
 )
 
 // Flags are the flags of one kube-apiserver. Make them with New, parse the flag sets of Sets, then call Check. They are not
@@ -61,7 +62,7 @@ func New() (*Flags, error) {
 	}
 	f := &Flags{
 		Run:        serveroptions.NewServerRunOptionsForComponent(basecompatibility.DefaultKubeComponent, registry),
-		Etcd:       serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig(defaultPrefix, nil)),
+		Etcd:       serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig(storagekey.DefaultRoot, nil)),
 		Serving:    serveroptions.NewSecureServingOptions(),
 		Audit:      serveroptions.NewAuditOptions(),
 		Features:   serveroptions.NewFeatureOptions(),

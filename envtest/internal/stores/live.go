@@ -10,9 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 )
 
 // Nobody is a name that can be asked for, and that no object can have.
@@ -31,7 +33,7 @@ type LiveStore struct {
 func (l LiveStore) Await(ctx context.Context, revision int64) error {
 	options := storage.GetOptions{IgnoreNotFound: true, ResourceVersion: strconv.FormatInt(revision, 10)}
 	return serving.Poll(ctx, func() (bool, error) {
-		err := l.Store.Get(ctx, l.Prefix+"/"+Nobody, options, l.NewFunc())
+		err := l.Store.Get(ctx, storagekey.Below(l.Prefix, types.NamespacedName{Name: Nobody}), options, l.NewFunc())
 		switch {
 		case apierrors.IsTooManyRequests(err):
 			return true, nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,9 +23,8 @@ import (
 	"github.com/tarn-dev/tarn/envtest/faults"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 	"github.com/tarn-dev/tarn/envtest/internal/etcd"
+	"github.com/tarn-dev/tarn/envtest/internal/storagekey"
 )
-
-const RegistryPrefix = "/registry"
 
 // Deletion says how the stores delete.
 type Deletion struct {
@@ -71,7 +69,7 @@ func New(etcd Backing, layers Layers) *Stores {
 		made.config, made.compactor = outside.config, outside.compactor
 		return made
 	}
-	made.config = *storagebackend.NewDefaultConfig(RegistryPrefix, nil)
+	made.config = *storagebackend.NewDefaultConfig(storagekey.DefaultRoot, nil)
 	made.config.CompactionInterval = 0 // etcd compacts itself
 	return made
 }
@@ -131,20 +129,9 @@ func (s *Stores) options(resource schema.GroupResource, codec runtime.Codec, ver
 		Decorator:               stacked(resource, bottom(s.plain), layers...),
 		EnableGarbageCollection: s.layers.Deletion.GarbageCollection,
 		DeleteCollectionWorkers: s.layers.Deletion.Workers,
-		ResourcePrefix:          ResourcePrefix(resource),
+		ResourcePrefix:          storagekey.Prefix(resource),
 		CountMetricPollPeriod:   0, // each store would poll
 	}
-}
-
-// ResourcePrefix keeps resources of different groups apart. Admission takes resources of one prefix as equivalent.
-func ResourcePrefix(resource schema.GroupResource) string {
-	if resource == eventsv1.Resource("events") { // the other form of the core group's
-		resource.Group = ""
-	}
-	if resource.Group == "" {
-		return resource.Resource
-	}
-	return resource.Group + "/" + resource.Resource
 }
 
 // Builtin gives the built-in kinds and CustomResourceDefinitions their stores.
@@ -163,7 +150,7 @@ func (o builtinOptions) GetRESTOptions(resource schema.GroupResource, example ru
 		return o.options(resource, crdserver.Codecs.LegacyCodec(version), version, o.layers.Builtin), nil
 	}
 	if example == nil { // asked for the prefix alone
-		return generic.RESTOptions{ResourcePrefix: ResourcePrefix(resource)}, nil
+		return generic.RESTOptions{ResourcePrefix: storagekey.Prefix(resource)}, nil
 	}
 	version, err := externalVersion(example)
 	if err != nil {
