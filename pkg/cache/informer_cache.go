@@ -23,7 +23,6 @@ import (
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
-	"github.com/tarn-dev/tarn/pkg/lease"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
@@ -32,7 +31,7 @@ import (
 type informerCache struct {
 	scheme        *runtime.Scheme
 	kinds         *layout
-	leases        *lease.Registry
+	leases        leases
 	failOnMissing bool
 	tuning        func(schema.GroupVersionKind) TuningByObject
 	release       func() // makes the name of the cache free again
@@ -61,7 +60,7 @@ func newInformerCache(opts Options, shared *informers.Shared, leaseIdle time.Dur
 	return &informerCache{
 		scheme:        opts.Scheme,
 		kinds:         kinds,
-		leases:        newLeases(opts.Scheme, kinds, leaseIdle),
+		leases:        leases{idle: leaseIdle},
 		life:          life{served: shared.Served},
 		failOnMissing: opts.ReaderFailOnMissingInformer,
 		tuning:        shared.Tuning,
@@ -365,7 +364,6 @@ func (c *informerCache) Start(ctx context.Context) error {
 			return nil
 		})
 	}
-	group.Go(c.leases.Begin(ctx))
 	for _, m := range c.kinds.maps() {
 		group.Go(func() error {
 			err := m.Start(ctx)
@@ -375,10 +373,14 @@ func (c *informerCache) Start(ctx context.Context) error {
 			return err
 		})
 	}
-	if err := group.Wait(); !errors.Is(err, context.Canceled) {
-		return err
+	err := group.Wait()
+	if made := c.leases.made.Load(); made != nil {
+		(*made).Stop()
 	}
-	return nil
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // WaitForCacheSync implements Informers. It waits until the cache is started and has synced, and
@@ -392,7 +394,7 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 			return c.life.failed.Load() || slices.ContainsFunc(c.kinds.maps(), (*informers.Map).Failed)
 		}
 	}
-	for _, m := range c.leases.Informers() {
+	for _, m := range c.leased() {
 		for _, entry := range m.Entries() {
 			if entry.TryForSync(ctx) != nil && ctx.Err() != nil {
 				return false

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,39 +16,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/informers"
-	"github.com/tarn-dev/tarn/pkg/lease"
 )
 
-// newLeases returns the registry of the leases on scopes of a cache.
-func newLeases(scheme *runtime.Scheme, kinds *layout, idle time.Duration) *lease.Registry {
-	return &lease.Registry{
-		Kind: func(obj runtime.Object) (schema.GroupVersionKind, error) {
-			if list, ok := obj.(client.ObjectList); ok && !isObject(obj) {
-				return kindOfItems(list, scheme)
-			}
-			of, _ := obj.(client.Object)
-			return kindOf(of, scheme)
-		},
-		Namespaced: kinds.scope.namespaced,
-		Maps: func(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]*informers.Map, *informers.Map, error) {
-			s, err := kinds.scopesOf(ctx, gvk)
-			if err != nil {
-				return nil, nil, err
-			}
-			settings, err := s.mapOf(namespace)
-			if err != nil { // the configuration does not hold the namespace
-				return nil, s.maps[0], nil
-			}
-			if all, ok := s.byNamespace[AllNamespaces]; ok && all != settings {
-				return []*informers.Map{settings, all}, settings, nil
-			}
-			return []*informers.Map{settings}, settings, nil
-		},
-		Outside: func(gvk schema.GroupVersionKind, key client.ObjectKey, scope string) error {
-			return &OutsideScopeError{GVK: gvk, Key: key, Scope: scope, err: fmt.Errorf("unable to read %s %s: the lease is on %s alone", gvk.Kind, key, scope)}
-		},
-		IdleTime: idle,
+// leases are the leases on scopes of a cache, from the first on.
+type leases struct {
+	made atomic.Pointer[informers.Leases] // nil before the first
+	once sync.Once
+	idle time.Duration
+}
+
+// Leases has package lease make the leases of the cache, once: a program that holds none links nothing of it.
+func (c *informerCache) Leases(made func() informers.Leases) informers.Leases {
+	c.leases.once.Do(func() {
+		first := made()
+		c.leases.made.Store(&first)
+	})
+	return *c.leases.made.Load()
+}
+
+// LeaseIdleTime is for package lease, as what follows.
+func (c *informerCache) LeaseIdleTime() time.Duration { return c.leases.idle }
+
+// Kind returns the kind of an object, or of the items of a list.
+func (c *informerCache) Kind(obj runtime.Object) (schema.GroupVersionKind, error) {
+	if list, ok := obj.(client.ObjectList); ok && !isObject(obj) {
+		return kindOfItems(list, c.scheme)
 	}
+	of, _ := obj.(client.Object)
+	return kindOf(of, c.scheme)
 }
 
 // isObject reports whether obj is an object: an unstructured one has the methods of a list too.
@@ -55,21 +52,54 @@ func isObject(obj runtime.Object) bool {
 	return ok
 }
 
-// Leases returns the registry, which package lease looks for.
-func (c *informerCache) Leases() *lease.Registry { return c.leases }
+// Namespaced reports whether a kind is namespaced.
+func (c *informerCache) Namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	return c.kinds.scope.namespaced(ctx, gvk)
+}
+
+// Maps returns the maps of the configuration that may cover scopes in a namespace, and the one whose settings leases there have.
+func (c *informerCache) Maps(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]*informers.Map, *informers.Map, error) {
+	s, err := c.kinds.scopesOf(ctx, gvk)
+	if err != nil {
+		return nil, nil, err
+	}
+	settings, err := s.mapOf(namespace)
+	if err != nil { // the configuration does not hold the namespace
+		return nil, s.maps[0], nil
+	}
+	if all, ok := s.byNamespace[AllNamespaces]; ok && all != settings {
+		return []*informers.Map{settings, all}, settings, nil
+	}
+	return []*informers.Map{settings}, settings, nil
+}
+
+// Outside returns the error of a read of what a lease does not hold.
+func (c *informerCache) Outside(gvk schema.GroupVersionKind, key client.ObjectKey, scope string) error {
+	return &OutsideScopeError{GVK: gvk, Key: key, Scope: scope, err: fmt.Errorf("unable to read %s %s: the lease is on %s alone", gvk.Kind, key, scope)}
+}
 
 // configured returns the informer maps of the configuration.
 func (c *informerCache) configured() []*informers.Map { return c.kinds.maps() }
 
-// maps returns every informer map of the cache, with those of leases.
-func (c *informerCache) maps() []*informers.Map {
-	return slices.Concat(c.kinds.maps(), c.leases.Informers())
+// leased returns the informer maps of leases.
+func (c *informerCache) leased() []*informers.Map {
+	if made := c.leases.made.Load(); made != nil {
+		return (*made).Maps()
+	}
+	return nil
 }
+
+// maps returns every informer map of the cache, with those of leases.
+func (c *informerCache) maps() []*informers.Map { return slices.Concat(c.kinds.maps(), c.leased()) }
 
 // orLeased returns m, or the map of a lease that answers the read of a key or a namespace in its place: m has no informer for
 // it, and need not begin one.
 func (c *informerCache) orLeased(id informers.Key, m *informers.Map, read client.ObjectKey) *informers.Map {
-	if leased := c.leases.Serving(id, m, read); leased != nil && c.view(id, []*informers.Map{m})[0] == nil {
+	made := c.leases.made.Load()
+	if made == nil {
+		return m
+	}
+	if leased := (*made).Serving(id, m, read); leased != nil && c.view(id, []*informers.Map{m})[0] == nil {
 		return leased
 	}
 	return m

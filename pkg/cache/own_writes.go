@@ -41,7 +41,11 @@ func (c *informerCache) NoteWrite(w pending.Write) {
 
 // noteInLeases notes a write in the informers of leases.
 func (c *informerCache) noteInLeases(w pending.Write) {
-	for _, m := range c.leases.Holding(w.Kind, w.Key) {
+	made := c.leases.made.Load()
+	if made == nil {
+		return
+	}
+	for _, m := range (*made).Holding(w.Kind, w.Key) {
 		m.NoteWrite(w)
 	}
 }

@@ -36,12 +36,12 @@ type Map struct {
 // NewMap returns a map without informers.
 func NewMap(o Options) *Map {
 	o.written = &written{}
-	return newMap(o)
+	return newMap(o, newRunner())
 }
 
-func newMap(o Options) *Map {
+func newMap(o Options, in *runner) *Map {
 	return &Map{
-		options: o, runner: newRunner(),
+		options: o, runner: in,
 		entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{}, held: map[Key]int{},
 	}
 }
@@ -84,13 +84,10 @@ func (m *Map) Go(f func(context.Context)) { m.runner.Go(f) }
 // Name returns the name of the cache.
 func (m *Map) Name() string { return m.options.Name }
 
-// Begun is closed when Start has been called.
-func (m *Map) Begun() <-chan struct{} { return m.runner.started }
-
 // Started reports whether Start has been called.
 func (m *Map) Started() bool {
 	select {
-	case <-m.Begun():
+	case <-m.runner.started:
 		return true
 	default:
 		return false
@@ -304,13 +301,13 @@ func (m *Map) Hold(key Key) (entry *MapEntry, letGo func(), ok bool) {
 	}), true
 }
 
-// Part returns a map without informers for another scope, with the settings of m. It knows which kinds the program has written
-// in the scope of m. Parts may be many, and overlap: their informers have no names in the metrics of client-go, and the policy
-// FailFast is Isolate for them.
+// Part returns a map without informers for another scope, with the settings of m. Its informers run while m does, in goroutines
+// of m: a part is neither started nor abandoned. It knows which kinds the program has written in the scope of m. Parts may be many,
+// and overlap: their informers have no names in the metrics of client-go, and the policy FailFast is Isolate for them.
 func (m *Map) Part(namespace string, selector Selector) *Map {
 	o := m.options
 	o.Namespace, o.Selector, o.part = namespace, selector, true
-	return newMap(o)
+	return newMap(o, m.runner)
 }
 
 // Namespace returns the namespace to which the map is restricted; empty for all.

@@ -25,9 +25,10 @@
 //
 // # Concurrency
 //
-// All functions and methods are safe for concurrent use. The lock of a [Registry] comes before those of the maps of package
-// informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The lock of [References] comes before both. The goroutines
-// of an informer belong to Registry.Begin. An idle time is a timer, which holds no goroutine.
+// All functions and methods are safe for concurrent use. The lock of the registry of a cache comes before those of the maps of
+// package informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The
+// lock of [References] comes before both. The goroutines of an informer are those of the map whose settings it has: Start of the
+// cache waits for them. An idle time is a timer, which holds no goroutine.
 //
 // # Files
 //

@@ -24,7 +24,7 @@ import (
 // Lease holds a scope of a kind until it is released. It reads as a client.Reader of the scope, and it is a controller-runtime
 // cache.Informer of the scope, for source.Informer. It is safe for concurrent use.
 type Lease struct {
-	of       *Registry
+	of       *registry
 	entry    *informers.MapEntry
 	scope    extent
 	filtered bool // the informer is wider than the scope
@@ -35,7 +35,7 @@ type Lease struct {
 	handlers map[toolscache.ResourceEventHandlerRegistration]struct{}
 }
 
-func newLease(of *Registry, entry *informers.MapEntry, scope extent, filtered bool, letGo func()) *Lease {
+func newLease(of *registry, entry *informers.MapEntry, scope extent, filtered bool, letGo func()) *Lease {
 	return &Lease{
 		of: of, entry: entry, scope: scope, filtered: filtered, letGo: letGo,
 		handlers: map[toolscache.ResourceEventHandlerRegistration]struct{}{},
@@ -101,7 +101,7 @@ func (l *Lease) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		key.Namespace = ""
 	}
 	if !l.scope.includes(key) {
-		return l.of.Outside(l.gvk(), key, l.scope.String())
+		return l.of.of.Outside(l.gvk(), key, l.scope.String())
 	}
 	if err := l.entry.Get(ctx, key, obj, opts...); err != nil || !l.filtered || l.scope.matches(obj) {
 		return err
@@ -127,7 +127,7 @@ func (l *Lease) List(ctx context.Context, list client.ObjectList, opts ...client
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
 	if o.Namespace != "" && l.scope.namespace != "" && o.Namespace != l.scope.namespace {
-		return l.of.Outside(l.gvk(), client.ObjectKey{Namespace: o.Namespace}, l.scope.String())
+		return l.of.of.Outside(l.gvk(), client.ObjectKey{Namespace: o.Namespace}, l.scope.String())
 	}
 	if l.filtered {
 		l.scope.restrict(&o)
@@ -170,7 +170,7 @@ func (l *Lease) readable(ctx context.Context, obj runtime.Object) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	gvk, err := l.of.Kind(obj)
+	gvk, err := l.of.of.Kind(obj)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/tarn-dev/tarn/pkg/cache"
 	ownclient "github.com/tarn-dev/tarn/pkg/client"
+	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/lease"
 )
 
@@ -48,9 +49,11 @@ func selector(text string) labels.Selector {
 // informersOf returns the namespaces of the informers of a cache.
 func informersOf(c cache.Cache) (namespaces []string) {
 	GinkgoHelper()
-	shown, ok := c.(interface{ Leases() *lease.Registry })
+	of, ok := c.(interface {
+		Leases(func() informers.Leases) informers.Leases
+	})
 	Expect(ok).To(BeTrue())
-	for _, m := range shown.Leases().Informers() {
+	for _, m := range of.Leases(func() informers.Leases { panic("there was no lease") }).Maps() {
 		namespaces = append(namespaces, m.Namespace())
 	}
 	return namespaces

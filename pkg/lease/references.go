@@ -25,7 +25,7 @@ import (
 // does not read any more is released; after one that fails the request holds what it held, and what the reconcile has read. A read
 // returns a *cache.NotSyncedError as soon as the API server refuses the scope. It is safe for concurrent use.
 type References[R comparable] struct {
-	of *Registry
+	of *registry
 
 	mu        sync.Mutex                              // guards what follows, with what is below it; before the locks of leases and informers
 	queue     workqueue.TypedRateLimitingInterface[R] // nil before the source has started

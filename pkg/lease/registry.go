@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,28 +23,33 @@ import (
 // defaultIdle is how long an informer goes on without leases, by default.
 const defaultIdle = 30 * time.Second
 
-// Registry knows which scopes of a cache leases are on, and has their informers. It is for caches: programs have [Acquire]. The
-// exported fields are set before the first use and do not change. A Registry must not be copied.
-type Registry struct {
+// lessor is a cache of which scopes can be leased. That of package cache is one, and knows nothing of this package: a program
+// that holds no lease does not link it.
+type lessor interface {
+	// Leases returns the leases of the cache. The first call has them made.
+	Leases(made func() informers.Leases) informers.Leases
 	// Kind returns the kind of an object, or of the items of a list.
-	Kind func(obj runtime.Object) (schema.GroupVersionKind, error)
+	Kind(obj runtime.Object) (schema.GroupVersionKind, error)
 	// Namespaced reports whether a kind is namespaced.
-	Namespaced func(ctx context.Context, gvk schema.GroupVersionKind) (bool, error)
+	Namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error)
 	// Maps returns the maps in which the configuration of the cache holds a kind for ever, as far as they may cover scopes in a
 	// namespace, and the map whose settings the informers of leases in the namespace have. An empty namespace stands for all.
-	Maps func(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (wide []*informers.Map, settings *informers.Map, err error)
+	Maps(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (wide []*informers.Map, settings *informers.Map, err error)
 	// Outside returns the error of a read of what a lease does not hold.
-	Outside func(gvk schema.GroupVersionKind, key client.ObjectKey, scope string) error
-	// IdleTime is how long an informer goes on without leases. Zero stands for half a minute.
-	IdleTime time.Duration
+	Outside(gvk schema.GroupVersionKind, key client.ObjectKey, scope string) error
+	// LeaseIdleTime is how long an informer goes on without leases. Zero stands for half a minute.
+	LeaseIdleTime() time.Duration
+}
+
+// registry knows which scopes of a cache leases are on, and has their informers.
+type registry struct {
+	of lessor
 
 	number atomic.Int64 // of all informers
 
 	mu      sync.Mutex // guards what follows; before the locks of maps
 	keys    map[informers.Key]*ofKey
-	made    uint64          // how many informers there ever were
-	ctx     context.Context // the life of all informers; nil before the start
-	group   *errgroup.Group // their goroutines
+	made    uint64 // how many informers there ever were
 	stopped bool
 }
 
@@ -66,15 +70,18 @@ func Acquire(ctx context.Context, c crcache.Cache, obj client.Object, scope Scop
 	return registry.acquire(ctx, obj, scope)
 }
 
-func registryOf(c crcache.Cache) (*Registry, error) {
-	if of, ok := c.(interface{ Leases() *Registry }); ok {
-		return of.Leases(), nil
+var _ informers.Leases = (*registry)(nil)
+
+// registryOf returns the registry of a cache. Its first lease makes it.
+func registryOf(c crcache.Cache) (*registry, error) {
+	if of, ok := c.(lessor); ok {
+		return of.Leases(func() informers.Leases { return &registry{of: of} }).(*registry), nil
 	}
 	return nil, fmt.Errorf("a %T has no leases: pass a cache as New or With of package github.com/tarn-dev/tarn/pkg/cache made it", c)
 }
 
-func (r *Registry) acquire(ctx context.Context, obj client.Object, scope Scope) (*Lease, error) {
-	gvk, err := r.Kind(obj)
+func (r *registry) acquire(ctx context.Context, obj client.Object, scope Scope) (*Lease, error) {
+	gvk, err := r.of.Kind(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -86,17 +93,17 @@ func (r *Registry) acquire(ctx context.Context, obj client.Object, scope Scope) 
 	return lease, nil
 }
 
-func (r *Registry) lease(ctx context.Context, key informers.Key, scope Scope) (*Lease, error) {
+func (r *registry) lease(ctx context.Context, key informers.Key, scope Scope) (*Lease, error) {
 	wanted, err := scope.check()
 	if err != nil {
 		return nil, err
 	}
-	wide, settings, err := r.Maps(ctx, key.GroupVersionKind, wanted.namespace)
+	wide, settings, err := r.of.Maps(ctx, key.GroupVersionKind, wanted.namespace)
 	if err != nil {
 		return nil, err
 	}
 	// An error is told by the map, which knows what it means for the kind.
-	if namespaced, err := r.Namespaced(ctx, key.GroupVersionKind); err == nil && !namespaced && wanted.namespace != "" {
+	if namespaced, err := r.of.Namespaced(ctx, key.GroupVersionKind); err == nil && !namespaced && wanted.namespace != "" {
 		return nil, fmt.Errorf("the kind is cluster-scoped, and the scope has the namespace %q: remove it", wanted.namespace)
 	}
 	for _, m := range wide {
@@ -129,7 +136,7 @@ func (r *Registry) lease(ctx context.Context, key informers.Key, scope Scope) (*
 }
 
 // hold returns the oldest informer that covers what is wanted, for one more lease. It begins one if there is none.
-func (r *Registry) hold(key informers.Key, wanted extent, settings *informers.Map) (*served, error) {
+func (r *registry) hold(key informers.Key, wanted extent, settings *informers.Map) (*served, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
@@ -149,9 +156,6 @@ func (r *Registry) hold(key informers.Key, wanted extent, settings *informers.Ma
 		s = &served{in: settings.Part(wanted.namespace, wanted.selector), key: key, extent: wanted, age: r.made}
 		of.add(s)
 		r.number.Add(1)
-		if r.ctx != nil {
-			r.runLocked(s)
-		}
 	}
 	s.leases++
 	s.stopIdleLocked()
@@ -159,7 +163,7 @@ func (r *Registry) hold(key informers.Key, wanted extent, settings *informers.Ma
 }
 
 // letGo says that a lease is over. After the last one the informer goes on for the idle time. It ends at once if it was never made.
-func (r *Registry) letGo(s *served) {
+func (r *registry) letGo(s *served) {
 	_, made := s.in.Peek(s.key)
 	r.mu.Lock()
 	if s.leases--; s.leases > 0 || s.ended || r.stopped {
@@ -177,14 +181,14 @@ func (r *Registry) letGo(s *served) {
 }
 
 // idleLocked begins the idle time of an informer.
-func (r *Registry) idleLocked(s *served) {
+func (r *registry) idleLocked(s *served) {
 	s.stopIdleLocked()
 	turn := s.turn
-	s.idle = time.AfterFunc(cmp.Or(r.IdleTime, defaultIdle), func() { r.expire(s, turn) })
+	s.idle = time.AfterFunc(cmp.Or(r.of.LeaseIdleTime(), defaultIdle), func() { r.expire(s, turn) })
 }
 
 // expire ends an informer whose idle time is over, unless a lease has come since the timer was set.
-func (r *Registry) expire(s *served, turn uint64) {
+func (r *registry) expire(s *served, turn uint64) {
 	r.mu.Lock()
 	if s.turn != turn || s.ended || r.stopped {
 		r.mu.Unlock()
@@ -204,7 +208,7 @@ func (s *served) stopIdleLocked() {
 	}
 }
 
-func (r *Registry) removeLocked(s *served) {
+func (r *registry) removeLocked(s *served) {
 	s.ended = true
 	r.number.Add(-1)
 	of := r.keys[s.key]
@@ -213,47 +217,11 @@ func (r *Registry) removeLocked(s *served) {
 	}
 }
 
-// end gives back what an informer holds that the registry has no more. It may wait for a function of the user's that indexes
-// the objects.
-func (s *served) end() {
-	_ = s.in.Remove(s.key) // nobody holds it
-	s.in.Abandon()         // if it was never started
-	if s.cancel != nil {
-		s.cancel()
-	}
-}
+// end ends an informer that the registry has no more. It may wait for a function of the user's that indexes the objects.
+func (s *served) end() { _ = s.in.Remove(s.key) } // nobody holds it
 
-func (r *Registry) runLocked(s *served) {
-	ctx, cancel := context.WithCancel(r.ctx)
-	s.cancel = cancel
-	r.group.Go(func() error {
-		defer cancel()
-		return s.in.Start(ctx)
-	})
-	<-s.in.Begun() // a read that is next must not be too early
-}
-
-// Begin runs the informers, also those that begin later, until ctx ends. Wait returns when every goroutine of them has. It is
-// called once.
-func (r *Registry) Begin(ctx context.Context) (wait func() error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.group, r.ctx = errgroup.WithContext(ctx)
-	for _, of := range r.keys {
-		for s := range of.all() {
-			r.runLocked(s)
-		}
-	}
-	ended := r.ctx.Done()
-	return func() error {
-		<-ended
-		r.stop()
-		return r.group.Wait()
-	}
-}
-
-// stop lets nothing begin any more.
-func (r *Registry) stop() {
+// Stop implements informers.Leases.
+func (r *registry) Stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
@@ -264,8 +232,8 @@ func (r *Registry) stop() {
 	}
 }
 
-// Informers returns the maps of all informers that there are for leases.
-func (r *Registry) Informers() []*informers.Map {
+// Maps implements informers.Leases.
+func (r *registry) Maps() []*informers.Map {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []*informers.Map
@@ -277,9 +245,8 @@ func (r *Registry) Informers() []*informers.Map {
 	return all
 }
 
-// Holding returns the maps of informers for leases that may hold the object of a kind with that key. A key without a name
-// stands for all objects of its namespace, and an empty one for all of the kind.
-func (r *Registry) Holding(gvk schema.GroupVersionKind, object client.ObjectKey) []*informers.Map {
+// Holding implements informers.Leases.
+func (r *registry) Holding(gvk schema.GroupVersionKind, object client.ObjectKey) []*informers.Map {
 	if r.number.Load() == 0 {
 		return nil
 	}
@@ -304,10 +271,8 @@ func (r *Registry) Holding(gvk schema.GroupVersionKind, object client.ObjectKey)
 	return found
 }
 
-// Serving returns the map of a lease's informer that can answer a read in place of an informer of m that is not there, or nil: the
-// informer has just what that of m would have of the namespace and the name that are read, and is not known to fail. An empty
-// namespace or name stands for all that m has.
-func (r *Registry) Serving(key informers.Key, m *informers.Map, read client.ObjectKey) *informers.Map {
+// Serving implements informers.Leases.
+func (r *registry) Serving(key informers.Key, m *informers.Map, read client.ObjectKey) *informers.Map {
 	if r.number.Load() == 0 {
 		return nil
 	}

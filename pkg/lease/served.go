@@ -4,7 +4,6 @@
 package lease
 
 import (
-	"context"
 	"iter"
 	"slices"
 	"time"
@@ -22,9 +21,8 @@ type served struct {
 	age    uint64 // the oldest has the lowest
 
 	leases int
-	idle   *time.Timer        // nil while there are leases
-	turn   uint64             // how often the timer was stopped
-	cancel context.CancelFunc // ends the map; nil before the start
+	idle   *time.Timer // nil while there are leases
+	turn   uint64      // how often the timer was stopped
 	ended  bool
 }
 

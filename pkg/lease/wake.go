@@ -47,11 +47,11 @@ func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Sco
 
 // reference returns the reference for a scope, which the request of t holds from now on.
 func (r *References[R]) reference(ctx context.Context, t *tracker[R], obj runtime.Object, scope Scope) (*reference[R], error) {
-	gvk, err := r.of.Kind(obj)
+	gvk, err := r.of.of.Kind(obj)
 	if err != nil {
 		return nil, err
 	}
-	switch namespaced, err := r.of.Namespaced(ctx, gvk); {
+	switch namespaced, err := r.of.of.Namespaced(ctx, gvk); {
 	case err != nil:
 		return nil, err
 	case !namespaced:
