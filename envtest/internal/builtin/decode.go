@@ -4,19 +4,19 @@
 package builtin
 
 import (
-	"fmt"
-	"strconv"
+	"reflect"
+	"sync"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
-// requestCodecs decode what clients send. An object with a number in an annotation that cannot be read is no object of its kind: a
-// kube-apiserver reads the number into a field.
+// requestCodecs decode what clients send, and then let the row read it.
 type requestCodecs struct{ runtime.NegotiatedSerializer }
 
-// DecoderToVersion returns a decoder that refuses such objects.
+// DecoderToVersion returns a decoder that refuses what the row refuses.
 func (c requestCodecs) DecoderToVersion(decoder runtime.Decoder, version runtime.GroupVersioner) runtime.Decoder {
 	return requestDecoder{c.NegotiatedSerializer.DecoderToVersion(decoder, version)}
 }
@@ -25,37 +25,21 @@ type requestDecoder struct{ runtime.Decoder }
 
 func (d requestDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
-	if obj != nil && (err == nil || runtime.IsStrictDecodingError(err)) {
-		if wrong := readNumbers(obj); wrong != nil {
+	if read := readHooks()[reflect.TypeOf(obj)]; read != nil && (err == nil || runtime.IsStrictDecodingError(err)) {
+		if wrong := read(obj); wrong != nil {
 			return nil, gvk, wrong
 		}
 	}
 	return obj, gvk, err
 }
 
-// readNumbers reads the annotations that are numbers, and writes them in their usual form.
-func readNumbers(obj runtime.Object) error {
-	switch o := obj.(type) {
-	case *appsv1.DaemonSet:
-		return readNumber(o.Annotations, appsv1.DeprecatedTemplateGeneration)
-	case *appsv1.Deployment:
-		if o.Annotations[appsv1.DeprecatedRollbackTo] == "" { // it has nothing to say
-			delete(o.Annotations, appsv1.DeprecatedRollbackTo)
+// readHooks are the rows' hooks, by the Go type of their kind.
+var readHooks = sync.OnceValue(func() map[reflect.Type]func(runtime.Object) error {
+	hooks := map[reflect.Type]func(runtime.Object) error{}
+	for _, k := range kinds() {
+		if k.Hooks.Read != nil {
+			hooks[reflect.TypeOf(kind.NewFunc(Scheme(), k.GVK)())] = k.Hooks.Read
 		}
-		return readNumber(o.Annotations, appsv1.DeprecatedRollbackTo)
 	}
-	return nil
-}
-
-func readNumber(annotations map[string]string, key string) error {
-	text, ok := annotations[key]
-	if !ok {
-		return nil
-	}
-	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return fmt.Errorf("failed to parse annotation[%s]=%s as int64: %w", key, text, err)
-	}
-	annotations[key] = strconv.FormatInt(number, 10)
-	return nil
-}
+	return hooks
+})

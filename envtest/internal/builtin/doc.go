@@ -10,9 +10,7 @@
 // A row names what is special; package kind has the common part. This package puts the rows into one table, and makes the scheme
 // and the groups of a server from it.
 //
-// To add a kind, add a row to its group, and a sample to the specs of envtest. Two things are said by Go types, outside the rows:
-// a kind with fields of features that are off, as each kind with a Pod template, needs a case in kind/disabled.go; one with an
-// annotation that is a number needs a case in decode.go.
+// To add a kind, add a row to its group, and a sample to the specs of envtest.
 //
 // To add a group, add its package to kinds.go and to the table of rooms in tarn_test.go, its types to both lists of buildScheme and to
 // the inputs of the generator in openapi/doc.go (and generate), its priority to catalog/priorities.go and to the list of

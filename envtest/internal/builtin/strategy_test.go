@@ -5,15 +5,19 @@ package builtin
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/ptr"
@@ -139,6 +143,11 @@ func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
 			m.SetNamespace("ns")
 		}
 		ctx := genericapirequest.WithNamespace(genericapirequest.NewContext(), m.GetNamespace())
+		if k.Hooks.Read != nil {
+			if err := k.Hooks.Read(obj); err != nil {
+				t.Errorf("%s: an empty object is not read: %v", k.GVK, err)
+			}
+		}
 		Scheme().Default(obj)
 		rest.FillObjectMetaSystemFields(m)
 		s := kind.NewStrategy(k, Scheme())
@@ -153,6 +162,66 @@ func TestEveryStrategyCreatesAndUpdates(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEveryKindDropsWhatIsOff sets fields of features that are off in new objects, in the spec of a Pod in each kind that has one.
+func TestEveryKindDropsWhatIsOff(t *testing.T) {
+	withPods := 0
+	for _, k := range kinds() {
+		obj := kind.NewFunc(Scheme(), k.GVK)()
+		spec := podSpecIn(reflect.ValueOf(obj).Elem())
+		if spec == nil {
+			continue
+		}
+		withPods++
+		spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
+		spec.Containers = []corev1.Container{{Lifecycle: &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGHUP)}}}
+		kind.NewStrategy(k, Scheme()).PrepareForCreate(context.Background(), obj)
+		if spec.SchedulingGroup != nil || spec.Containers[0].Lifecycle != nil {
+			t.Errorf("%s keeps fields of features that are off: let its row prepare it", k.GVK)
+		}
+	}
+	if withPods < 9 {
+		t.Errorf("%d kinds have the spec of a Pod", withPods)
+	}
+	node := &corev1.Node{Status: corev1.NodeStatus{Config: &corev1.NodeConfigStatus{}}}
+	kind.NewStatusStrategy(kind.NewStrategy(kindOf(t, node), Scheme())).PrepareForUpdate(context.Background(), node, &corev1.Node{})
+	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{PreferredHolder: ptr.To("other")}}
+	set := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+	}}}
+	slice := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{DeprecatedTopology: map[string]string{"a": "b"}}}}
+	driver := &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: ptr.To(true)}}
+	account := &corev1.ServiceAccount{Secrets: []corev1.ObjectReference{{Kind: "Secret", Name: "one"}}}
+	for _, obj := range []runtime.Object{lease, set, slice, driver, account} {
+		kind.NewStrategy(kindOf(t, obj), Scheme()).PrepareForUpdate(context.Background(), obj, kind.NewFunc(Scheme(), kindOf(t, obj).GVK)())
+	}
+	if node.Status.Config != nil || lease.Spec.PreferredHolder != nil || set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil ||
+		slice.Endpoints[0].DeprecatedTopology != nil || driver.Spec.PreventPodSchedulingIfMissing != nil || account.Secrets[0].Kind != "" {
+		t.Errorf("fields of features that are off are left in %v, %v, %v, %v, %v, %v", node.Status, lease.Spec, set.Spec, slice.Endpoints, driver.Spec, account.Secrets)
+	}
+}
+
+// podSpecIn returns the spec of a Pod in a part of an object, or nil. It makes what is missing on the way.
+func podSpecIn(part reflect.Value) *corev1.PodSpec {
+	if spec, is := part.Addr().Interface().(*corev1.PodSpec); is {
+		return spec
+	}
+	if part.Kind() == reflect.Pointer && part.Type() == reflect.TypeFor[*corev1.PodTemplateSpec]() {
+		part.Set(reflect.New(part.Type().Elem()))
+		part = part.Elem()
+	}
+	if part.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range part.NumField() {
+		if part.Type().Field(i).IsExported() {
+			if spec := podSpecIn(part.Field(i)); spec != nil {
+				return spec
+			}
+		}
+	}
+	return nil
 }
 
 func TestOrphans(t *testing.T) {

@@ -52,7 +52,7 @@ func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
 }
 
 // checkRollback checks the revision that an old client wants back. A value that is no number can come in a patch alone, see
-// requestCodecs.
+// readDeployment.
 func checkRollback(f *kind.Faults, d *appsv1.Deployment) {
 	revision := d.Annotations[appsv1.DeprecatedRollbackTo]
 	if revision == "" {

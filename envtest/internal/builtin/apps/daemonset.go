@@ -11,10 +11,12 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
 
 // prepareDaemonSet counts the changes of the template in an annotation, as old clients expect. A new one says where the count begins.
 func prepareDaemonSet(_ context.Context, ds, old *appsv1.DaemonSet) {
+	podspec.DropDisabled(&ds.Spec.Template.Spec)
 	counted := ds
 	if old != nil {
 		counted = old

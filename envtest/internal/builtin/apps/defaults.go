@@ -4,6 +4,9 @@
 package apps
 
 import (
+	"fmt"
+	"strconv"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -49,6 +52,32 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 		pvc.Kind, pvc.APIVersion = "PersistentVolumeClaim", "v1"
 		podspec.DefaultPersistentVolumeClaim(pvc)
 	})
+}
+
+// readDaemonSet and readDeployment refuse an annotation that is to be a number and is none: a kube-apiserver reads the number into a
+// field. Others are written in their usual form.
+func readDaemonSet(ds *appsv1.DaemonSet) error {
+	return readNumber(ds.Annotations, appsv1.DeprecatedTemplateGeneration)
+}
+
+func readDeployment(d *appsv1.Deployment) error {
+	if d.Annotations[appsv1.DeprecatedRollbackTo] == "" { // it has nothing to say
+		delete(d.Annotations, appsv1.DeprecatedRollbackTo)
+	}
+	return readNumber(d.Annotations, appsv1.DeprecatedRollbackTo)
+}
+
+func readNumber(annotations map[string]string, key string) error {
+	text, ok := annotations[key]
+	if !ok {
+		return nil
+	}
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("failed to parse annotation[%s]=%s as int64: %w", key, text, err)
+	}
+	annotations[key] = strconv.FormatInt(number, 10)
+	return nil
 }
 
 func defaultDaemonSet(ds *appsv1.DaemonSet) {

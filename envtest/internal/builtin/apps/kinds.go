@@ -5,11 +5,13 @@ package apps
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
 
 func AppsKinds() []*kind.Kind {
@@ -19,7 +21,8 @@ func AppsKinds() []*kind.Kind {
 			GVK: apps("Deployment"), Resource: "deployments", Short: []string{"deploy"}, Categories: kind.InAll,
 			Rules: kind.Rules{Status: true, Generation: true, CountsAnnotations: true, StatusKeeps: []string{"metadata.labels"}},
 			Hooks: kind.Hooks{
-				Defaults: kind.Typed(defaultDeployment), Validate: kind.TypedCheck(validateDeployment),
+				Read: kind.TypedRead(readDeployment), Defaults: kind.Typed(defaultDeployment), Validate: kind.TypedCheck(validateDeployment),
+				Prepare:        podspec.PrepareTemplate(func(o *appsv1.Deployment) *corev1.PodTemplateSpec { return &o.Spec.Template }),
 				ValidateStatus: kind.Counted("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"),
 			},
 			Warn: kind.WarnHooks{Object: kind.TypedWarn(warnDeployment)},
@@ -32,7 +35,7 @@ func AppsKinds() []*kind.Kind {
 		{
 			GVK: apps("ReplicaSet"), Resource: "replicasets", Short: []string{"rs"}, Categories: kind.InAll,
 			Rules: kind.Rules{Status: true, Generation: true},
-			Hooks: kind.Hooks{Defaults: kind.Typed(defaultReplicaSet), Validate: kind.TypedCheck(validateReplicaSet), ValidateStatus: kind.Counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
+			Hooks: kind.Hooks{Defaults: kind.Typed(defaultReplicaSet), Prepare: podspec.PrepareTemplate(func(o *appsv1.ReplicaSet) *corev1.PodTemplateSpec { return &o.Spec.Template }), Validate: kind.TypedCheck(validateReplicaSet), ValidateStatus: kind.Counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
 			Warn:  kind.WarnHooks{Object: kind.TypedWarn(warnReplicaSet)},
 			Scale: kind.ScalingOf(
 				func(o *appsv1.ReplicaSet) **int32 { return &o.Spec.Replicas },
@@ -43,7 +46,7 @@ func AppsKinds() []*kind.Kind {
 		{
 			GVK: apps("StatefulSet"), Resource: "statefulsets", Short: []string{"sts"}, Categories: kind.InAll,
 			Rules: kind.Rules{Status: true, Generation: true, Names: apivalidation.NameIsDNSLabel},
-			Hooks: kind.Hooks{Defaults: kind.Typed(defaultStatefulSet), Validate: kind.TypedCheck(validateStatefulSet), ValidateStatus: kind.Counted("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")},
+			Hooks: kind.Hooks{Defaults: kind.Typed(defaultStatefulSet), Prepare: kind.TypedPrepare(prepareStatefulSet), Validate: kind.TypedCheck(validateStatefulSet), ValidateStatus: kind.Counted("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")},
 			Warn:  kind.WarnHooks{Object: kind.TypedWarn(warnStatefulSet)},
 			Scale: kind.ScalingOf(
 				func(o *appsv1.StatefulSet) **int32 { return &o.Spec.Replicas },
@@ -54,7 +57,7 @@ func AppsKinds() []*kind.Kind {
 		{
 			GVK: apps("DaemonSet"), Resource: "daemonsets", Short: []string{"ds"}, Categories: kind.InAll,
 			Rules: kind.Rules{Status: true, Generation: true},
-			Hooks: kind.Hooks{Defaults: kind.Typed(defaultDaemonSet), Prepare: kind.TypedPrepare(prepareDaemonSet), Validate: kind.TypedCheck(validateDaemonSet), ValidateStatus: kind.Counted("")},
+			Hooks: kind.Hooks{Read: kind.TypedRead(readDaemonSet), Defaults: kind.Typed(defaultDaemonSet), Prepare: kind.TypedPrepare(prepareDaemonSet), Validate: kind.TypedCheck(validateDaemonSet), ValidateStatus: kind.Counted("")},
 			Warn:  kind.WarnHooks{Object: kind.TypedWarn(warnDaemonSet)},
 			Table: kind.Show("Desired#,Current#,Ready#,Up-to-date#,Available#,Node Selector,Age,+Containers,+Images,+Selector", daemonSetCells),
 		},

@@ -4,6 +4,7 @@
 package apps
 
 import (
+	"context"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,14 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
+
+// prepareStatefulSet drops the fields of features that are off.
+func prepareStatefulSet(_ context.Context, s, _ *appsv1.StatefulSet) {
+	podspec.DropDisabled(&s.Spec.Template.Spec)
+	if rolling := s.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		rolling.MaxUnavailable = nil
+	}
+}
 
 // The rules are those of kube-apiserver's pkg/apis/apps/validation/validation.go.
 

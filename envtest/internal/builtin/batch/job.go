@@ -10,10 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
 
 // prepareJob gives a new Job a selector of its own, unless the client wants to choose one.
 func prepareJob(_ context.Context, job, old *batchv1.Job) {
+	podspec.DropDisabled(&job.Spec.Template.Spec)
 	if old != nil || kind.IsTrue(job.Spec.ManualSelector) {
 		return
 	}

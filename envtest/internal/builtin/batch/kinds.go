@@ -7,9 +7,11 @@ import (
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
+	"github.com/tarn-dev/tarn/envtest/internal/builtin/podspec"
 )
 
 func BatchKinds() []*kind.Kind {
@@ -27,7 +29,7 @@ func BatchKinds() []*kind.Kind {
 		{
 			GVK: batchv1.SchemeGroupVersion.WithKind("CronJob"), Resource: "cronjobs", Short: []string{"cj"}, Categories: kind.InAll,
 			Rules: kind.Rules{Status: true, Generation: true},
-			Hooks: kind.Hooks{Defaults: kind.Typed(defaultCronJob), Validate: kind.TypedCheck(validateCronJob)},
+			Hooks: kind.Hooks{Defaults: kind.Typed(defaultCronJob), Prepare: podspec.PrepareTemplate(func(cron *batchv1.CronJob) *corev1.PodTemplateSpec { return &cron.Spec.JobTemplate.Spec.Template }), Validate: kind.TypedCheck(validateCronJob)},
 			Warn:  kind.WarnHooks{Object: kind.TypedWarn(warnCronJob)},
 			Table: kind.Show("Schedule,Timezone,Suspend?,Active#,Last Schedule,Age,+Containers,+Images,+Selector", cronJobCells),
 		},

@@ -4,6 +4,8 @@
 package coordination
 
 import (
+	"context"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -14,9 +16,14 @@ func CoordinationKinds() []*kind.Kind {
 	return []*kind.Kind{{
 		GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"), Resource: "leases",
 		Rules: kind.Rules{PutCreates: true, NeedVersion: true, AnyFinalizers: true},
-		Hooks: kind.Hooks{Validate: kind.TypedCheck(validateLease)},
+		Hooks: kind.Hooks{Prepare: kind.TypedPrepare(prepareLease), Validate: kind.TypedCheck(validateLease)},
 		Table: kind.Show("Holder,Age", leaseCells),
 	}}
+}
+
+// prepareLease drops the fields of a feature that is off.
+func prepareLease(_ context.Context, lease, _ *coordinationv1.Lease) {
+	lease.Spec.Strategy, lease.Spec.PreferredHolder = nil, nil
 }
 
 func leaseCells(lease *coordinationv1.Lease) []any {

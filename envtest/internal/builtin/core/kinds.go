@@ -4,6 +4,7 @@
 package core
 
 import (
+	"context"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func CoreKinds() []*kind.Kind {
 		{
 			GVK: Core("Node"), Resource: "nodes", Short: []string{"no"}, Cluster: true,
 			Rules:  kind.Rules{Status: true, KeepStatus: true},
-			Hooks:  kind.Hooks{Defaults: kind.Typed(defaultNode), Validate: kind.TypedCheck(validateNode), ValidateStatus: kind.TypedCheck(validateNodeStatus)},
+			Hooks:  kind.Hooks{Defaults: kind.Typed(defaultNode), Prepare: kind.TypedPrepare(prepareNode), PrepareStatus: kind.TypedPrepare(prepareNodeStatus), Validate: kind.TypedCheck(validateNode), ValidateStatus: kind.TypedCheck(validateNodeStatus)},
 			Warn:   kind.WarnHooks{Object: kind.TypedWarn(warnNode)},
 			Attach: connect.AttachNode,
 			Fields: kind.Selectable(nodeFields, "spec.unschedulable"),
@@ -76,6 +77,7 @@ func CoreKinds() []*kind.Kind {
 		{
 			GVK: Core("ServiceAccount"), Resource: "serviceaccounts", Short: []string{"sa"},
 			Rules:  kind.Rules{ReturnDeleted: true, Names: apivalidation.ValidateServiceAccountName},
+			Hooks:  kind.Hooks{Prepare: kind.TypedPrepare(prepareServiceAccount)},
 			Warn:   kind.WarnHooks{Object: kind.TypedWarn(warnServiceAccount)},
 			Attach: serviceaccount.AttachServiceAccount,
 			Table:  kind.Show("Age", serviceAccountCells),
@@ -102,7 +104,7 @@ func CoreKinds() []*kind.Kind {
 			Table: kind.Show("Last Seen,Type,Reason,Object,+Subobject,+Source,Message,+First Seen,+Count,+Name", events.EventCells),
 		},
 		{
-			GVK: Core("Endpoints"), Resource: "endpoints", Singular: "endpoints", Short: []string{"ep"},
+			GVK: Core("Endpoints"), Resource: "endpoints", Short: []string{"ep"},
 			Rules: kind.Rules{PutCreates: true},
 			Hooks: kind.Hooks{Defaults: kind.Typed(service.DefaultEndpoints), Validate: kind.TypedCheck(service.ValidateEndpoints)},
 			Warn:  kind.WarnHooks{Object: kind.TypedWarn(service.WarnEndpoints)},
@@ -116,7 +118,7 @@ func CoreResourceKinds() []*kind.Kind {
 		{
 			GVK: Core("ReplicationController"), Resource: "replicationcontrollers", Short: []string{"rc"}, Categories: kind.InAll,
 			Rules: kind.Rules{Status: true, Generation: true, Orphans: true},
-			Hooks: kind.Hooks{Defaults: kind.Typed(defaultReplicationController), Validate: kind.TypedCheck(validateReplicationController), ValidateStatus: kind.Counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
+			Hooks: kind.Hooks{Defaults: kind.Typed(defaultReplicationController), Prepare: podspec.PrepareTemplate(func(rc *corev1.ReplicationController) *corev1.PodTemplateSpec { return rc.Spec.Template }), Validate: kind.TypedCheck(validateReplicationController), ValidateStatus: kind.Counted("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")},
 			Warn:  kind.WarnHooks{Object: kind.TypedWarn(warnReplicationController)},
 			Scale: kind.ScalingOf(
 				func(rc *corev1.ReplicationController) **int32 { return &rc.Spec.Replicas },
@@ -158,11 +160,16 @@ func CoreResourceKinds() []*kind.Kind {
 		{
 			GVK: Core("PodTemplate"), Resource: "podtemplates",
 			Rules: kind.Rules{Generation: true, ReturnDeleted: true},
-			Hooks: kind.Hooks{Defaults: kind.Typed(defaultPodTemplate), Validate: kind.TypedCheck(validatePodTemplate)},
+			Hooks: kind.Hooks{Defaults: kind.Typed(defaultPodTemplate), Prepare: podspec.PrepareTemplate(func(t *corev1.PodTemplate) *corev1.PodTemplateSpec { return &t.Template }), Validate: kind.TypedCheck(validatePodTemplate)},
 			Warn:  kind.WarnHooks{Object: kind.TypedWarn(warnPodTemplate)},
 			Table: kind.Show("Containers,Images,Pod Labels", podTemplateCells),
 		},
 	}
+}
+
+// prepareServiceAccount keeps the names of Secrets, which are all that counts.
+func prepareServiceAccount(_ context.Context, account, _ *corev1.ServiceAccount) {
+	kind.Each(account.Secrets, func(ref *corev1.ObjectReference) { *ref = corev1.ObjectReference{Name: ref.Name} })
 }
 
 func namespaceFields(ns *corev1.Namespace, set fields.Set) {

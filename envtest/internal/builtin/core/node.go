@@ -4,6 +4,7 @@
 package core
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,6 +36,14 @@ func defaultNode(node *corev1.Node) {
 		node.Status.Allocatable = node.Status.Capacity.DeepCopy()
 	}
 }
+
+// prepareNode drops what once configured kubelets.
+func prepareNode(ctx context.Context, node, old *corev1.Node) {
+	node.Spec.ConfigSource = nil //lint:ignore SA1019 that is why it is dropped
+	prepareNodeStatus(ctx, node, old)
+}
+
+func prepareNodeStatus(_ context.Context, node, _ *corev1.Node) { node.Status.Config = nil }
 
 func nodeFields(node *corev1.Node, set fields.Set) {
 	set["spec.unschedulable"] = strconv.FormatBool(node.Spec.Unschedulable)

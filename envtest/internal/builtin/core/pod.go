@@ -141,6 +141,7 @@ func podNodeName(obj runtime.Object) string {
 
 // preparePod sets the status of a new Pod: pending, with its class of service.
 func preparePod(ctx context.Context, pod, old *corev1.Pod) {
+	podspec.DropDisabled(&pod.Spec)
 	if old != nil {
 		return
 	}
@@ -187,6 +188,7 @@ func copyAppArmor(ctx context.Context, pod *corev1.Pod) {
 
 // preparePodStatus keeps what a kubelet must not change through the status.
 func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
+	podspec.DropDisabledStatus(&pod.Status)
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 	}

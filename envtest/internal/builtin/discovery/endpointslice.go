@@ -4,6 +4,7 @@
 package discovery
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -27,11 +28,16 @@ func defaultEndpointSlice(slice *discoveryv1.EndpointSlice) {
 	})
 }
 
+// prepareEndpointSlice drops what only the old version has.
+func prepareEndpointSlice(_ context.Context, slice, _ *discoveryv1.EndpointSlice) {
+	kind.Each(slice.Endpoints, func(e *discoveryv1.Endpoint) { e.DeprecatedTopology = nil })
+}
+
 func DiscoveryKinds() []*kind.Kind {
 	return []*kind.Kind{{
 		GVK: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Resource: "endpointslices",
 		Rules: kind.Rules{Generation: true, CountsLabels: true},
-		Hooks: kind.Hooks{Defaults: kind.Typed(defaultEndpointSlice), Validate: kind.TypedCheck(validateEndpointSlice)},
+		Hooks: kind.Hooks{Defaults: kind.Typed(defaultEndpointSlice), Prepare: kind.TypedPrepare(prepareEndpointSlice), Validate: kind.TypedCheck(validateEndpointSlice)},
 		Warn:  kind.WarnHooks{Object: kind.TypedWarn(warnEndpointSlice)},
 		Table: kind.Show("AddressType,Ports,Endpoints,Age", endpointSliceCells),
 	}}

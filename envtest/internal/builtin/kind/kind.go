@@ -18,15 +18,14 @@ import (
 // Getter gets objects of a kind.
 type Getter func() rest.Getter
 
-// Kind is one row of the table: what the server knows about one built-in kind, but for the fields of features that are off
-// (disabled.go). Rows are immutable and shared by all servers in the process; what belongs to one server is made by Attach.
+// Kind is one row of the table: what the server knows about one built-in kind. Rows are immutable and shared by all servers in the
+// process; what belongs to one server is made by Attach.
 //
 // It has more than twelve fields on purpose: a row states only what differs from the common case, and the zero value of every other
 // field is that common case.
 type Kind struct {
 	GVK        schema.GroupVersionKind
 	Resource   string // plural, as in the URL
-	Singular   string // default: the kind in lower case
 	Short      []string
 	Categories []string
 	Cluster    bool                    // cluster-scoped instead of namespaced
@@ -84,9 +83,11 @@ type Rules struct {
 // Hooks are the functions of one kind. Each may be nil. A hook owns the objects that it receives for the time of the call
 // only, and validate hooks change nothing.
 type Hooks struct {
+	// Read completes an object that a client sent. With an error it is no object of the kind.
+	Read func(obj runtime.Object) error
 	// Defaults fills unset fields of a freshly decoded object, from a request or from storage.
 	Defaults func(obj runtime.Object)
-	// Prepare normalizes before validation. old is nil on create.
+	// Prepare normalizes before validation, and drops the fields of features that are off. old is nil on create.
 	Prepare func(ctx context.Context, obj, old runtime.Object)
 	// PrepareStatus does the same for the status subresource.
 	PrepareStatus func(ctx context.Context, obj, old runtime.Object)
@@ -123,6 +124,11 @@ func (k *Kind) ListGVK() schema.GroupVersionKind {
 // which a table test rules out for every row.
 func Typed[T runtime.Object](f func(T)) func(runtime.Object) {
 	return func(obj runtime.Object) { f(MustBe[T](obj)) }
+}
+
+// TypedRead does the same for read hooks.
+func TypedRead[T runtime.Object](f func(T) error) func(runtime.Object) error {
+	return func(obj runtime.Object) error { return f(MustBe[T](obj)) }
 }
 
 // TypedPrepare does the same for prepare hooks. old stays nil if it is nil.

@@ -31,7 +31,6 @@ func (s statusStrategy) AllowCreateOnUpdate(context.Context) bool { return false
 
 // PrepareForUpdate takes the status from the request and the rest from storage.
 func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	dropDisabled(obj)
 	copyDesired(obj, old)
 	for _, path := range s.Kind.Rules.StatusKeeps {
 		keepMeta(obj.(metav1.Object), old.(metav1.Object), path)

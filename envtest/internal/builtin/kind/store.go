@@ -122,9 +122,6 @@ func NewStore(k *Kind, scheme *runtime.Scheme, getter generic.RESTOptionsGetter)
 
 // SingularName returns the singular in the form that discovery shows.
 func (k *Kind) SingularName() string {
-	if k.Singular != "" {
-		return k.Singular
-	}
 	return strings.ToLower(k.GVK.Kind)
 }
 

@@ -66,7 +66,6 @@ func (s Strategy) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) [
 
 // PrepareForCreate drops the status that a client sent and starts the generation.
 func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
-	dropDisabled(obj)
 	if s.Kind.Rules.Status && !s.Kind.Rules.KeepStatus {
 		clearStatus(obj)
 	}
@@ -80,7 +79,6 @@ func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 
 // PrepareForUpdate keeps the stored status and counts a changed desired state.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	dropDisabled(obj)
 	if s.Kind.Rules.Status {
 		CopyStatus(obj, old)
 	}

@@ -75,8 +75,9 @@ func StorageKinds() []*kind.Kind {
 	}
 }
 
-// prepareCSIDriver counts changes, from zero on.
+// prepareCSIDriver counts changes, from zero on, and drops the field of a feature that is off.
 func prepareCSIDriver(_ context.Context, driver, old *storagev1.CSIDriver) {
+	driver.Spec.PreventPodSchedulingIfMissing = nil
 	if old != nil && !apiequality.Semantic.DeepEqual(driver.Spec, old.Spec) {
 		driver.Generation = old.Generation + 1
 	}
