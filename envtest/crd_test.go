@@ -189,9 +189,11 @@ var _ = Describe("a custom resource", Ordered, func() {
 	}, SpecTimeout(patience))
 
 	It("is in discovery and in OpenAPI", func(ctx SpecContext) {
-		var list metav1.APIGroupList
-		Expect(json.Unmarshal(fetch(ctx, "/apis", "application/json"), &list)).To(Succeed())
-		Expect(list.Groups).To(ContainElement(HaveField("Name", group)))
+		Eventually(func(g Gomega) { // a definition is established before its group is listed
+			var list metav1.APIGroupList
+			g.Expect(json.Unmarshal(fetch(ctx, "/apis", "application/json"), &list)).To(Succeed())
+			g.Expect(list.Groups).To(ContainElement(HaveField("Name", group)))
+		}).WithContext(ctx).WithPolling(fast).Should(Succeed())
 		Expect(string(fetch(ctx, "/apis", aggregatedJSON))).To(ContainSubstring(`"` + group + `"`))
 		resources, err := target.kube.Discovery().ServerResourcesForGroupVersion(group + "/v1")
 		Expect(err).NotTo(HaveOccurred())
