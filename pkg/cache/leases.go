@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/live"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -76,6 +77,20 @@ func (c *informerCache) Maps(ctx context.Context, gvk schema.GroupVersionKind, n
 // Outside returns the error of a read of what a lease does not hold.
 func (c *informerCache) Outside(gvk schema.GroupVersionKind, key client.ObjectKey, scope string) error {
 	return &OutsideScopeError{GVK: gvk, Key: key, Scope: scope, err: fmt.Errorf("unable to read %s %s: the lease is on %s alone", gvk.Kind, key, scope)}
+}
+
+// ReadLive reads an object from the API server, as the cache would store it. No answer of before serves.
+func (c *informerCache) ReadLive(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey, obj client.Object) error {
+	s, err := c.kinds.scopesOf(ctx, gvk)
+	if err != nil {
+		return err
+	}
+	in, err := s.mapOf(key.Namespace)
+	if err != nil {
+		in = s.maps[0]
+	}
+	c.misses.live.Forget(gvk, key)
+	return c.misses.read(ctx, in, live.Request{GVK: gvk, Key: key}, obj)
 }
 
 // configured returns the informer maps of the configuration.

@@ -25,7 +25,8 @@ import (
 // does not read any more is released; after one that fails the request holds what it held, and what the reconcile has read. A read
 // returns a *cache.NotSyncedError as soon as the API server refuses the scope. It is safe for concurrent use.
 type References[R comparable] struct {
-	of *registry
+	of          *registry
+	nameWatches int
 
 	mu        sync.Mutex                              // guards what follows, with what is below it; before the locks of leases and informers
 	queue     workqueue.TypedRateLimitingInterface[R] // nil before the source has started
@@ -33,6 +34,7 @@ type References[R comparable] struct {
 	all       map[refKey]*reference[R]
 	listeners map[*informers.MapEntry]*listener[R]
 	requests  map[R]map[*reference[R]]struct{}
+	wide      map[informers.Key]struct{} // kinds of which a name was read in an informer of more
 }
 
 // NewReferences returns references to what is read through a cache of package github.com/tarn-dev/tarn/pkg/cache, such as
@@ -43,7 +45,8 @@ func NewReferences[R comparable](c crcache.Cache) (*References[R], error) {
 		return nil, err
 	}
 	return &References[R]{
-		of: of, all: map[refKey]*reference[R]{}, listeners: map[*informers.MapEntry]*listener[R]{}, requests: map[R]map[*reference[R]]struct{}{},
+		of: of, nameWatches: defaultNameWatches, all: map[refKey]*reference[R]{}, listeners: map[*informers.MapEntry]*listener[R]{},
+		requests: map[R]map[*reference[R]]struct{}{}, wide: map[informers.Key]struct{}{},
 	}, nil
 }
 
@@ -53,9 +56,15 @@ type refKey struct {
 	namespace, name, labels string
 }
 
+// object returns the key of the object, without a name for a list.
+func (k refKey) object() client.ObjectKey {
+	return client.ObjectKey{Namespace: k.namespace, Name: k.name}
+}
+
 // reference is a lease that requests share. The lock of the references guards users.
 type reference[R comparable] struct {
 	*Lease
+	copy  *objectCopy // of the object whose metadata the lease holds; else nil
 	key   refKey
 	users map[R]*use
 }
@@ -141,8 +150,8 @@ func (r *References[R]) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if key.Name == "" {
 		return errors.New("cannot refer to an object: the key has no Name")
 	}
-	return r.refer(ctx, obj, Scope{Namespace: key.Namespace, Name: key.Name}, func(l *Lease) (string, error) {
-		err := l.Get(ctx, key, obj, opts...)
+	return r.refer(ctx, obj, Scope{Namespace: key.Namespace, Name: key.Name}, func(ref *reference[R]) (string, error) {
+		err := ref.get(ctx, key, obj, opts)
 		return obj.GetResourceVersion(), err
 	})
 }
@@ -160,8 +169,8 @@ func (r *References[R]) List(ctx context.Context, list client.ObjectList, opts .
 			return meta.SetList(list, nil)
 		}
 	}
-	return r.refer(ctx, list, Scope{Namespace: o.Namespace, Labels: o.LabelSelector}, func(l *Lease) (string, error) {
-		err := l.List(ctx, list, opts...)
+	return r.refer(ctx, list, Scope{Namespace: o.Namespace, Labels: o.LabelSelector}, func(ref *reference[R]) (string, error) {
+		err := ref.List(ctx, list, opts...)
 		return list.GetResourceVersion(), err
 	})
 }

@@ -45,8 +45,17 @@ type controller struct {
 // run runs a reconciler with so many workers until the spec ends.
 func run(c cache.Cache, workers int, reconciler func(ctx context.Context, refs client.Reader, request string) error) *controller {
 	GinkgoHelper()
+	return runWith(c, nil, workers, reconciler)
+}
+
+// runWith is run with a setting of the references.
+func runWith(c cache.Cache, set func(*lease.References[string]), workers int, reconciler func(ctx context.Context, refs client.Reader, request string) error) *controller {
+	GinkgoHelper()
 	refs, err := lease.NewReferences[string](c)
 	Expect(err).NotTo(HaveOccurred())
+	if set != nil {
+		set(refs)
+	}
 	limit := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, 50*time.Millisecond)
 	k := &controller{refs: refs, queue: workqueue.NewTypedRateLimitingQueue(limit), calls: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -327,7 +336,7 @@ var _ = Describe("References", func() {
 		Expect(requests.Made()).To(BeEmpty())
 	})
 
-	It("lose no change between a read and its watch, whatever happens", func(ctx SpecContext) {
+	DescribeTable("lose no change between a read and its watch, whatever happens", func(ctx SpecContext, nameWatches int) {
 		const count, writers = 12, 3
 		second := newNamespace(ctx)
 		namespaces := []string{namespace, second}
@@ -344,7 +353,8 @@ var _ = Describe("References", func() {
 		reads := map[string][]func(ctx context.Context, from client.Reader) (map[string]string, error){}
 		results := map[string]map[string]string{}
 		var failing atomic.Int64
-		k := run(c, 4, func(ctx context.Context, refs client.Reader, request string) error {
+		set := func(refs *lease.References[string]) { refs.SetNameWatches(nameWatches) }
+		k := runWith(c, set, 4, func(ctx context.Context, refs client.Reader, request string) error {
 			mu.Lock()
 			now := reads[request]
 			mu.Unlock()
@@ -410,7 +420,11 @@ var _ = Describe("References", func() {
 		k.stop()
 		Eventually(requests.Open, idle+2*time.Second).Should(BeEmpty())
 		Eventually(func() []string { return informersOf(c) }).Should(BeEmpty())
-	})
+	},
+		Entry("with a watch of each name", 1000),
+		Entry("with a watch of three names of a kind", 3),
+		Entry("with a watch of no name", 0),
+	)
 })
 
 // read returns a read of something by chance, which returns the versions of what it finds.

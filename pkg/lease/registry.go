@@ -37,6 +37,8 @@ type lessor interface {
 	Maps(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (wide []*informers.Map, settings *informers.Map, err error)
 	// Outside returns the error of a read of what a lease does not hold.
 	Outside(gvk schema.GroupVersionKind, key client.ObjectKey, scope string) error
+	// ReadLive reads an object from the API server, as the cache would store it. The request begins after the call.
+	ReadLive(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey, obj client.Object) error
 	// LeaseIdleTime is how long an informer goes on without leases. Zero stands for half a minute.
 	LeaseIdleTime() time.Duration
 }
@@ -86,14 +88,16 @@ func (r *registry) acquire(ctx context.Context, obj client.Object, scope Scope) 
 		return nil, err
 	}
 	key := informers.KeyOf(gvk, obj)
-	lease, err := r.lease(ctx, key, scope)
+	lease, err := r.lease(ctx, key, scope, anyNames)
 	if err != nil {
 		return nil, fmt.Errorf("cannot acquire a lease on %s: %w", key, err)
 	}
 	return lease, nil
 }
 
-func (r *registry) lease(ctx context.Context, key informers.Key, scope Scope) (*Lease, error) {
+// lease returns a lease on a scope. It is nil if the scope is a name that only an informer of its own could serve, and the kind has
+// as many as it may have of these.
+func (r *registry) lease(ctx context.Context, key informers.Key, scope Scope, names int) (*Lease, error) {
 	wanted, err := scope.check()
 	if err != nil {
 		return nil, err
@@ -122,8 +126,8 @@ func (r *registry) lease(ctx context.Context, key informers.Key, scope Scope) (*
 		}
 		return newLease(r, entry, wanted, filtered, letGo), nil
 	}
-	s, err := r.hold(key, wanted, settings)
-	if err != nil {
+	s, err := r.hold(key, wanted, settings, names)
+	if s == nil {
 		return nil, err
 	}
 	letGo := sync.OnceFunc(func() { r.letGo(s) })
@@ -135,8 +139,9 @@ func (r *registry) lease(ctx context.Context, key informers.Key, scope Scope) (*
 	return newLease(r, entry, wanted, !wanted.covers(s.extent), letGo), nil
 }
 
-// hold returns the oldest informer that covers what is wanted, for one more lease. It begins one if there is none.
-func (r *registry) hold(key informers.Key, wanted extent, settings *informers.Map) (*served, error) {
+// hold returns the oldest informer that covers what is wanted, for one more lease. It begins one if there is none; see lease for
+// names.
+func (r *registry) hold(key informers.Key, wanted extent, settings *informers.Map, names int) (*served, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
@@ -148,10 +153,15 @@ func (r *registry) hold(key informers.Key, wanted extent, settings *informers.Ma
 	of := r.keys[key]
 	if of == nil {
 		of = &ofKey{}
-		r.keys[key] = of
 	}
-	s := of.oldest(wanted, func(s *served) bool { return s.extent.covers(wanted) && (wanted.covers(s.extent) || !s.fails()) })
+	s := of.oldest(wanted, func(s *served) bool {
+		return (names != noNames || s.extent.name == "") && s.extent.covers(wanted) && (wanted.covers(s.extent) || !s.fails())
+	})
+	if s == nil && wanted.name != "" && len(of.named) >= names {
+		return nil, nil
+	}
 	if s == nil {
+		r.keys[key] = of
 		r.made++
 		s = &served{in: settings.Part(wanted.namespace, wanted.selector), key: key, extent: wanted, age: r.made}
 		of.add(s)

@@ -7,7 +7,9 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +55,7 @@ type requests struct {
 	mu   sync.Mutex // guards what follows
 	made []string   // paths with the namespace and the selectors, of lists and watches
 	open []string   // watches that are under way
+	gets []string   // paths of reads of single Secrets
 }
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
@@ -66,6 +69,11 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		what, _ := url.QueryUnescape(req.URL.Path + "?" + selectors.Encode())
 		if _, lists := query["resourceVersion"]; !lists && !query.Has("watch") {
+			if strings.Contains(req.URL.Path, "/secrets/") {
+				r.mu.Lock()
+				r.gets = append(r.gets, path.Base(req.URL.Path))
+				r.mu.Unlock()
+			}
 			return next.RoundTrip(req)
 		}
 		r.mu.Lock()
@@ -100,6 +108,15 @@ func (r *requests) Open() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(slices.Values(r.open))
+}
+
+// Gets returns the names of the Secrets that were read one by one since the last call, in order.
+func (r *requests) Gets() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gets := slices.Sorted(slices.Values(r.gets))
+	r.gets = nil
+	return gets
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -28,7 +27,7 @@ import (
 
 // refer reads a scope for the reconcile whose context ctx is. The request holds the reference before it waits and reads, so it is
 // told of each change after the read.
-func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Scope, read func(*Lease) (version string, err error)) error {
+func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Scope, read func(*reference[R]) (version string, err error)) error {
 	t, ok := ctx.Value(trackerKey[R]{r}).(*tracker[R])
 	if !ok {
 		return errOutside
@@ -39,7 +38,9 @@ func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Sco
 	}
 	version := ""
 	if err = ref.entry.TryForSync(ctx); err == nil {
-		version, err = read(ref.Lease)
+		version, err = read(ref)
+	} else if ref.copy != nil {
+		err = fmt.Errorf("cannot refer to %s %s by the metadata of all: %w (References.SetNameWatches sets how many names are watched one by one)", ref.key.Kind, scope.Name, err)
 	}
 	r.saw(t, ref, version, err)
 	return err
@@ -63,33 +64,37 @@ func (r *References[R]) reference(ctx context.Context, t *tracker[R], obj runtim
 	if scope.Labels != nil {
 		key.labels = scope.Labels.String()
 	}
-	if ref, err := r.hold(t, key, nil); ref != nil || err != nil {
+	if ref, err := r.hold(t, key, nil, nil); ref != nil || err != nil {
 		return ref, err
 	}
-	lease, err := r.of.lease(ctx, key.Key, scope) // without the lock, since it may ask the API server
+	lease, copied, err := r.leaseOn(ctx, key.Key, scope) // without the lock, since it may ask the API server
 	if err != nil {
 		return nil, fmt.Errorf("cannot refer to %s: %w", key.Key, err)
 	}
-	ref, err := r.hold(t, key, lease)
+	ref, err := r.hold(t, key, lease, copied)
 	if err != nil || ref.Lease != lease { // another request was faster
 		err = errors.Join(err, lease.Release())
 	}
 	return ref, err
 }
 
-// hold lets the request of t hold a reference. Unless there is one, it is made with a lease; without a lease the result is nil.
-func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease) (*reference[R], error) {
+// hold lets the request of t hold a reference. Unless there is one, it is made with a lease; without a lease the result is nil. A
+// reference with an informer of its own is not there for a kind that has a wider one: each request takes the new one at its next read.
+func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease, copied *objectCopy) (*reference[R], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.queue == nil {
 		return nil, errNoQueue
 	}
 	ref := r.all[key]
+	if _, wide := r.wide[key.Key]; ref != nil && wide && ref.single() && (lease == nil || lease.filtered) {
+		ref = nil
+	}
 	if ref == nil && lease == nil {
 		return nil, nil
 	}
 	if ref == nil {
-		ref = &reference[R]{Lease: lease, key: key, users: map[R]*use{}}
+		ref = &reference[R]{Lease: lease, copy: copied, key: key, users: map[R]*use{}}
 		if err := r.listenLocked(ref); err != nil {
 			return nil, err
 		}
@@ -122,10 +127,30 @@ func (r *References[R]) saw(t *tracker[R], ref *reference[R], version string, er
 		r.mu.Unlock()
 		return
 	}
-	wake, queue := u.saw(ref.key, version, absent) || differs, r.queue
+	woken := map[R]struct{}{}
+	if u.saw(ref.key, version, absent) || differs {
+		woken[t.request] = struct{}{}
+	}
+	if err == nil || absent {
+		r.widenLocked(ref, woken)
+	}
 	r.mu.Unlock()
-	if wake && queue != nil {
-		queue.Add(t.request)
+	r.enqueue(woken)
+}
+
+// widenLocked notes that a name was read in an informer of more than one. With the first of a kind the requests that have informers
+// of single names are woken: their reads let go of these.
+func (r *References[R]) widenLocked(ref *reference[R], woken map[R]struct{}) {
+	if _, known := r.wide[ref.key.Key]; known || ref.key.name == "" || ref.single() {
+		return
+	}
+	r.wide[ref.key.Key] = struct{}{}
+	for key, other := range r.all {
+		if key.Key == ref.key.Key && other.single() {
+			for request := range other.users {
+				woken[request] = struct{}{}
+			}
+		}
 	}
 }
 
@@ -161,9 +186,14 @@ func (r *References[R]) dropIfUnusedLocked(ref *reference[R]) bool {
 	if len(ref.users) > 0 {
 		return false
 	}
-	delete(r.all, ref.key)
+	if r.all[ref.key] == ref {
+		delete(r.all, ref.key)
+	}
 	l := r.listeners[ref.entry]
 	if l.remove(ref); l.empty() {
+		if !ref.single() {
+			delete(r.wide, ref.key.Key)
+		}
 		delete(r.listeners, ref.entry)
 		_ = ref.entry.Informer.RemoveEventHandler(l.added) // it fails if the informer has stopped, and the handler with it
 	}
@@ -217,7 +247,7 @@ func (u *use) hear(key refKey, e event) bool {
 type listener[R comparable] struct {
 	of    *References[R]
 	added toolscache.ResourceEventHandlerRegistration
-	named map[types.NamespacedName]*reference[R]
+	named map[types.NamespacedName][]*reference[R] // of each representation
 	wide  map[*reference[R]]struct{}
 }
 
@@ -225,7 +255,7 @@ type listener[R comparable] struct {
 func (r *References[R]) listenLocked(ref *reference[R]) error {
 	l := r.listeners[ref.entry]
 	if l == nil {
-		l = &listener[R]{of: r, named: map[types.NamespacedName]*reference[R]{}, wide: map[*reference[R]]struct{}{}}
+		l = &listener[R]{of: r, named: map[types.NamespacedName][]*reference[R]{}, wide: map[*reference[R]]struct{}{}}
 		var err error
 		if l.added, err = ref.entry.Informer.AddEventHandlerWithOptions(l, toolscache.HandlerOptions{ResyncPeriod: ptr.To(time.Duration(0))}); err != nil {
 			return err
@@ -235,15 +265,17 @@ func (r *References[R]) listenLocked(ref *reference[R]) error {
 	if ref.key.name == "" {
 		l.wide[ref] = struct{}{}
 	} else {
-		l.named[types.NamespacedName{Namespace: ref.key.namespace, Name: ref.key.name}] = ref
+		l.named[ref.key.object()] = append(l.named[ref.key.object()], ref)
 	}
 	return nil
 }
 
 func (l *listener[R]) remove(ref *reference[R]) {
 	delete(l.wide, ref)
-	if ref.key.name != "" {
-		delete(l.named, types.NamespacedName{Namespace: ref.key.namespace, Name: ref.key.name})
+	at := ref.key.object()
+	l.named[at] = slices.DeleteFunc(l.named[at], func(other *reference[R]) bool { return other == ref })
+	if len(l.named[at]) == 0 {
+		delete(l.named, at)
 	}
 }
 
@@ -270,8 +302,11 @@ func (l *listener[R]) OnDelete(obj any) {
 func (l *listener[R]) OnDifference(revision uint64, has func(namespace, name string) bool) {
 	l.of.mu.Lock()
 	woken := map[R]struct{}{}
-	for at, ref := range l.named {
-		if !has(at.Namespace, at.Name) {
+	for at, refs := range l.named {
+		if has(at.Namespace, at.Name) {
+			continue
+		}
+		for _, ref := range refs {
 			ref.hear(event{deleted: true}, woken)
 		}
 	}
@@ -313,7 +348,7 @@ func (l *listener[R]) tell(e event, before, after any) {
 	e.version = m.GetResourceVersion()
 	woken := map[R]struct{}{}
 	l.of.mu.Lock()
-	if ref := l.named[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}]; ref != nil {
+	for _, ref := range l.named[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}] {
 		ref.hear(e, woken)
 	}
 	for ref := range l.wide {
@@ -345,10 +380,13 @@ func (r *References[R]) end() {
 	r.mu.Lock()
 	r.queue, r.ended = nil, true
 	var over []*Lease
-	for _, ref := range slices.Collect(maps.Values(r.all)) {
-		clear(ref.users)
-		r.dropIfUnusedLocked(ref)
-		over = append(over, ref.Lease)
+	for request, refs := range r.requests {
+		for ref := range refs {
+			delete(ref.users, request)
+			if r.dropIfUnusedLocked(ref) {
+				over = append(over, ref.Lease)
+			}
+		}
 	}
 	clear(r.requests)
 	r.mu.Unlock()
