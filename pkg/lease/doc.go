@@ -35,5 +35,5 @@
 //   - scope.go says what a scope is, and when one covers another.
 //   - registry.go finds, begins and ends informers; served.go has what it keeps of each.
 //   - lease.go has the reads of a lease, handlers.go its event handlers.
-//   - references.go has the reads of reconciles, wake.go what wakes their requests.
+//   - references.go has the reads of reconciles, wake.go what wakes their requests; names.go chooses how a name is held.
 package lease
