@@ -132,7 +132,7 @@ type Observer struct {
 	// Listed is called each time that a list is in the engine.
 	Listed func()
 	// Lost is called each time that an object was lost because its transform failed, or that an index
-	// lacks one because its function failed.
+	// lacks one because its function failed, and when one of them is there.
 	Lost func()
 	// WentBack is called when the source is at an older version than the state: a new list
 	// follows, or has come.

@@ -34,7 +34,7 @@ const maxLost = 1000
 // with a new list. Beyond maxLost only the number is known, until a new list. Safe for concurrent
 // use.
 type losses struct {
-	changed   func()       // called after each loss, without mu
+	changed   func()       // called after each change, without mu
 	number    atomic.Int64 // of lost and more
 	refused   error        // why the last list was refused, or nil; of the goroutine of the Reflector
 	unindexed unindexed
@@ -69,9 +69,10 @@ func (l *losses) found(key types.NamespacedName) {
 		return
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.lost, key)
 	l.number.Store(int64(len(l.lost) + l.more))
+	l.mu.Unlock()
+	l.changed()
 }
 
 // begin notes that a list is about to be received.
@@ -115,10 +116,10 @@ func (l *losses) replace() {
 		l.last = e
 		break
 	}
-	lost := len(l.lost) > 0
-	l.number.Store(int64(len(l.lost)))
+	before := l.number.Swap(int64(len(l.lost)))
+	after := len(l.lost)
 	l.mu.Unlock()
-	if lost {
+	if before > 0 || after > 0 {
 		l.changed()
 	}
 }

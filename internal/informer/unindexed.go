@@ -34,7 +34,7 @@ func (e *IndexError) Unwrap() error { return e.err }
 // newer version is written, when the object is deleted, or with a list that does not have it. Beyond
 // maxLost objects only the number is known, until a new list. Safe for concurrent use.
 type unindexed struct {
-	changed func()       // called after each failure, without mu
+	changed func()       // called after each change, without mu
 	number  atomic.Int64 // of failed and more
 
 	mu     sync.Mutex            // guards what follows
@@ -78,11 +78,12 @@ func (u *unindexed) written(key string, revision uint64) {
 		return
 	}
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	if known, there := u.failed[key]; there && known.revision < revision {
 		delete(u.failed, key)
 		u.countLocked()
 	}
+	u.mu.Unlock()
+	u.changed()
 }
 
 // replaced notes that these objects are all that there are.
@@ -90,6 +91,7 @@ func (u *unindexed) replaced(items []watchcache.Item[object.Object]) {
 	if u.number.Load() == 0 {
 		return
 	}
+	defer u.changed()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.failed

@@ -207,36 +207,54 @@ func (e *MapEntry) mayBeAbsent(reason *NotSyncedError) bool {
 	return e.optional() != nil && (reason.Cause == NotServed || reason.Cause == NotWatchable)
 }
 
-// wait waits until the informer has synced, or until refuse returns an error.
-func (e *MapEntry) wait(ctx context.Context, refuse func() error) error {
+// WaitUntilAnswered waits until reads are answered: until TryForSync would neither wait nor return an error. The error is the cause
+// for which ctx has ended, or says that the informer was removed.
+func (e *MapEntry) WaitUntilAnswered(ctx context.Context) error {
+	return e.until(ctx, func() bool { return e.synced() && e.refuse() == nil })
+}
+
+// until calls done now and after each change of what keeps reads from an answer, and returns nil when done reports true. The error is
+// the cause for which ctx has ended, or errRemoved.
+func (e *MapEntry) until(ctx context.Context, done func() bool) error {
 	for {
 		changed, synced := e.failures.Changed(), e.Informer.HasSyncedChecker().Done()
 		if e.Informer.HasSynced() {
 			synced = nil // an optional kind has been away
 		}
-		if e.synced() {
+		if done() {
 			return nil
 		}
-		if err := refuse(); err != nil {
-			return err
-		}
 		select {
-		case <-synced:
+		case <-synced: // closed after all that the first list lacks was noted, which is a failure from now on
 		case <-changed:
 		case <-e.life.ctx.Done():
-			if e.synced() {
-				return nil
-			}
-			return fmt.Errorf("waiting for the cache of %s: %w; %w", e, errRemoved, e.why())
+			return errRemoved
 		case <-ctx.Done():
-			if e.synced() {
-				return nil
-			}
-			reason := e.why()
-			reason.gaveUp = fmt.Sprintf("Timeout: gave up waiting for the cache of %s to sync (%v)", e, context.Cause(ctx))
-			return reason
+			return context.Cause(ctx)
 		}
 	}
+}
+
+// wait waits until the informer has synced, or until refuse returns an error.
+func (e *MapEntry) wait(ctx context.Context, refuse func() error) (err error) {
+	over := e.until(ctx, func() bool {
+		if e.synced() {
+			return true
+		}
+		err = refuse()
+		return err != nil
+	})
+	switch {
+	case over == nil:
+		return err
+	case e.synced():
+		return nil
+	case errors.Is(over, errRemoved):
+		return fmt.Errorf("waiting for the cache of %s: %w; %w", e, errRemoved, e.why())
+	}
+	reason := e.why()
+	reason.gaveUp = fmt.Sprintf("Timeout: gave up waiting for the cache of %s to sync (%v)", e, over)
+	return reason
 }
 
 // waitForCacheSync waits as WaitForCacheSync does: until the informer has synced, or until the policy
@@ -295,29 +313,18 @@ func (e *MapEntry) isolated() bool {
 // follow runs while the informer does, and does what the policy asks for when the informer fails. It
 // is not needed for WaitOnFailure.
 func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
-	for {
-		changed, synced := e.failures.Changed(), e.Informer.HasSyncedChecker().Done()
-		if e.Informer.HasSynced() {
-			synced = nil
-		}
+	_ = e.until(ctx, func() bool {
 		switch e.waiting.policy {
 		case FailFast:
 			if err := e.refuseByPolicy(); err != nil {
 				fail(err)
-				return
+				return true
 			}
 		case Isolate:
 			if base := e.base(); base != nil && e.isolated() {
 				base.ReleaseHandlers()
 			}
 		}
-		select {
-		case <-changed:
-		case <-synced: // closed after all that the first list lacks was noted, which is a failure from now on
-		case <-e.life.ctx.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+		return false
+	})
 }
