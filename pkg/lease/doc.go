@@ -28,7 +28,8 @@
 // All functions and methods are safe for concurrent use. The lock of the registry of a cache comes before those of the maps of
 // package informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The
 // lock of [References] comes before both. The goroutines of an informer are those of the map whose settings it has: Start of the
-// cache waits for them. An idle time is a timer, which holds no goroutine.
+// cache waits for them, and for a goroutine for each informer that has refused a read of a reference, until it answers reads or serves
+// no reference any more. An idle time is a timer, which holds no goroutine.
 //
 // # Files
 //

@@ -97,6 +97,11 @@ func (l *Lease) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	if err := l.readable(ctx, obj); err != nil {
 		return fmt.Errorf("cannot get %s: %w", key, err)
 	}
+	return l.get(ctx, key, obj, opts)
+}
+
+// get is Get for an object that can be read.
+func (l *Lease) get(ctx context.Context, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
 	if l.entry.Reader.ClusterScoped() {
 		key.Namespace = ""
 	}
@@ -124,6 +129,11 @@ func (l *Lease) List(ctx context.Context, list client.ObjectList, opts ...client
 	if err := l.readable(ctx, list); err != nil {
 		return fmt.Errorf("cannot list: %w", err)
 	}
+	return l.list(ctx, list, opts)
+}
+
+// list is List for a list that can be read.
+func (l *Lease) list(ctx context.Context, list client.ObjectList, opts []client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
 	if o.Namespace != "" && l.scope.namespace != "" && o.Namespace != l.scope.namespace {

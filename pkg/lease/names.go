@@ -101,7 +101,7 @@ func (c *objectCopy) get(ctx context.Context, heads *Lease, key client.ObjectKey
 	}
 	head := &metav1.PartialObjectMetadata{}
 	head.SetGroupVersionKind(heads.gvk())
-	if err := heads.Get(ctx, key, head); err != nil {
+	if err := heads.get(ctx, key, head, nil); err != nil {
 		c.obj = nil
 		return err
 	}
@@ -124,7 +124,7 @@ func (ref *reference[R]) single() bool { return ref.key.name != "" && !ref.filte
 // get reads the object of a reference.
 func (ref *reference[R]) get(ctx context.Context, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
 	if ref.copy == nil {
-		return ref.Get(ctx, key, obj, opts...)
+		return ref.Lease.get(ctx, key, obj, opts)
 	}
 	return ref.copy.get(ctx, ref.Lease, ref.key.object(), obj)
 }

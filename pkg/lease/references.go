@@ -23,7 +23,8 @@ import (
 //
 // A reconciler is wrapped by Reconciler, and the controller has Source as one of its sources. What the next successful reconcile
 // does not read any more is released; after one that fails the request holds what it held, and what the reconcile has read. A read
-// returns a *cache.NotSyncedError as soon as the API server refuses the scope. It is safe for concurrent use.
+// returns a *cache.NotSyncedError as soon as the API server refuses the scope; when it would be answered, the request is enqueued. It
+// is safe for concurrent use.
 type References[R comparable] struct {
 	of          *registry
 	nameWatches int
@@ -77,6 +78,8 @@ type use struct {
 
 	early   *event // the newest that came before the first read was complete
 	changed bool   // one of these was no addition of what was there at first
+
+	refused bool // the informer has answered no read since it refused one
 }
 
 var (
@@ -170,7 +173,7 @@ func (r *References[R]) List(ctx context.Context, list client.ObjectList, opts .
 		}
 	}
 	return r.refer(ctx, list, Scope{Namespace: o.Namespace, Labels: o.LabelSelector}, func(ref *reference[R]) (string, error) {
-		err := ref.List(ctx, list, opts...)
+		err := ref.list(ctx, list, opts)
 		return list.GetResourceVersion(), err
 	})
 }

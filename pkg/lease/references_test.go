@@ -51,15 +51,28 @@ func run(c cache.Cache, workers int, reconciler func(ctx context.Context, refs c
 // runWith is run with a setting of the references.
 func runWith(c cache.Cache, set func(*lease.References[string]), workers int, reconciler func(ctx context.Context, refs client.Reader, request string) error) *controller {
 	GinkgoHelper()
-	refs, err := lease.NewReferences[string](c)
+	k, err := control(c, set, workers, reconciler)
 	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(k.stop)
+	return k
+}
+
+// control is runWith for a test that stops the controller itself.
+func control(c cache.Cache, set func(*lease.References[string]), workers int, reconciler func(ctx context.Context, refs client.Reader, request string) error) (*controller, error) {
+	refs, err := lease.NewReferences[string](c)
+	if err != nil {
+		return nil, err
+	}
 	if set != nil {
 		set(refs)
 	}
 	limit := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, 50*time.Millisecond)
 	k := &controller{refs: refs, queue: workqueue.NewTypedRateLimitingQueue(limit), calls: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.Background())
-	Expect(refs.Source().Start(ctx, k.queue)).To(Succeed())
+	if err := refs.Source().Start(ctx, k.queue); err != nil {
+		cancel()
+		return nil, err
+	}
 	wrapped := refs.Reconciler(reconcile.TypedFunc[string](func(ctx context.Context, request string) (reconcile.Result, error) {
 		err := reconciler(ctx, refs, request)
 		k.mu.Lock()
@@ -89,8 +102,7 @@ func runWith(c cache.Cache, set func(*lease.References[string]), workers int, re
 		cancel()
 		running.Wait()
 	})
-	DeferCleanup(k.stop)
-	return k
+	return k, nil
 }
 
 // Calls returns how often a request was reconciled.

@@ -28,6 +28,8 @@ const defaultIdle = 30 * time.Second
 type lessor interface {
 	// Leases returns the leases of the cache. The first call has them made.
 	Leases(made func() informers.Leases) informers.Leases
+	// Go runs f in a goroutine of the cache, which waits for its end.
+	Go(f func(context.Context))
 	// Kind returns the kind of an object, or of the items of a list.
 	Kind(obj runtime.Object) (schema.GroupVersionKind, error)
 	// Namespaced reports whether a kind is namespaced.

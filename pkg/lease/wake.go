@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -26,7 +27,8 @@ import (
 )
 
 // refer reads a scope for the reconcile whose context ctx is. The request holds the reference before it waits and reads, so it is
-// told of each change after the read.
+// told of each change after the read. A read that the informer refuses has seen nothing: the request is woken when it would be
+// answered.
 func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Scope, read func(*reference[R]) (version string, err error)) error {
 	t, ok := ctx.Value(trackerKey[R]{r}).(*tracker[R])
 	if !ok {
@@ -36,14 +38,58 @@ func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Sco
 	if err != nil {
 		return err
 	}
-	version := ""
-	if err = ref.entry.TryForSync(ctx); err == nil {
-		version, err = read(ref)
-	} else if ref.copy != nil {
-		err = fmt.Errorf("cannot refer to %s %s by the metadata of all: %w (References.SetNameWatches sets how many names are watched one by one)", ref.key.Kind, scope.Name, err)
+	if err := ref.entry.TryForSync(ctx); err != nil {
+		r.repeat(t.request, ref)
+		if ref.copy != nil {
+			err = fmt.Errorf("cannot refer to %s %s by the metadata of all: %w (References.SetNameWatches sets how many names are watched one by one)", ref.key.Kind, scope.Name, err)
+		}
+		return err
 	}
+	if err := ref.check(); err != nil { // the source has ended
+		return err
+	}
+	version, err := read(ref)
 	r.saw(t, ref, version, err)
 	return err
+}
+
+// repeat wakes a request when the informer of a reference answers reads. The first that waits for an informer begins a goroutine, which
+// ends with the wait, with the listener, or with the informer.
+func (r *References[R]) repeat(request R, ref *reference[R]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u, l := ref.users[request], r.listeners[ref.entry]
+	if u == nil { // the source has ended
+		return
+	}
+	u.refused = true
+	if l.giveUp != nil {
+		return
+	}
+	ctx, giveUp := context.WithCancel(context.Background())
+	l.giveUp = giveUp
+	r.of.of.Go(func(context.Context) { // the informer ends before the cache does
+		defer giveUp()
+		if ref.entry.WaitUntilAnswered(ctx) == nil {
+			l.repeat()
+		}
+	})
+}
+
+// repeat wakes the requests whose reads the informer has refused.
+func (l *listener[R]) repeat() {
+	l.of.mu.Lock()
+	l.giveUp = nil
+	woken := map[R]struct{}{}
+	for ref := range l.references() {
+		for request, u := range ref.users {
+			if u.refused {
+				u.refused, woken[request] = false, struct{}{}
+			}
+		}
+	}
+	l.of.mu.Unlock()
+	l.of.enqueue(woken)
 }
 
 // reference returns the reference for a scope, which the request of t holds from now on.
@@ -195,6 +241,9 @@ func (r *References[R]) dropIfUnusedLocked(ref *reference[R]) bool {
 			delete(r.wide, ref.key.Key)
 		}
 		delete(r.listeners, ref.entry)
+		if l.giveUp != nil {
+			l.giveUp()
+		}
 		_ = ref.entry.Informer.RemoveEventHandler(l.added) // it fails if the informer has stopped, and the handler with it
 	}
 	return true
@@ -245,10 +294,11 @@ func (u *use) hear(key refKey, e event) bool {
 
 // listener is the one event handler of an informer that serves references. The lock of the references guards what may change.
 type listener[R comparable] struct {
-	of    *References[R]
-	added toolscache.ResourceEventHandlerRegistration
-	named map[types.NamespacedName][]*reference[R] // of each representation
-	wide  map[*reference[R]]struct{}
+	of     *References[R]
+	added  toolscache.ResourceEventHandlerRegistration
+	named  map[types.NamespacedName][]*reference[R] // of each representation
+	wide   map[*reference[R]]struct{}
+	giveUp func() // ends the wait for the informer; nil if nobody's read was refused
 }
 
 // listenLocked has the handler of the informer that serves a reference tell it of changes. The first reference adds the handler.
@@ -276,6 +326,24 @@ func (l *listener[R]) remove(ref *reference[R]) {
 	l.named[at] = slices.DeleteFunc(l.named[at], func(other *reference[R]) bool { return other == ref })
 	if len(l.named[at]) == 0 {
 		delete(l.named, at)
+	}
+}
+
+// references walks the references that the informer serves.
+func (l *listener[R]) references() iter.Seq[*reference[R]] {
+	return func(yield func(*reference[R]) bool) {
+		for _, named := range l.named {
+			for _, ref := range named {
+				if !yield(ref) {
+					return
+				}
+			}
+		}
+		for ref := range l.wide {
+			if !yield(ref) {
+				return
+			}
+		}
 	}
 }
 
