@@ -56,10 +56,15 @@ func newProgram(ctx context.Context, newCache cache.NewCacheFunc) *program {
 	return p
 }
 
-// control adds a controller that sends the name once it has reconciled an object of it.
+// control adds a controller that sends the name once it has reconciled an object of it. ConfigMaps may be read, so nothing but a busy
+// machine keeps their controller waiting, and it has longer than syncTimeout.
 func (p *program) control(obj client.Object, name string, to chan string) {
 	GinkgoHelper()
-	Expect(ctrl.NewControllerManagedBy(p).For(obj).WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
+	options := controller.Options{SkipNameValidation: ptr.To(true)}
+	if _, ok := obj.(*corev1.ConfigMap); ok {
+		options.CacheSyncTimeout = patience
+	}
+	Expect(ctrl.NewControllerManagedBy(p).For(obj).WithOptions(options).
 		Complete(reconcile.Func(func(_ context.Context, r ctrl.Request) (ctrl.Result, error) {
 			if r.Name == name {
 				select {

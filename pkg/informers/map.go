@@ -234,7 +234,7 @@ func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, fail
 }
 
 func (m *Map) newLocked(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
-	if m.options.sharesWatch(key.GroupVersionKind) {
+	if m.options.isView(key) {
 		return m.newViewLocked(key, func() (*MapEntry, error) { return m.newInformer(m.options.watched(key), mapping, src, failed, known) })
 	}
 	return m.newInformer(key, mapping, src, failed, known)

@@ -29,11 +29,16 @@ type sharedWatch struct {
 }
 
 // watched returns the key of what is listed and watched for an entry of key.
-func (s *Shared) watched(key Key) Key {
-	if s.sharesWatch(key.GroupVersionKind) {
+func (o *Options) watched(key Key) Key {
+	if o.isView(key) {
 		key.Representation = Unstructured
 	}
 	return key
+}
+
+// isView reports whether the entry for key is a view. Metadata in a part are not: nothing else is in the part.
+func (o *Options) isView(key Key) bool {
+	return o.sharesWatch(key.GroupVersionKind) && !(o.part && key.Representation == Metadata)
 }
 
 // Stored returns an empty object in the representation in which the map stores what is shown as obj: obj itself,

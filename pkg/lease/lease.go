@@ -27,7 +27,8 @@ type Lease struct {
 	of       *registry
 	entry    *informers.MapEntry
 	scope    extent
-	filtered bool // the informer is wider than the scope
+	filtered bool        // the informer is wider than the scope
+	copied   *objectCopy // of the object of which the lease has the metadata alone; else nil
 	letGo    func()
 
 	mu       sync.Mutex // guards what follows; before the locks of the informer

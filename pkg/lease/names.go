@@ -7,92 +7,102 @@ import (
 	"context"
 	"math"
 	"reflect"
-	"slices"
+	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// defaultNameWatches is how many names of a kind are watched one by one, by default.
-const defaultNameWatches = 100
-
-// Limits of informers that have one name each.
 const (
-	noNames  = 0 // none begins, and none serves
-	anyNames = math.MaxInt
+	// defaultNameWatches is how many names of a kind are watched one by one, by default.
+	defaultNameWatches = 100
+	// getTimeout is how long a GET of an object that was changed may take.
+	getTimeout = 30 * time.Second
+	// getPause is how long after a GET that has failed the request is woken.
+	getPause = 30 * time.Second
 )
 
-// SetNameWatches lets at most n names of a kind be watched one by one; by default they are 100. A further name is served by the
-// metadata of the whole kind, or of the namespace if the cache does not hold all: one watch tells which objects have changed, and a
-// GET reads each of these that is referenced. That needs the permissions to list and watch the kind, and to get the objects. Zero has
-// every name served so. SetNameWatches is called before the source starts.
+// SetNameWatches has a name watched by itself as long as fewer than n names of its kind are, for whatever leases; by default n is 100.
+// A further name is served by the metadata of the whole kind, or of its namespace if the cache does not hold all: one watch tells
+// which objects have changed, and a GET reads each of these that is referenced. That needs the permissions to list and watch the kind,
+// and to get the objects. Zero has no name watched by itself. SetNameWatches is called before the source starts.
 func (r *References[R]) SetNameWatches(n int) { r.nameWatches = n }
 
-// leaseOn returns a lease for a reference, on the first of these that there is or may begin: an informer of more than one name, one
-// of metadata, one of the name, one of the metadata of all. If the informer has metadata and the reference wants the object, so is
-// its copy returned.
-func (r *References[R]) leaseOn(ctx context.Context, key informers.Key, scope Scope) (*Lease, *objectCopy, error) {
+// leaseOn returns a lease for a reference. A name is served by the first of these: an informer of more names that is there, one of
+// metadata that is there, one of the name, one of the metadata of all names.
+func (r *References[R]) leaseOn(ctx context.Context, key informers.Key, scope Scope) (*Lease, error) {
+	at, err := r.of.placeOf(ctx, key, scope)
+	if err != nil {
+		return nil, err
+	}
 	if scope.Name == "" {
-		l, err := r.of.lease(ctx, key, scope, anyNames)
-		return l, nil, err
+		return r.of.lease(ctx, at, math.MaxInt)
 	}
-	heads := informers.Key{GroupVersionKind: key.GroupVersionKind, Representation: informers.Metadata}
-	if l, err := r.of.lease(ctx, key, scope, noNames); l != nil || err != nil {
-		return l, nil, err
+	if l, err := r.of.lease(ctx, at, 0); l != nil || err != nil {
+		return l, err
 	}
-	l, err := r.of.lease(ctx, heads, scope, noNames)
+	metadata := at
+	metadata.key.Representation = informers.Metadata
+	l, err := r.of.lease(ctx, metadata, 0)
 	if l == nil && err == nil {
-		if l, err = r.of.lease(ctx, key, scope, r.nameWatches); l != nil {
-			return l, nil, nil
+		if l, err := r.of.lease(ctx, at, r.nameWatches); l != nil || err != nil {
+			return l, err
 		}
+		l, err = r.of.lease(ctx, metadata.ofAll(), math.MaxInt)
 	}
-	if l == nil && err == nil {
-		l, err = r.of.leaseInAll(ctx, heads, scope)
+	if err == nil && metadata.key != at.key {
+		r.of.copyFor(l, copyKey{at.key, client.ObjectKey{Namespace: scope.Namespace, Name: scope.Name}})
 	}
-	if err != nil || key == heads {
-		return l, nil, err
-	}
-	return l, newObjectCopy(), nil
+	return l, err
 }
 
-// leaseInAll returns a lease on a scope whose informer has all of the kind, or all of the namespace if the cache does not hold
-// every namespace.
-func (r *registry) leaseInAll(ctx context.Context, key informers.Key, scope Scope) (*Lease, error) {
-	wanted, err := scope.check()
-	if err != nil {
-		return nil, err
-	}
-	held, _, err := r.of.Maps(ctx, key.GroupVersionKind, wanted.namespace)
-	if err != nil {
-		return nil, err
-	}
-	all := Scope{Namespace: wanted.namespace}
-	if slices.ContainsFunc(held, func(m *informers.Map) bool { return m.Namespace() == "" }) {
-		all.Namespace = ""
-	}
-	l, err := r.lease(ctx, key, all, anyNames)
-	if err != nil {
-		return nil, err
-	}
-	l.scope, l.filtered = wanted, true
-	return l, nil
+// copyKey identifies the copy of an object in a representation.
+type copyKey struct {
+	informers.Key
+	object client.ObjectKey
 }
 
-// objectCopy is the newest copy of an object. The metadata of its kind tell when it is old.
+// objectCopy is the newest copy of an object, for all leases on its name that have metadata. These tell when it is old.
 type objectCopy struct {
-	reading chan struct{} // whoever has put something in may use what follows; a read waits with its context
+	copyKey
+	leases int // guarded by the lock of the registry
 
-	obj client.Object // nil if there is none; it does not change
-	at  string        // the version in the metadata when obj was asked for
+	reading chan struct{} // a read puts something in while it uses what follows, and waits for that with its context
+	obj     client.Object // nil if there is none; it does not change
+	at      string        // the version in the metadata when obj was asked for
 }
 
-func newObjectCopy() *objectCopy { return &objectCopy{reading: make(chan struct{}, 1)} }
+// copyFor has a lease on the metadata of an object read the object, from the copy that all these leases share.
+func (r *registry) copyFor(l *Lease, key copyKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.copies == nil {
+		r.copies = map[copyKey]*objectCopy{}
+	}
+	if r.copies[key] == nil {
+		r.copies[key] = &objectCopy{copyKey: key, reading: make(chan struct{}, 1)}
+	}
+	c, letGo := r.copies[key], l.letGo
+	c.leases++
+	l.copied = c
+	l.letGo = sync.OnceFunc(func() {
+		letGo()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if c.leases--; c.leases == 0 {
+			delete(r.copies, key)
+		}
+	})
+}
 
-// get reads the object. It asks the API server unless the copy is what the metadata in the lease tell of, or was asked for after
-// that. Versions are compared for equality, because they go back when etcd is restored.
-func (c *objectCopy) get(ctx context.Context, heads *Lease, key client.ObjectKey, obj client.Object) error {
+// getCopied reads the object whose metadata the lease is on. It asks the API server unless the copy is the version of which the
+// metadata tell, or was asked for after that. Versions are compared for equality, because they go back when etcd is restored.
+func (l *Lease) getCopied(ctx context.Context, obj client.Object, opts []client.GetOption) error {
+	c := l.copied
 	select {
 	case c.reading <- struct{}{}:
 		defer func() { <-c.reading }()
@@ -100,31 +110,32 @@ func (c *objectCopy) get(ctx context.Context, heads *Lease, key client.ObjectKey
 		return context.Cause(ctx)
 	}
 	head := &metav1.PartialObjectMetadata{}
-	head.SetGroupVersionKind(heads.gvk())
-	if err := heads.get(ctx, key, head, nil); err != nil {
+	head.SetGroupVersionKind(c.GroupVersionKind)
+	err := l.get(ctx, c.object, head, opts)
+	ahead := c.obj != nil && c.obj.GetResourceVersion() != c.at // of the metadata: they may tell of an older object that is gone
+	switch {
+	case apierrors.IsNotFound(err) && !ahead:
 		c.obj = nil
+		return err
+	case err != nil && !apierrors.IsNotFound(err):
 		return err
 	}
 	if c.obj == nil || reflect.TypeOf(c.obj) != reflect.TypeOf(obj) || head.ResourceVersion != c.at && head.ResourceVersion != c.obj.GetResourceVersion() {
-		next := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
-		c.obj, c.at = nil, head.ResourceVersion
-		if err := heads.of.of.ReadLive(ctx, heads.gvk(), key, next); err != nil {
+		c.at = head.ResourceVersion
+		if c.obj, err = c.ask(ctx, l.of.of, obj); err != nil {
+			c.obj = nil
 			return err
 		}
-		c.obj = next
 	}
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(c.obj.DeepCopyObject()).Elem())
-	obj.GetObjectKind().SetGroupVersionKind(heads.gvk())
+	obj.GetObjectKind().SetGroupVersionKind(c.GroupVersionKind)
 	return nil
 }
 
-// single reports whether a reference has an informer of its name alone.
-func (ref *reference[R]) single() bool { return ref.key.name != "" && !ref.filtered }
-
-// get reads the object of a reference.
-func (ref *reference[R]) get(ctx context.Context, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
-	if ref.copy == nil {
-		return ref.Lease.get(ctx, key, obj, opts)
-	}
-	return ref.copy.get(ctx, ref.Lease, ref.key.object(), obj)
+// ask reads the object from the API server, as the type of example.
+func (c *objectCopy) ask(ctx context.Context, from lessor, example client.Object) (client.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
+	defer cancel()
+	obj := reflect.New(reflect.TypeOf(example).Elem()).Interface().(client.Object)
+	return obj, from.ReadLive(ctx, c.GroupVersionKind, c.object, obj)
 }

@@ -35,7 +35,6 @@ type References[R comparable] struct {
 	all       map[refKey]*reference[R]
 	listeners map[*informers.MapEntry]*listener[R]
 	requests  map[R]map[*reference[R]]struct{}
-	wide      map[informers.Key]struct{} // kinds of which a name was read in an informer of more
 }
 
 // NewReferences returns references to what is read through a cache of package github.com/tarn-dev/tarn/pkg/cache, such as
@@ -47,7 +46,7 @@ func NewReferences[R comparable](c crcache.Cache) (*References[R], error) {
 	}
 	return &References[R]{
 		of: of, nameWatches: defaultNameWatches, all: map[refKey]*reference[R]{}, listeners: map[*informers.MapEntry]*listener[R]{},
-		requests: map[R]map[*reference[R]]struct{}{}, wide: map[informers.Key]struct{}{},
+		requests: map[R]map[*reference[R]]struct{}{},
 	}, nil
 }
 
@@ -65,7 +64,6 @@ func (k refKey) object() client.ObjectKey {
 // reference is a lease that requests share. The lock of the references guards users.
 type reference[R comparable] struct {
 	*Lease
-	copy  *objectCopy // of the object whose metadata the lease holds; else nil
 	key   refKey
 	users map[R]*use
 }
@@ -153,8 +151,12 @@ func (r *References[R]) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if key.Name == "" {
 		return errors.New("cannot refer to an object: the key has no Name")
 	}
-	return r.refer(ctx, obj, Scope{Namespace: key.Namespace, Name: key.Name}, func(ref *reference[R]) (string, error) {
-		err := ref.get(ctx, key, obj, opts)
+	return r.refer(ctx, obj, Scope{Namespace: key.Namespace, Name: key.Name}, func(l *Lease) (string, error) {
+		if l.copied != nil {
+			err := l.getCopied(ctx, obj, opts)
+			return obj.GetResourceVersion(), err
+		}
+		err := l.get(ctx, key, obj, opts)
 		return obj.GetResourceVersion(), err
 	})
 }
@@ -172,8 +174,8 @@ func (r *References[R]) List(ctx context.Context, list client.ObjectList, opts .
 			return meta.SetList(list, nil)
 		}
 	}
-	return r.refer(ctx, list, Scope{Namespace: o.Namespace, Labels: o.LabelSelector}, func(ref *reference[R]) (string, error) {
-		err := ref.list(ctx, list, opts)
+	return r.refer(ctx, list, Scope{Namespace: o.Namespace, Labels: o.LabelSelector}, func(l *Lease) (string, error) {
+		err := l.list(ctx, list, opts)
 		return list.GetResourceVersion(), err
 	})
 }

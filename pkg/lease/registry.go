@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,7 @@ type registry struct {
 	mu      sync.Mutex // guards what follows; before the locks of maps
 	keys    map[informers.Key]*ofKey
 	made    uint64 // how many informers there ever were
+	copies  map[copyKey]*objectCopy
 	stopped bool
 }
 
@@ -90,60 +92,89 @@ func (r *registry) acquire(ctx context.Context, obj client.Object, scope Scope) 
 		return nil, err
 	}
 	key := informers.KeyOf(gvk, obj)
-	lease, err := r.lease(ctx, key, scope, anyNames)
+	at, err := r.placeOf(ctx, key, scope)
+	if err != nil {
+		return nil, fmt.Errorf("cannot acquire a lease on %s: %w", key, err)
+	}
+	lease, err := r.lease(ctx, at, math.MaxInt)
 	if err != nil {
 		return nil, fmt.Errorf("cannot acquire a lease on %s: %w", key, err)
 	}
 	return lease, nil
 }
 
-// lease returns a lease on a scope. It is nil if the scope is a name that only an informer of its own could serve, and the kind has
-// as many as it may have of these.
-func (r *registry) lease(ctx context.Context, key informers.Key, scope Scope, names int) (*Lease, error) {
-	wanted, err := scope.check()
-	if err != nil {
-		return nil, err
+// place is where a lease is wanted.
+type place struct {
+	key      informers.Key
+	scope    extent           // what the lease is on
+	extent   extent           // what an informer must have; it covers scope
+	wide     []*informers.Map // of the configuration, which may have the extent
+	settings *informers.Map   // whose settings a new informer has
+}
+
+// placeOf returns the place of a scope whose informer has the scope alone. The error says why no informer can.
+func (r *registry) placeOf(ctx context.Context, key informers.Key, scope Scope) (place, error) {
+	p := place{key: key}
+	var err error
+	if p.scope, err = scope.check(); err != nil {
+		return p, err
 	}
-	wide, settings, err := r.of.Maps(ctx, key.GroupVersionKind, wanted.namespace)
-	if err != nil {
-		return nil, err
+	p.extent = p.scope
+	if p.wide, p.settings, err = r.of.Maps(ctx, key.GroupVersionKind, p.scope.namespace); err != nil {
+		return p, err
 	}
 	// An error is told by the map, which knows what it means for the kind.
-	if namespaced, err := r.of.Namespaced(ctx, key.GroupVersionKind); err == nil && !namespaced && wanted.namespace != "" {
-		return nil, fmt.Errorf("the kind is cluster-scoped, and the scope has the namespace %q: remove it", wanted.namespace)
+	if namespaced, err := r.of.Namespaced(ctx, key.GroupVersionKind); err == nil && !namespaced && p.scope.namespace != "" {
+		return p, fmt.Errorf("the kind is cluster-scoped, and the scope has the namespace %q: remove it", p.scope.namespace)
 	}
-	for _, m := range wide {
+	return p, nil
+}
+
+// ofAll returns the place with an informer of the whole kind, or of the whole namespace if the cache does not hold all.
+func (p place) ofAll() place {
+	p.extent = extentOf(p.scope.namespace, informers.Selector{})
+	for _, m := range p.wide {
+		if extentOf(m.Namespace(), m.Selector()).namespace == "" {
+			p.extent = extent{}
+		}
+	}
+	return p
+}
+
+// lease returns a lease in a place. At most so many informers of the kind have one name each, for whatever leases; the result is nil if
+// one more would be needed. If there may be none, none serves.
+func (r *registry) lease(ctx context.Context, p place, most int) (*Lease, error) {
+	for _, m := range p.wide {
 		has := extentOf(m.Namespace(), m.Selector())
-		if !has.covers(wanted) {
+		if !has.covers(p.extent) {
 			continue
 		}
-		entry, letGo, ok := m.Hold(key)
+		entry, letGo, ok := m.Hold(p.key)
 		if !ok {
 			continue
 		}
-		filtered := !wanted.covers(has)
+		filtered := !p.scope.covers(has)
 		if filtered && entry.Failing() != nil { // the scope alone may be permitted
 			letGo()
 			continue
 		}
-		return newLease(r, entry, wanted, filtered, letGo), nil
+		return newLease(r, entry, p.scope, filtered, letGo), nil
 	}
-	s, err := r.hold(key, wanted, settings, names)
+	s, err := r.hold(p, most)
 	if s == nil {
 		return nil, err
 	}
 	letGo := sync.OnceFunc(func() { r.letGo(s) })
-	entry, err := s.in.Get(ctx, key) // without the lock, since it may ask the API server
+	entry, err := s.in.Get(ctx, p.key) // without the lock, since it may ask the API server
 	if err != nil {
 		letGo()
 		return nil, err
 	}
-	return newLease(r, entry, wanted, !wanted.covers(s.extent), letGo), nil
+	return newLease(r, entry, p.scope, !p.scope.covers(s.extent), letGo), nil
 }
 
-// hold returns the oldest informer that covers what is wanted, for one more lease. It begins one if there is none; see lease for
-// names.
-func (r *registry) hold(key informers.Key, wanted extent, settings *informers.Map, names int) (*served, error) {
+// hold returns the oldest informer for a place, for one more lease. It begins one if there is none; see lease for most.
+func (r *registry) hold(p place, most int) (*served, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
@@ -152,20 +183,20 @@ func (r *registry) hold(key informers.Key, wanted extent, settings *informers.Ma
 	if r.keys == nil {
 		r.keys = map[informers.Key]*ofKey{}
 	}
-	of := r.keys[key]
+	of := r.keys[p.key]
 	if of == nil {
 		of = &ofKey{}
 	}
-	s := of.oldest(wanted, func(s *served) bool {
-		return (names != noNames || s.extent.name == "") && s.extent.covers(wanted) && (wanted.covers(s.extent) || !s.fails())
+	s := of.oldest(p.extent, func(s *served) bool {
+		return (most > 0 || s.extent.name == "") && s.extent.covers(p.extent) && (p.extent.covers(s.extent) || !s.fails())
 	})
-	if s == nil && wanted.name != "" && len(of.named) >= names {
+	if s == nil && p.extent.name != "" && len(of.named) >= most {
 		return nil, nil
 	}
 	if s == nil {
-		r.keys[key] = of
+		r.keys[p.key] = of
 		r.made++
-		s = &served{in: settings.Part(wanted.namespace, wanted.selector), key: key, extent: wanted, age: r.made}
+		s = &served{in: p.settings.Part(p.extent.namespace, p.extent.selector), key: p.key, extent: p.extent, age: r.made}
 		of.add(s)
 		r.number.Add(1)
 	}

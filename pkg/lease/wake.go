@@ -29,7 +29,7 @@ import (
 // refer reads a scope for the reconcile whose context ctx is. The request holds the reference before it waits and reads, so it is
 // told of each change after the read. A read that the informer refuses has seen nothing: the request is woken when it would be
 // answered.
-func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Scope, read func(*reference[R]) (version string, err error)) error {
+func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Scope, read func(*Lease) (version string, err error)) error {
 	t, ok := ctx.Value(trackerKey[R]{r}).(*tracker[R])
 	if !ok {
 		return errOutside
@@ -40,15 +40,15 @@ func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Sco
 	}
 	if err := ref.entry.TryForSync(ctx); err != nil {
 		r.repeat(t.request, ref)
-		if ref.copy != nil {
-			err = fmt.Errorf("cannot refer to %s %s by the metadata of all: %w (References.SetNameWatches sets how many names are watched one by one)", ref.key.Kind, scope.Name, err)
+		if ref.copied != nil {
+			err = fmt.Errorf("cannot refer to %s %s by its metadata among all: %w (References.SetNameWatches sets how many names are watched one by one)", ref.key.Kind, scope.Name, err)
 		}
 		return err
 	}
 	if err := ref.check(); err != nil { // the source has ended
 		return err
 	}
-	version, err := read(ref)
+	version, err := read(ref.Lease)
 	r.saw(t, ref, version, err)
 	return err
 }
@@ -110,37 +110,37 @@ func (r *References[R]) reference(ctx context.Context, t *tracker[R], obj runtim
 	if scope.Labels != nil {
 		key.labels = scope.Labels.String()
 	}
-	if ref, err := r.hold(t, key, nil, nil); ref != nil || err != nil {
+	if ref, err := r.hold(t, key, nil); ref != nil || err != nil {
 		return ref, err
 	}
-	lease, copied, err := r.leaseOn(ctx, key.Key, scope) // without the lock, since it may ask the API server
+	lease, err := r.leaseOn(ctx, key.Key, scope) // without the lock, since it may ask the API server
 	if err != nil {
 		return nil, fmt.Errorf("cannot refer to %s: %w", key.Key, err)
 	}
-	ref, err := r.hold(t, key, lease, copied)
+	ref, err := r.hold(t, key, lease)
 	if err != nil || ref.Lease != lease { // another request was faster
 		err = errors.Join(err, lease.Release())
 	}
 	return ref, err
 }
 
-// hold lets the request of t hold a reference. Unless there is one, it is made with a lease; without a lease the result is nil. A
-// reference with an informer of its own is not there for a kind that has a wider one: each request takes the new one at its next read.
-func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease, copied *objectCopy) (*reference[R], error) {
+// hold lets the request of t hold a reference. Unless there is one, it is made with a lease; without a lease the result is nil. One
+// whose informer fails and is wider than the reference is not there, unless the lease is on the same informer: another may be permitted.
+func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease) (*reference[R], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.queue == nil {
 		return nil, errNoQueue
 	}
 	ref := r.all[key]
-	if _, wide := r.wide[key.Key]; ref != nil && wide && ref.single() && (lease == nil || lease.filtered) {
+	if ref != nil && ref.filtered && ref.entry.Failing() != nil && (lease == nil || lease.entry != ref.entry) {
 		ref = nil
 	}
 	if ref == nil && lease == nil {
 		return nil, nil
 	}
 	if ref == nil {
-		ref = &reference[R]{Lease: lease, copy: copied, key: key, users: map[R]*use{}}
+		ref = &reference[R]{Lease: lease, key: key, users: map[R]*use{}}
 		if err := r.listenLocked(ref); err != nil {
 			return nil, err
 		}
@@ -173,30 +173,14 @@ func (r *References[R]) saw(t *tracker[R], ref *reference[R], version string, er
 		r.mu.Unlock()
 		return
 	}
-	woken := map[R]struct{}{}
-	if u.saw(ref.key, version, absent) || differs {
-		woken[t.request] = struct{}{}
-	}
-	if err == nil || absent {
-		r.widenLocked(ref, woken)
-	}
+	wake, queue := u.saw(ref.key, version, absent) || differs, r.queue
 	r.mu.Unlock()
-	r.enqueue(woken)
-}
-
-// widenLocked notes that a name was read in an informer of more than one. With the first of a kind the requests that have informers
-// of single names are woken: their reads let go of these.
-func (r *References[R]) widenLocked(ref *reference[R], woken map[R]struct{}) {
-	if _, known := r.wide[ref.key.Key]; known || ref.key.name == "" || ref.single() {
-		return
-	}
-	r.wide[ref.key.Key] = struct{}{}
-	for key, other := range r.all {
-		if key.Key == ref.key.Key && other.single() {
-			for request := range other.users {
-				woken[request] = struct{}{}
-			}
-		}
+	switch {
+	case queue == nil:
+	case wake:
+		queue.Add(t.request)
+	case ref.copied != nil && err != nil && !absent: // no event tells when a GET succeeds again
+		queue.AddAfter(t.request, getPause)
 	}
 }
 
@@ -237,9 +221,6 @@ func (r *References[R]) dropIfUnusedLocked(ref *reference[R]) bool {
 	}
 	l := r.listeners[ref.entry]
 	if l.remove(ref); l.empty() {
-		if !ref.single() {
-			delete(r.wide, ref.key.Key)
-		}
 		delete(r.listeners, ref.entry)
 		if l.giveUp != nil {
 			l.giveUp()
