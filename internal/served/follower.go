@@ -99,14 +99,15 @@ func (f *Follower) Follow(gvk schema.GroupVersionKind, mapping *meta.RESTMapping
 	}
 }
 
-// ScopeOf returns the scope of a kind that is followed, as last known. A kind that was never served is taken for a namespaced one.
-func (f *Follower) ScopeOf(gvk schema.GroupVersionKind) (scope meta.RESTScopeName, followed bool) {
+// ScopeOf returns the scope of a kind that is followed, as last known, and whether it is served. A kind that was never served is taken
+// for a namespaced one.
+func (f *Follower) ScopeOf(gvk schema.GroupVersionKind) (scope meta.RESTScopeName, served, followed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if k := f.kinds[gvk]; k != nil {
-		return k.last.Scope.Name(), true
+		return k.last.Scope.Name(), k.now.Mapping != nil, true
 	}
-	return "", false
+	return "", false, false
 }
 
 // Refused says that the API server has refused a list or a watch of a kind, so that discovery may know that it is gone or away.

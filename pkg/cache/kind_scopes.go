@@ -30,20 +30,26 @@ type kindScopes struct {
 // namespaced reports whether a kind is namespaced. An optional kind that is not served is taken for a namespaced one,
 // without a request for each read. The error is made by informers.Key.MappingError.
 func (k *kindScopes) namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	namespaced, _, err := k.look(ctx, gvk)
+	return namespaced, err
+}
+
+// look is namespaced, and reports whether the kind is served, so that this is no guess.
+func (k *kindScopes) look(ctx context.Context, gvk schema.GroupVersionKind) (namespaced, is bool, err error) {
 	varies := k.vary(gvk)
 	if varies {
-		if scope, known := k.served.ScopeOf(gvk); known {
-			return scope == meta.RESTScopeNameNamespace, nil
+		if scope, is, followed := k.served.ScopeOf(gvk); followed {
+			return scope == meta.RESTScopeNameNamespace, is, nil
 		}
 	}
-	namespaced, err := k.ask(ctx, gvk)
+	namespaced, err = k.ask(ctx, gvk)
 	switch {
 	case err == nil:
-		return namespaced, nil
+		return namespaced, true, nil
 	case varies && served.MayCome(err):
-		return true, nil
+		return true, false, nil
 	}
-	return false, informers.Key{GroupVersionKind: gvk}.MappingError(err)
+	return false, false, informers.Key{GroupVersionKind: gvk}.MappingError(err)
 }
 
 // vary reports whether a kind is optional: it may come with another scope.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,9 +54,15 @@ func isObject(obj runtime.Object) bool {
 	return ok
 }
 
-// Namespaced reports whether a kind is namespaced.
-func (c *informerCache) Namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
-	return c.kinds.scope.namespaced(ctx, gvk)
+// ScopeOf returns the scope of a kind; empty if it is optional and not served.
+func (c *informerCache) ScopeOf(ctx context.Context, gvk schema.GroupVersionKind) (meta.RESTScopeName, error) {
+	switch namespaced, is, err := c.kinds.scope.look(ctx, gvk); {
+	case err != nil, !is:
+		return "", err
+	case namespaced:
+		return meta.RESTScopeNameNamespace, nil
+	}
+	return meta.RESTScopeNameRoot, nil
 }
 
 // Maps returns the maps of the configuration that may cover scopes in a namespace, and the one whose settings leases there have.

@@ -303,12 +303,19 @@ func (m *Map) Hold(key Key) (entry *MapEntry, letGo func(), ok bool) {
 
 // Part returns a map without informers for another scope, with the settings of m. Its informers run while m does, in goroutines
 // of m: a part is neither started nor abandoned. It knows which kinds the program has written in the scope of m. Parts may be many,
-// and overlap: their informers have no names in the metrics of client-go, and the policy FailFast is Isolate for them.
+// and overlap: their informers have no names in the metrics of client-go, and the policy FailFast is Isolate for them. A part without
+// a namespace holds an optional kind with whichever scope it comes, and one with a namespace if it is namespaced.
 func (m *Map) Part(namespace string, selector Selector) *Map {
 	o := m.options
-	o.Namespace, o.Selector, o.part = namespace, selector, true
+	o.Namespace, o.Selector, o.part, o.Scope = namespace, selector, true, ""
+	if namespace != "" {
+		o.Scope = meta.RESTScopeNameNamespace
+	}
 	return newMap(o, m.runner)
 }
+
+// IsForOneScope reports whether a kind, an optional one, may come with a scope with which the map does not hold it.
+func (m *Map) IsForOneScope(key Key) bool { return m.options.Scope != "" && m.options.isOptional(key) }
 
 // Namespace returns the namespace to which the map is restricted; empty for all.
 func (m *Map) Namespace() string { return m.options.Namespace }

@@ -5,6 +5,7 @@ package informers
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,7 @@ type optional struct {
 	options *Options
 	source  *served.Source
 	state   atomic.Int32          // a presence
+	other   atomic.Bool           // it is dormant because the kind is served with another scope than the map holds
 	away    atomic.Pointer[error] // why the kind cannot be cached now, if it is dormant and is served, or might be
 
 	mapping *meta.RESTMapping // nil while it is dormant; belongs to tell
@@ -62,6 +64,7 @@ func (o *optional) follow() (forget func()) {
 	known := o.mapping
 	if known == nil || !o.options.holds(known.Scope) {
 		o.mapping = nil
+		o.other.Store(known != nil)
 		o.rest()
 	}
 	return o.options.Served.Follow(o.entry.key.GroupVersionKind, known, o.tell)
@@ -109,6 +112,7 @@ func (o *optional) tell(now served.State) {
 
 // sleep makes the entry dormant, and reports whether it was not. Why is nil if the kind is absent.
 func (o *optional) sleep(why error) (changed bool) {
+	o.other.Store(false)
 	if why == nil {
 		o.away.Store(nil)
 	} else {
@@ -126,7 +130,8 @@ func (o *optional) sleep(why error) (changed bool) {
 func (o *optional) arrive(mapping *meta.RESTMapping) {
 	logger := o.options.Logger.WithValues("kind", o.entry.String())
 	o.away.Store(nil)
-	if !o.options.holds(mapping.Scope) {
+	o.other.Store(!o.options.holds(mapping.Scope))
+	if o.other.Load() {
 		o.mapping = mapping
 		logger.Info("A kind is served with another scope than before: reads use other informers; event handlers must be added to those", "scope", mapping.Scope.Name())
 		o.rest()
@@ -161,6 +166,9 @@ func (o *optional) why() *NotSyncedError {
 	key := o.entry.key
 	reason := &NotSyncedError{Key: key, Namespace: o.entry.scope.namespace, Cause: NotServed}
 	switch err := o.away.Load(); {
+	case o.other.Load():
+		absent := &meta.NoKindMatchError{GroupKind: key.GroupKind(), SearchedVersions: []string{key.Version}}
+		reason.Err = fmt.Errorf("%s is served with another scope than this informer is for: %w", key, absent)
 	case err == nil:
 		absent := &meta.NoKindMatchError{GroupKind: key.GroupKind(), SearchedVersions: []string{key.Version}}
 		reason.Err = key.MappingError(absent)

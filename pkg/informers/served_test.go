@@ -214,7 +214,7 @@ func TestARemovedKindIsNotToldOf(t *testing.T) {
 				time.Sleep(time.Minute)
 				g.Expect(lines()).To(BeEmpty())
 				g.Expect(told.Load()).To(BeZero())
-				_, followed := o.Served.ScopeOf(podKey.GroupVersionKind)
+				_, _, followed := o.Served.ScopeOf(podKey.GroupVersionKind)
 				g.Expect(followed).To(BeFalse())
 				asked := server.asked.Load()
 				time.Sleep(time.Hour)

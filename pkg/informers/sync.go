@@ -207,11 +207,15 @@ func (e *MapEntry) mayBeAbsent(reason *NotSyncedError) bool {
 	return e.optional() != nil && (reason.Cause == NotServed || reason.Cause == NotWatchable)
 }
 
-// WaitUntilAnswered waits until reads are answered: until TryForSync would neither wait nor return an error. The error is the cause
-// for which ctx has ended, or says that the informer was removed.
+// WaitUntilAnswered waits until reads are answered, here or elsewhere: until TryForSync would neither wait nor return an error, or
+// OfOtherScope is true. The error is the cause for which ctx has ended, or says that the informer was removed.
 func (e *MapEntry) WaitUntilAnswered(ctx context.Context) error {
-	return e.until(ctx, func() bool { return e.synced() && e.refuse() == nil })
+	return e.until(ctx, func() bool { return e.OfOtherScope() || e.synced() && e.refuse() == nil })
 }
+
+// OfOtherScope reports whether the informer is dormant because its kind, an optional one, is served with another scope than its map
+// holds.
+func (e *MapEntry) OfOtherScope() bool { return e.optional() != nil && e.optional().other.Load() }
 
 // until calls done now and after each change of what keeps reads from an answer, and returns nil when done reports true. The error is
 // the cause for which ctx has ended, or errRemoved.

@@ -83,7 +83,16 @@ func (l *Lease) WaitForSync(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	return l.entry.WaitForSync(ctx)
+	return l.sync(ctx)
+}
+
+// sync is WaitForSync of a lease that was not released. An optional kind may have come with a scope that the lease does not suit.
+func (l *Lease) sync(ctx context.Context) error {
+	err := l.entry.WaitForSync(ctx)
+	if l.scope.namespace != "" && (l.entry.OfOtherScope() || err == nil && l.entry.Reader.ClusterScoped()) {
+		return l.scope.clusterScoped()
+	}
+	return err
 }
 
 // HasSynced reports whether the scope has synced.
@@ -188,7 +197,7 @@ func (l *Lease) readable(ctx context.Context, obj runtime.Object) error {
 	if key := informers.KeyOf(gvk, obj); key != l.entry.Key() {
 		return fmt.Errorf("it is %s, and the lease is on %s", key, l.entry.Key())
 	}
-	return l.entry.WaitForSync(ctx)
+	return l.sync(ctx)
 }
 
 func (l *Lease) gvk() schema.GroupVersionKind { return l.entry.Key().GroupVersionKind }

@@ -6,18 +6,22 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -57,6 +61,28 @@ func informersOf(c cache.Cache) (namespaces []string) {
 		namespaces = append(namespaces, m.Namespace())
 	}
 	return namespaces
+}
+
+// define serves a kind Widget.
+func define(ctx context.Context, group string, scope apiextensionsv1.ResourceScope) {
+	GinkgoHelper()
+	scheme := runtime.NewScheme()
+	Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
+	definitions, err := client.New(cfg, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: scope,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	}
+	Expect(definitions.Create(ctx, crd)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(definitions.Delete(ctx, crd)).To(Succeed()) })
 }
 
 var _ = Describe("A lease", func() {
@@ -457,6 +483,51 @@ var _ = Describe("A lease", func() {
 		Expect(l.WaitForSync(ctx)).To(MatchError(meta.IsNoMatchError, "IsNoMatchError"))
 		Expect(l.Release()).To(Succeed())
 	})
+
+	DescribeTable("on a kind that comes with another scope", func(ctx SpecContext, configured bool) {
+		group := namespace + ".example.com"
+		widget := &unstructured.Unstructured{}
+		widget.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Widget"})
+		c, _ := started(ctx, cache.Tuning{TuningByObject: cache.TuningByObject{Optional: ptr.To(true)}}, cache.Options{
+			DefaultNamespaces: map[string]cache.Config{namespace: {}, cache.AllNamespaces: {}},
+		})
+		if configured {
+			_, err := c.GetInformer(ctx, widget)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		everywhere, err := lease.Acquire(ctx, c, widget, lease.Scope{Name: "one"})
+		Expect(err).NotTo(HaveOccurred())
+		inside, err := lease.Acquire(ctx, c, widget, lease.Scope{Namespace: namespace, Name: "one"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(everywhere.WaitForSync(ctx)).To(MatchError(meta.IsNoMatchError, "IsNoMatchError"))
+		last := sync.Map{}
+		k := run(c, 2, func(ctx context.Context, refs client.Reader, in string) error {
+			last.Store(in, fmt.Sprint(refs.Get(ctx, named(in, "one"), widget.DeepCopy())))
+			return nil // only a wake-up tries again
+		})
+		read := func(in string) func() any {
+			return func() any { err, _ := last.Load(in); return err }
+		}
+		for _, in := range []string{"", namespace} {
+			k.queue.Add(in)
+			Eventually(read(in)).Should(ContainSubstring("does not serve"))
+		}
+
+		define(ctx, group, apiextensionsv1.ClusterScoped)
+		one := widget.DeepCopy()
+		one.SetName("one")
+		Eventually(func() error { return api.Create(ctx, one) }).Should(Succeed())
+		Eventually(func() error { return everywhere.Get(ctx, named("", "one"), widget.DeepCopy()) }).Should(Succeed())
+		for _, in := range []string{"", namespace} {
+			Eventually(read(in)).Should(Equal("<nil>"))
+		}
+		Eventually(func() error { return inside.Get(ctx, named(namespace, "one"), widget.DeepCopy()) }).Should(
+			MatchError(ContainSubstring("the kind is cluster-scoped, and the scope has the namespace")))
+		Expect(inside.WaitForSync(ctx)).To(MatchError(ContainSubstring("the kind is cluster-scoped, and the scope has the namespace")))
+	},
+		Entry("than was guessed", false),
+		Entry("than an informer of the configuration is for", true),
+	)
 
 	It("that is forbidden ends no cache, and keeps nobody else waiting", func(ctx SpecContext) {
 		nobody, err := env.AddUser("nobody-" + namespace)

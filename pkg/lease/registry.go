@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,8 +34,8 @@ type lessor interface {
 	Go(f func(context.Context))
 	// Kind returns the kind of an object, or of the items of a list.
 	Kind(obj runtime.Object) (schema.GroupVersionKind, error)
-	// Namespaced reports whether a kind is namespaced.
-	Namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error)
+	// ScopeOf returns the scope of a kind; empty if it is optional and not served, and may come with any.
+	ScopeOf(ctx context.Context, gvk schema.GroupVersionKind) (meta.RESTScopeName, error)
 	// Maps returns the maps in which the configuration of the cache holds a kind for ever, as far as they may cover scopes in a
 	// namespace, and the map whose settings the informers of leases in the namespace have. An empty namespace stands for all.
 	Maps(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (wide []*informers.Map, settings *informers.Map, err error)
@@ -124,8 +125,8 @@ func (r *registry) placeOf(ctx context.Context, key informers.Key, scope Scope) 
 		return p, err
 	}
 	// An error is told by the map, which knows what it means for the kind.
-	if namespaced, err := r.of.Namespaced(ctx, key.GroupVersionKind); err == nil && !namespaced && p.scope.namespace != "" {
-		return p, fmt.Errorf("the kind is cluster-scoped, and the scope has the namespace %q: remove it", p.scope.namespace)
+	if is, err := r.of.ScopeOf(ctx, key.GroupVersionKind); err == nil && is == meta.RESTScopeNameRoot && p.scope.namespace != "" {
+		return p, p.scope.clusterScoped()
 	}
 	return p, nil
 }
@@ -146,7 +147,7 @@ func (p place) ofAll() place {
 func (r *registry) lease(ctx context.Context, p place, most int) (*Lease, error) {
 	for _, m := range p.wide {
 		has := extentOf(m.Namespace(), m.Selector())
-		if !has.covers(p.extent) {
+		if !has.covers(p.extent) || p.extent.namespace == "" && m.IsForOneScope(p.key) {
 			continue
 		}
 		entry, letGo, ok := m.Hold(p.key)

@@ -141,6 +141,11 @@ func (e extent) includes(key types.NamespacedName) bool {
 	return (e.namespace == "" || e.namespace == key.Namespace) && !e.selector.Excludes(key)
 }
 
+// clusterScoped returns the error of an extent with a namespace for a kind that has none.
+func (e extent) clusterScoped() error {
+	return fmt.Errorf("the kind is cluster-scoped, and the scope has the namespace %q: remove it", e.namespace)
+}
+
 // known returns the value that a field of all objects in e has; empty if it is not known.
 func (e extent) known(field string) string {
 	switch field {

@@ -98,12 +98,12 @@ func (r *References[R]) reference(ctx context.Context, t *tracker[R], obj runtim
 	if err != nil {
 		return nil, err
 	}
-	switch namespaced, err := r.of.of.Namespaced(ctx, gvk); {
+	switch is, err := r.of.of.ScopeOf(ctx, gvk); {
 	case err != nil:
 		return nil, err
-	case !namespaced:
+	case is == meta.RESTScopeNameRoot:
 		scope.Namespace = "" // as in other reads
-	case scope.Name != "" && scope.Namespace == "":
+	case is == meta.RESTScopeNameNamespace && scope.Name != "" && scope.Namespace == "":
 		return nil, fmt.Errorf("cannot refer to %s %q: the kind is namespaced, and the key has no Namespace", gvk.Kind, scope.Name)
 	}
 	key := refKey{Key: informers.KeyOf(gvk, obj), namespace: scope.Namespace, name: scope.Name}
