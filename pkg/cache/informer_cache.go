@@ -308,7 +308,7 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 }
 
 // RemoveInformer implements Informers. It is no error if there is no such informer. It is one if the informer serves
-// leases, and then it stays. Informers that were made for leases are not meant. An optional kind that came back
+// leases, in one namespace of several too, and then it stays in all. Informers that were made for leases are not meant. An optional kind that came back
 // with another scope may have some in the old scope too.
 func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	gvk, err := kindOf(obj, c.scheme)
@@ -318,12 +318,11 @@ func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) e
 	if _, err := c.kinds.scopesOf(ctx, gvk); err != nil {
 		return err
 	}
-	var errs []error
-	for _, m := range c.kinds.maps() {
-		errs = append(errs, m.Remove(informers.KeyOf(gvk, obj)))
+	if err := informers.KeyOf(gvk, obj).RemoveAll(c.kinds.maps()); err != nil {
+		return err
 	}
 	c.kinds.scope.forget(gvk)
-	return errors.Join(errs...)
+	return nil
 }
 
 // IndexField implements client.FieldIndexer. It may be called before and after the start of the

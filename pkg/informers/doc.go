@@ -30,7 +30,7 @@
 //   - optional.go makes the entry of a kind dormant that is not served; package internal/served says when that is.
 //   - pending_writes.go shows in reads what the program has written, and pending_writes_ask.go asks the server about it;
 //     written.go knows which kinds the program has written.
-//   - leases.go says what a cache needs of leases on its scopes.
+//   - hold.go holds entries, and removes those that nobody holds; leases.go says what a cache needs of leases on its scopes.
 //   - phase.go and age.go have what people and probes ask of an entry, follow.go its events without objects, and
 //     sample.go what metrics read. errors.go has the other errors that users meet.
 package informers

@@ -49,6 +49,7 @@ type life struct {
 	ctx     context.Context // ends when the informer is removed or its map is stopped
 	remove  context.CancelFunc
 	release func() // makes the informer's name free again, once
+	held    int    // how often; Shared.holding guards it
 }
 
 // newLife returns the life of an entry that begins.

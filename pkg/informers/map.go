@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/served"
 )
@@ -30,7 +29,6 @@ type Map struct {
 	mu      sync.RWMutex // guards what follows; comes before runner.mu
 	entries map[Key]*MapEntry
 	watches map[schema.GroupVersionKind]*sharedWatch // of the kinds whose entries share one
-	held    map[Key]int                              // how often each entry is held
 }
 
 // NewMap returns a map without informers.
@@ -42,7 +40,7 @@ func NewMap(o Options) *Map {
 func newMap(o Options, in *runner) *Map {
 	return &Map{
 		options: o, runner: in,
-		entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{}, held: map[Key]int{},
+		entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{},
 	}
 }
 
@@ -255,50 +253,20 @@ func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Sour
 
 // Remove stops the informer for key, if there is one, and removes it from the map. It does not wait
 // until its goroutines have ended; Start does. It is an error, and the informer stays, as long as somebody holds it.
-func (m *Map) Remove(key Key) error {
-	entry, err := m.take(key)
-	if entry == nil {
-		return err
-	}
-	// Without the lock, since it waits for a function of the user's that indexes all objects.
-	if view, ok := entry.Informer.(*informer.View); ok {
-		view.Close()
-	}
-	return nil
-}
+func (m *Map) Remove(key Key) error { return key.RemoveAll([]*Map{m}) }
 
 // take removes an entry, and stops its informer. It returns nil if there is none.
-func (m *Map) take(key Key) (*MapEntry, error) {
+func (m *Map) take(key Key) *MapEntry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entry, ok := m.entries[key]
 	if !ok {
-		return nil, nil
-	}
-	if n := m.held[key]; n > 0 {
-		return nil, fmt.Errorf("cannot remove the informer of %s: it serves leases (%d), which must be released first", entry, n)
+		return nil
 	}
 	delete(m.entries, key)
 	entry.end()
 	m.forgetEndedLocked(key.GroupVersionKind)
-	return entry, nil
-}
-
-// Hold returns the entry for key if there is one, which then cannot be removed until the caller has called the function.
-func (m *Map) Hold(key Key) (entry *MapEntry, letGo func(), ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if entry, ok = m.entries[key]; !ok {
-		return nil, nil, false
-	}
-	m.held[key]++
-	return entry, sync.OnceFunc(func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.held[key]--; m.held[key] == 0 {
-			delete(m.held, key)
-		}
-	}), true
+	return entry
 }
 
 // Part returns a map without informers for another scope, with the settings of m. Its informers run while m does, in goroutines

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -63,6 +64,7 @@ type Shared struct {
 	Scheme     *runtime.Scheme
 	Mapper     meta.RESTMapper
 	resolver   served.Resolver // asks Mapper
+	holding    sync.Mutex      // guards how often entries are held; comes before Map.mu
 
 	WatchErrorHandler toolscache.WatchErrorHandlerWithContext
 	// Tuning returns the settings of a kind; nil means the zero value for all kinds.

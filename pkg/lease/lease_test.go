@@ -231,6 +231,21 @@ var _ = Describe("A lease", func() {
 		Eventually(requests.Open).Should(BeEmpty())
 	})
 
+	It("keeps the informers of the configuration in all namespaces, also those that it does not need", func(ctx SpecContext) {
+		c, requests := started(ctx, cache.Tuning{}, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}, other: {}}})
+		_, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+		Expect(err).NotTo(HaveOccurred())
+		both := []string{path(namespace, ""), path(other, "")}
+		for _, in := range []string{namespace, other} {
+			l := acquired(ctx, c, &corev1.ConfigMap{}, lease.Scope{Namespace: in})
+			Expect(c.RemoveInformer(ctx, &corev1.ConfigMap{})).To(MatchError(ContainSubstring("it serves leases (1), which must be released first")))
+			Consistently(requests.Open).WithTimeout(100 * time.Millisecond).Should(ConsistOf(both))
+			Expect(l.Release()).To(Succeed())
+		}
+		Expect(c.RemoveInformer(ctx, &corev1.ConfigMap{})).To(Succeed())
+		Eventually(requests.Open).Should(BeEmpty())
+	})
+
 	It("answers what others read in its scope, and nothing else", func(ctx SpecContext) {
 		create(ctx, configMap(namespace, "one", "web"), configMap(other, "one", "web"), configMap(other, "two", "web"))
 		c, requests := started(ctx, cache.Tuning{}, cache.Options{})
