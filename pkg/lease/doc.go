@@ -19,7 +19,8 @@
 // another field only if it requires the same of it. Of several that cover a scope, that of the cache's own configuration serves
 // it, if it is there already, and else the oldest. A wider one whose list or watch fails is passed over, because the scope alone may
 // be permitted, and so is one that does not hold an optional kind with each scope with which it may come, unless that of the lease has
-// a namespace. A lease stays with its informer: that lives as long as any lease that it serves.
+// a namespace. A lease stays with its informer: that lives as long as any lease that it serves. If a wider one
+// fails later, the errors of reads name its scope: a lease that is acquired then has another informer.
 //
 // If the informer is wider, its reads and events are restricted here: an object that enters the scope by an update is added, and
 // one that leaves it is deleted. Labels are those that the kind's transform has left.

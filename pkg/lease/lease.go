@@ -28,6 +28,7 @@ type Lease struct {
 	entry    *informers.MapEntry
 	scope    extent
 	filtered bool        // the informer is wider than the scope
+	wider    string      // the scope of such an informer
 	copied   *objectCopy // of the object of which the lease has the metadata alone; else nil
 	letGo    func()
 
@@ -36,11 +37,16 @@ type Lease struct {
 	handlers map[toolscache.ResourceEventHandlerRegistration]struct{}
 }
 
-func newLease(of *registry, entry *informers.MapEntry, scope extent, filtered bool, letGo func()) *Lease {
-	return &Lease{
-		of: of, entry: entry, scope: scope, filtered: filtered, letGo: letGo,
+// newLease returns a lease on a scope that is served by an informer of another one.
+func newLease(of *registry, entry *informers.MapEntry, scope, has extent, letGo func()) *Lease {
+	l := &Lease{
+		of: of, entry: entry, scope: scope, filtered: !scope.covers(has), letGo: letGo,
 		handlers: map[toolscache.ResourceEventHandlerRegistration]struct{}{},
 	}
+	if l.filtered {
+		l.wider = has.String()
+	}
+	return l
 }
 
 // Release gives the lease back. Its event handlers get no more events; one that runs is not waited for. After that every call
@@ -92,7 +98,15 @@ func (l *Lease) sync(ctx context.Context) error {
 	if l.scope.namespace != "" && (l.entry.OfOtherScope() || err == nil && l.entry.Reader.ClusterScoped()) {
 		return l.scope.clusterScoped()
 	}
-	return err
+	return l.explain(err)
+}
+
+// explain returns the error of a lease for one of its informer. If that is wider, the scope alone may be permitted.
+func (l *Lease) explain(err error) error {
+	if err == nil || l.wider == "" || l.entry.Failing() == nil {
+		return err
+	}
+	return fmt.Errorf("the lease on %s stays with an informer of %s, which began to fail later; release it and acquire another one for an informer of the scope alone: %w", l, l.wider, err)
 }
 
 // HasSynced reports whether the scope has synced.

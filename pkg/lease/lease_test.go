@@ -352,6 +352,32 @@ var _ = Describe("A lease", func() {
 		Expect(l.Get(ctx, named(namespace, "tls"), &corev1.Secret{})).To(Succeed())
 	})
 
+	It("says so if the wider informer that it stays with fails later", func(ctx SpecContext) {
+		its, err := env.AddUser("late-" + namespace)
+		Expect(err).NotTo(HaveOccurred())
+		for _, wider := range []string{"all", fmt.Sprintf("namespace %q", namespace)} {
+			c, _ := newCache(its, cache.Tuning{}, cache.Options{})
+			if wider == "all" {
+				_, err = c.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+			} else {
+				_, err = lease.Acquire(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: namespace})
+			}
+			Expect(err).NotTo(HaveOccurred())
+			l, err := lease.Acquire(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: namespace, Name: "tls"})
+			Expect(err).NotTo(HaveOccurred())
+			start(c)
+			failed := func() []*cache.NotSyncedError { return cache.NotSynced(c) }
+			Eventually(failed).Should(ContainElement(HaveField("Cause", cache.Forbidden)))
+			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			for _, err := range []error{l.WaitForSync(short), l.Get(short, named(namespace, "tls"), &corev1.Secret{}), l.List(short, &corev1.SecretList{})} {
+				Expect(err).To(MatchError(And(
+					ContainSubstring(l.String()), ContainSubstring("an informer of "+wider), ContainSubstring("acquire another one"), ContainSubstring("forbidden"))))
+				Expect(err).To(MatchError(apierrors.IsTimeout, "IsTimeout"))
+			}
+			cancel()
+		}
+	})
+
 	It("answers a plain read right after it was acquired", func(ctx SpecContext) {
 		create(ctx, configMap(namespace, "one", "web"))
 		c, requests := started(ctx, cache.Tuning{}, cache.Options{})

@@ -154,12 +154,11 @@ func (r *registry) lease(ctx context.Context, p place, most int) (*Lease, error)
 		if !ok {
 			continue
 		}
-		filtered := !p.scope.covers(has)
-		if filtered && entry.Failing() != nil { // the scope alone may be permitted
+		if !p.scope.covers(has) && entry.Failing() != nil { // the scope alone may be permitted
 			letGo()
 			continue
 		}
-		return newLease(r, entry, p.scope, filtered, letGo), nil
+		return newLease(r, entry, p.scope, has, letGo), nil
 	}
 	s, err := r.hold(p, most)
 	if s == nil {
@@ -171,7 +170,7 @@ func (r *registry) lease(ctx context.Context, p place, most int) (*Lease, error)
 		letGo()
 		return nil, err
 	}
-	return newLease(r, entry, p.scope, !p.scope.covers(s.extent), letGo), nil
+	return newLease(r, entry, p.scope, s.extent, letGo), nil
 }
 
 // hold returns the oldest informer for a place, for one more lease. It begins one if there is none; see lease for most.

@@ -40,7 +40,7 @@ func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Sco
 	}
 	if err := ref.entry.TryForSync(ctx); err != nil {
 		r.repeat(t.request, ref)
-		if ref.copied != nil {
+		if err = ref.explain(err); ref.copied != nil {
 			err = fmt.Errorf("cannot refer to %s %s by its metadata among all: %w (References.SetNameWatches sets how many names are watched one by one)", ref.key.Kind, scope.Name, err)
 		}
 		return err
