@@ -23,8 +23,9 @@ import (
 //
 // A reconciler is wrapped by Reconciler, and the controller has Source as one of its sources. What the next successful reconcile
 // does not read any more is released; after one that fails the request holds what it held, and what the reconcile has read. A read
-// returns a *cache.NotSyncedError as soon as the API server refuses the scope; when it would be answered, the request is enqueued. It
-// is safe for concurrent use.
+// returns a *cache.NotSyncedError as soon as the API server refuses the scope; when it would be answered, the request is enqueued. An
+// informer of the option NewInformer must tell its handlers of each change that its Indexer shows, as those of client-go do. It is safe
+// for concurrent use.
 type References[R comparable] struct {
 	of          *registry
 	nameWatches int

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -348,7 +349,7 @@ var _ = Describe("References", func() {
 		Expect(requests.Made()).To(BeEmpty())
 	})
 
-	DescribeTable("lose no change between a read and its watch, whatever happens", func(ctx SpecContext, nameWatches int) {
+	DescribeTable("lose no change between a read and its watch, whatever happens", func(ctx SpecContext, nameWatches int, informer newInformer) {
 		const count, writers = 12, 3
 		second := newNamespace(ctx)
 		namespaces := []string{namespace, second}
@@ -356,7 +357,7 @@ var _ = Describe("References", func() {
 		var cuts atomic.Bool
 		cuts.Store(true)
 		its.Wrap(func(next http.RoundTripper) http.RoundTripper { return cutting(next, &cuts) })
-		c, requests := newCache(its, cache.Tuning{}, cache.Options{})
+		c, requests := newCache(its, cache.Tuning{}, cache.Options{NewInformer: informer})
 		start(c)
 		chance := func(n uint64) *random {
 			return &random{rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), n)), namespaces}
@@ -433,9 +434,11 @@ var _ = Describe("References", func() {
 		Eventually(requests.Open, idle+2*time.Second).Should(BeEmpty())
 		Eventually(func() []string { return informersOf(c) }).Should(BeEmpty())
 	},
-		Entry("with a watch of each name", 1000),
-		Entry("with a watch of three names of a kind", 3),
-		Entry("with a watch of no name", 0),
+		Entry("with a watch of each name", 1000, nil),
+		Entry("with a watch of three names of a kind", 3, nil),
+		Entry("with a watch of no name", 0, nil),
+		Entry("with a watch of each name, in informers of client-go", 1000, newInformer(toolscache.NewSharedIndexInformer)),
+		Entry("with a watch of no name, in informers of client-go", 0, newInformer(toolscache.NewSharedIndexInformer)),
 	)
 })
 

@@ -347,7 +347,7 @@ func (l *listener[R]) OnDelete(obj any) {
 }
 
 // OnDifference implements informer.DifferenceHandler: what came and went between the two states was not told. An object that a request
-// has seen, and that is not there, is gone for it; a list may have had more.
+// has seen, and that is not there, is gone for it; a list may have had more. An informer that the user made tells of each change instead.
 func (l *listener[R]) OnDifference(revision uint64, has func(namespace, name string) bool) {
 	l.of.mu.Lock()
 	woken := map[R]struct{}{}
