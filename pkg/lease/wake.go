@@ -124,8 +124,8 @@ func (r *References[R]) reference(ctx context.Context, t *tracker[R], obj runtim
 	return ref, err
 }
 
-// hold lets the request of t hold a reference. Unless there is one, it is made with a lease; without a lease the result is nil. One
-// whose informer fails and is wider than the reference is not there, unless the lease is on the same informer: another may be permitted.
+// hold lets the request of t hold a reference. Unless there is one, it is made with a lease; without a lease the result is nil. A
+// reference whose informer fails and is wider is not there, unless the lease is on the same informer: another may be permitted.
 func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease) (*reference[R], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
