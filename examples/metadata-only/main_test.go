@@ -4,13 +4,10 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"regexp"
 	"testing"
-	"time"
 
-	"github.com/tarn-dev/tarn/examples/internal/cluster"
+	"github.com/tarn-dev/tarn/examples/internal/clustertest"
 )
 
 const want = `ConfigMap settings-a: 200 KiB of JSON on the server, N bytes of it in the cache
@@ -21,13 +18,7 @@ ConfigMap settings-b: 200 KiB of JSON on the server, N bytes of it in the cache
 var few = regexp.MustCompile(`\b\d{1,3} bytes`)
 
 func TestRun(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out bytes.Buffer
-	if err := cluster.Use(run)(ctx, cluster.Flags{}, &out); err != nil {
-		t.Fatalf("%v; its output was:\n%s", err, out.String())
-	}
-	if got := few.ReplaceAllString(out.String(), "N bytes"); got != want {
+	if got := few.ReplaceAllString(clustertest.Output(t, run), "N bytes"); got != want {
 		t.Errorf("the output is\n%s\nwant\n%s", got, want)
 	}
 }

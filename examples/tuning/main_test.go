@@ -4,12 +4,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"testing"
-	"time"
 
-	"github.com/tarn-dev/tarn/examples/internal/cluster"
+	"github.com/tarn-dev/tarn/examples/internal/clustertest"
 )
 
 const want = `metadata of 5 ConfigMaps
@@ -22,13 +19,7 @@ watches that this took: 1
 `
 
 func TestRun(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out bytes.Buffer
-	if err := cluster.Use(run)(ctx, cluster.Flags{}, &out); err != nil {
-		t.Fatalf("%v; its output was:\n%s", err, out.String())
-	}
-	if out.String() != want {
-		t.Errorf("the output is\n%s\nwant\n%s", out.String(), want)
+	if got := clustertest.Output(t, run); got != want {
+		t.Errorf("the output is\n%s\nwant\n%s", got, want)
 	}
 }
