@@ -334,7 +334,7 @@ func (r *registry) Serving(key informers.Key, m *informers.Map, read client.Obje
 	if s == nil {
 		return nil
 	}
-	if _, ok := s.in.Peek(key); !ok || s.fails() {
+	if entry, made := s.in.Peek(key); !made || entry.Failing() != nil {
 		return nil
 	}
 	if s.leases == 0 && !r.stopped { // it is used
