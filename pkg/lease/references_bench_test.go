@@ -1,6 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package lease_test
 
 import (
