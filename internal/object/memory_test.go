@@ -16,7 +16,7 @@ import (
 // TestBytesAreThoseOfTheHeap compares what objects say that they take with what the heap
 // grows by when they are kept.
 func TestBytesAreThoseOfTheHeap(t *testing.T) {
-	// With one processor, whatever cleans up behind a collection has run when Gosched returns often.
+	// With one processor, what cleans up behind a collection runs while this goroutine sleeps.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, f := range forms() {
 		t.Run(f.name, func(t *testing.T) {

@@ -5,10 +5,8 @@ package lease_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -16,10 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -42,37 +37,27 @@ func BenchmarkFiftySecrets(b *testing.B) {
 
 func heapOfNames(t testing.TB, names int) int {
 	g := NewWithT(t)
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	c, err := cache.With(cache.Tuning{NoMetrics: true})(&rest.Config{}, cache.Options{
-		Mapper: mapper, HTTPClient: &http.Client{Transport: roundTripper(answer)}, DefaultEnableWatchBookmarks: ptr.To(false),
-	})
-	g.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Start(ctx) }()
+	c, stop := onFakeServer(t, answer, cache.Options{})
+	ctx := t.Context()
 	before := heapInUse()
 	held := make([]*lease.Lease, names)
 	for i := range held {
+		var err error
 		held[i], err = lease.Acquire(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: "shop", Name: fmt.Sprint("secret-", i)})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(held[i].Get(ctx, client.ObjectKey{Namespace: "shop", Name: fmt.Sprint("secret-", i)}, &corev1.Secret{})).To(Succeed())
 	}
 	took := heapInUse() - before
 	runtime.KeepAlive(held)
-	cancel()
-	g.Expect(<-ended).To(Succeed())
+	stop()
 	return took
 }
 
 // answer answers a list of a name with a Secret of 32 KB, and a watch with nothing.
 func answer(r *http.Request) (*http.Response, error) {
-	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
 	if r.URL.Query().Has("watch") {
-		body, end := io.Pipe()
-		context.AfterFunc(r.Context(), func() { _ = end.CloseWithError(io.EOF) })
-		response.Body = body
-		return response, nil
+		nothing, _ := answerWatch(r)
+		return nothing, nil
 	}
 	name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 	secrets := corev1.SecretList{
@@ -83,8 +68,7 @@ func answer(r *http.Request) (*http.Response, error) {
 		}},
 	}
 	text, err := json.Marshal(secrets)
-	response.Body = io.NopCloser(bytes.NewReader(text))
-	return response, err
+	return answerWith(r, http.StatusOK, bytes.NewReader(text)), err
 }
 
 // heapInUse returns the number of bytes of the heap that are in use.

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -290,14 +289,7 @@ var _ = Describe("A lease", func() {
 		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}})
 		its, err := env.AddUser("reader-" + namespace)
 		Expect(err).NotTo(HaveOccurred())
-		create(ctx,
-			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}, Verbs: []string{"get", "list", "watch"},
-			}}},
-			&rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tls"},
-				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "reader-" + namespace}},
-			})
+		permit(ctx, namespace, "reader-"+namespace, []string{"get", "list", "watch"}, "tls")
 		c, _ := newCache(its, cache.Tuning{}, cache.Options{})
 		start(c)
 		l, err := lease.Acquire(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: namespace, Name: "tls"})
@@ -324,14 +316,7 @@ var _ = Describe("A lease", func() {
 		user := "reader-" + namespace
 		its, err := env.AddUser(user)
 		Expect(err).NotTo(HaveOccurred())
-		create(ctx,
-			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}, Verbs: []string{"list", "watch"},
-			}}},
-			&rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tls"},
-				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
-			})
+		permit(ctx, namespace, user, []string{"list", "watch"}, "tls")
 		c, _ := newCache(its, cache.Tuning{}, cache.Options{})
 		start(c)
 		_, err = c.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))

@@ -22,11 +22,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -94,16 +91,8 @@ func readClaim(ctx context.Context, c, refs client.Reader, request reconcile.Req
 func benchmarkWake(b *testing.B, controller func(Gomega, context.Context, cache.Cache, workqueue.TypedRateLimitingInterface[reconcile.Request]) reconcile.Reconciler) {
 	g := NewWithT(b)
 	server := &benchServer{}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
-	c, err := cache.With(cache.Tuning{NoMetrics: true})(&rest.Config{}, cache.Options{
-		Mapper: mapper, HTTPClient: &http.Client{Transport: roundTripper(server.answer)}, DefaultEnableWatchBookmarks: ptr.To(false),
-	})
-	g.Expect(err).NotTo(HaveOccurred())
+	c, stop := onFakeServer(b, server.answer, cache.Options{})
 	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Start(ctx) }()
 	for _, obj := range []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}} {
 		_, err := c.GetInformer(ctx, obj)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -150,7 +139,7 @@ func benchmarkWake(b *testing.B, controller func(Gomega, context.Context, cache.
 	b.ReportMetric(float64(cpuTime()-before)/float64(i)/1000, "cpu-µs/op")
 	queue.ShutDown()
 	cancel()
-	g.Expect(<-ended).To(Succeed())
+	stop()
 }
 
 // cpuTime returns the processor time of the process.
@@ -167,19 +156,16 @@ type benchServer struct {
 }
 
 func (s *benchServer) answer(r *http.Request) (*http.Response, error) {
-	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
 	kind := path.Base(r.URL.Path)
 	if r.URL.Query().Has("watch") {
 		if r.URL.Query().Has("sendInitialEvents") {
-			return &http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(strings.NewReader("{}")), Header: response.Header, Request: r}, nil
+			return answerWith(r, http.StatusBadRequest, strings.NewReader("{}")), nil
 		}
-		body, end := io.Pipe()
-		context.AfterFunc(r.Context(), func() { _ = end.CloseWithError(io.EOF) })
+		watch, events := answerWatch(r)
 		if kind == "secrets" {
-			s.secrets.Store(end)
+			s.secrets.Store(events)
 		}
-		response.Body = body
-		return response, nil
+		return watch, nil
 	}
 	var list any
 	if kind == "secrets" {
@@ -196,8 +182,7 @@ func (s *benchServer) answer(r *http.Request) (*http.Response, error) {
 		list = claims
 	}
 	text, err := json.Marshal(list)
-	response.Body = io.NopCloser(bytes.NewReader(text))
-	return response, err
+	return answerWith(r, http.StatusOK, bytes.NewReader(text)), err
 }
 
 // change tells of an update of a Secret.

@@ -18,7 +18,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -300,14 +299,7 @@ var _ = Describe("References", func() {
 		})
 		k.queue.Add("r")
 		Eventually(last.Load).Should(ContainSubstring("forbidden"))
-		create(ctx,
-			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"tls"}, Verbs: []string{"list", "watch"},
-			}}},
-			&rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tls"},
-				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
-			})
+		permit(ctx, namespace, user, []string{"list", "watch"}, "tls")
 		Eventually(last.Load).WithTimeout(60 * time.Second).Should(Equal("<nil>"))
 	})
 

@@ -5,7 +5,6 @@ package lease_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -15,11 +14,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -28,22 +24,17 @@ import (
 // refusing is an API server that has no Secret, and forbids to list them until it permits it.
 type refusing struct{ permits atomic.Bool }
 
-// RoundTrip implements http.RoundTripper.
-func (s *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
-	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
-	text := `{"kind": "SecretList", "apiVersion": "v1", "metadata": {"resourceVersion": "2"}}`
+func (s *refusing) answer(r *http.Request) (*http.Response, error) {
 	switch {
 	case !s.permits.Load():
-		response.StatusCode = http.StatusForbidden
-		text = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "secrets is forbidden"}`
+		text := `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "secrets is forbidden"}`
+		return answerWith(r, http.StatusForbidden, strings.NewReader(text)), nil
 	case r.URL.Query().Has("watch"):
-		body, end := io.Pipe()
-		context.AfterFunc(r.Context(), func() { _ = end.CloseWithError(io.EOF) })
-		response.Body = body
-		return response, nil
+		nothing, _ := answerWatch(r)
+		return nothing, nil
 	}
-	response.Body = io.NopCloser(strings.NewReader(text))
-	return response, nil
+	text := `{"kind": "SecretList", "apiVersion": "v1", "metadata": {"resourceVersion": "2"}}`
+	return answerWith(r, http.StatusOK, strings.NewReader(text)), nil
 }
 
 // late is an informer that has synced when the test says so, after its handlers were told of all that there is.
@@ -94,18 +85,12 @@ func TestARefusedReadIsRepeatedWhenItIsAnswered(t *testing.T) {
 }
 
 // readSecrets runs a cache and a controller until the test ends. Its one request reads Secrets once for each wake-up.
-func readSecrets(t *testing.T, server http.RoundTripper, informer newInformer, read string) (calls *atomic.Int64, last *atomic.Pointer[error]) {
+func readSecrets(t *testing.T, server *refusing, informer newInformer, read string) (calls *atomic.Int64, last *atomic.Pointer[error]) {
 	g := NewWithT(t)
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	c, err := cache.With(cache.Tuning{NoMetrics: true})(&rest.Config{}, cache.Options{
-		Mapper: mapper, HTTPClient: &http.Client{Transport: server}, DefaultEnableWatchBookmarks: ptr.To(false), NewInformer: informer,
+	c, stop := onFakeServer(t, server.answer, cache.Options{
+		NewInformer:              informer,
 		DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) {}, // that of client-go waits outside of the bubble's time
 	})
-	g.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Start(ctx) }()
 	calls, last = &atomic.Int64{}, &atomic.Pointer[error]{}
 	k, err := control(c, nil, 1, func(ctx context.Context, refs client.Reader, _ string) error {
 		err := error(nil)
@@ -121,8 +106,7 @@ func readSecrets(t *testing.T, server http.RoundTripper, informer newInformer, r
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		k.stop()
-		cancel()
-		g.Expect(<-ended).To(Succeed())
+		stop()
 	})
 	k.queue.Add("r")
 	return calls, last

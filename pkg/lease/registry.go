@@ -93,11 +93,11 @@ func (r *registry) acquire(ctx context.Context, obj client.Object, scope Scope) 
 		return nil, err
 	}
 	key := informers.KeyOf(gvk, obj)
+	var lease *Lease
 	at, err := r.placeOf(ctx, key, scope)
-	if err != nil {
-		return nil, fmt.Errorf("cannot acquire a lease on %s: %w", key, err)
+	if err == nil {
+		lease, err = r.lease(ctx, at, math.MaxInt)
 	}
-	lease, err := r.lease(ctx, at, math.MaxInt)
 	if err != nil {
 		return nil, fmt.Errorf("cannot acquire a lease on %s: %w", key, err)
 	}

@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -171,6 +172,19 @@ func create(ctx context.Context, objects ...client.Object) {
 	for _, obj := range objects {
 		Expect(api.Create(ctx, obj)).To(Succeed())
 	}
+}
+
+// permit gives a user verbs on Secrets of a namespace with these names, and on no others.
+func permit(ctx context.Context, namespace, user string, verbs []string, names ...string) {
+	GinkgoHelper()
+	create(ctx,
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "secrets"}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: verbs,
+		}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "secrets"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "secrets"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		})
 }
 
 func named(namespace, name string) client.ObjectKey {

@@ -376,7 +376,11 @@ func (ref *reference[R]) hear(e event, woken map[R]struct{}) {
 	}
 }
 
+// enqueue enqueues requests. Most events wake none, and take no lock for that.
 func (r *References[R]) enqueue(woken map[R]struct{}) {
+	if len(woken) == 0 {
+		return
+	}
 	r.mu.Lock()
 	queue := r.queue
 	r.mu.Unlock()
