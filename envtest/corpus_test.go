@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // corpusBound is the least number of requests that are worth the name.
@@ -51,12 +52,7 @@ func TestCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(1)
-	if given := os.Getenv("TARN_CORPUS_SEED"); given != "" {
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := variable.Number(t, "TARN_CORPUS_SEED", 1)
 	c := &corpus{run: strconv.FormatInt(time.Now().UnixNano(), 36), seed: seed, used: map[string]int{}}
 	for _, config := range []*rest.Config{theirs, envtest.Start(t).Config()} {
 		server, err := newCaller(config)

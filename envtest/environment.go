@@ -93,7 +93,7 @@ func (e *Environment) Start(ctx context.Context) error {
 		err = r.server.Installer.Install(ctx, crds)
 	}
 	if err == nil {
-		err = r.server.Contents.KeepInitial(ctx)
+		err = r.server.KeepInitial(ctx)
 	}
 	if err == nil {
 		r.beside, err = startControllers(e.opts.Controllers, r.access)
@@ -243,7 +243,7 @@ func (r *running) stop(grace time.Duration) error {
 // off, unless the options give them time. Stop takes up to a second longer if a CRD whose resources were used has just been
 // changed or deleted, because the CRD server keeps the old store for that long. A Start that is under way gives up. The
 // controllers of the options end before the server does; Stop returns the errors of the controllers that have failed. A second
-// Stop does nothing, and neither does a Stop before Start.
+// Stop does nothing. After a Stop before Start, Start returns ErrStartedBefore.
 func (e *Environment) Stop() error {
 	e.mu.Lock()
 	before, r, cancel := e.state, e.running, e.cancel

@@ -15,7 +15,7 @@ var (
 	// ErrNotRunning says that a method that needs a running environment was called before Start or after Stop.
 	ErrNotRunning = serving.ErrEnded
 
-	// ErrStartedBefore says that Start was called a second time. An environment runs once; New makes another one.
+	// ErrStartedBefore says that Start or Stop was called before. An environment runs once; New makes another one.
 	ErrStartedBefore = errors.New("the environment was started before: make a new one with New")
 
 	// ErrStopped says that Start gave up because Stop was called meanwhile.

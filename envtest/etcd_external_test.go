@@ -57,6 +57,7 @@ var _ = Describe("An etcd that others run", func() {
 		_, err = one.Snapshot(ctx)
 		Expect(err).To(MatchError(envtest.ErrSharedState))
 		Expect(one.Reset(ctx)).To(MatchError(envtest.ErrSharedState))
+		Expect(one.Restore(ctx, &envtest.Snapshot{})).To(MatchError(envtest.ErrForeignSnapshot))
 		for _, err := range []error{one.StopEtcd(ctx), one.StartEtcd(ctx), one.CompactEtcd(ctx, 0)} {
 			Expect(err).To(MatchError(ContainSubstring("the one of Options.Etcd, which the environment does not run")))
 		}

@@ -21,6 +21,9 @@ import (
 
 // Options configure an Environment. The zero value works. There are more than twelve fields because each says one thing that a
 // test may want to be otherwise, and nothing follows from another.
+//
+// A new option is checked in this file, passed to its part by environment.go or internal/server, has a flag in cmd/apiserver if
+// processes need it, and is in docs/envtest.md.
 type Options struct {
 	// CRDs are installed by Start, which waits until they are served. Start does not change them.
 	CRDs []*apiextensionsv1.CustomResourceDefinition

@@ -260,6 +260,9 @@ func httpPlace(ctx context.Context, t *testing.T, kube kubernetes.Interface, sin
 func nextOf(w watch.Interface) func(context.Context) (passage, error) {
 	return func(ctx context.Context) (passage, error) {
 		event, err := receive(ctx, w.ResultChan())
+		for err == nil && event.Type == watch.Bookmark { // etcd tells all watches how far it is when one asks
+			event, err = receive(ctx, w.ResultChan())
+		}
 		if err != nil {
 			return passage{}, err
 		}

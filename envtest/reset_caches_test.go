@@ -85,6 +85,20 @@ func awaited(ctx SpecContext, s *shared) (manager ctrl.Manager, controller roleO
 	return manager, controller, end
 }
 
+// askedClient tells of each Get.
+type askedClient struct {
+	client.Client
+	asked chan struct{}
+}
+
+func (c askedClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
 var _ = Describe("a cache that Reset awaits", func() {
 	It("keeps the slate clean of what no owner reference tells of", func(ctx SpecContext) {
 		injector := faults.New()
@@ -131,7 +145,11 @@ var _ = Describe("a cache that Reset awaits", func() {
 	It("may be the cause that Reset does not end", func(ctx SpecContext) {
 		injector := faults.New()
 		s := newShared(ctx, envtest.Options{Faults: injector})
-		_, controller, end := awaited(ctx, s)
+		manager, controller, end := awaited(ctx, s)
+		end()
+		asked := askedClient{manager.GetClient(), make(chan struct{}, 1)}
+		end, err := s.env.AwaitCache(asked, &corev1.ConfigMap{})
+		Expect(err).NotTo(HaveOccurred())
 		s.owner(ctx)
 		Eventually(controller.attempts).WithContext(ctx).Should(Receive(BeNil()))
 		hold, err := injector.Hold(faults.Rule{Verb: "watch", Resource: "configmaps"})
@@ -141,6 +159,7 @@ var _ = Describe("a cache that Reset awaits", func() {
 		go func() { reset <- s.env.Reset(short) }()
 		Expect(hold.Wait(ctx, 1)).To(Succeed())
 		Eventually(controller.attempts).WithContext(ctx).Should(Receive(Not(BeNil())))
+		Eventually(asked.asked).WithContext(ctx).Should(Receive(), "Reset waits for the cache")
 		cancel()
 		var why error
 		Eventually(reset).WithContext(ctx).Should(Receive(&why))

@@ -5,6 +5,7 @@ package envtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -48,14 +49,23 @@ func KeepNamespaces(names ...string) Keep {
 //
 // Reset works as Restore does.
 func (e *Environment) Reset(ctx context.Context, keep ...Keep) error {
-	r, err := e.parts()
+	c, err := e.contents()
+	if err == nil {
+		err = c.Reset(ctx, all(keep))
+	}
 	if err != nil {
 		return fmt.Errorf("reset the environment: %w", err)
 	}
-	if err := r.server.Contents.Reset(ctx, all(keep)); err != nil {
-		return fmt.Errorf("reset the environment: %w", err)
-	}
 	return nil
+}
+
+// contents returns what the environment has stored, or ErrNotRunning or ErrSharedState.
+func (e *Environment) contents() (*contents.Contents, error) {
+	r, err := e.parts()
+	if err != nil {
+		return nil, err
+	}
+	return r.server.Contents()
 }
 
 // all returns a Keep for the objects of all functions, nil if there are none.
@@ -81,11 +91,11 @@ func (s *Snapshot) Bytes() int64 { return s.of.Bytes }
 
 // Snapshot returns all that is stored at this moment. It takes as much memory as the encoded objects; see Snapshot.Bytes.
 func (e *Environment) Snapshot(ctx context.Context) (*Snapshot, error) {
-	r, err := e.parts()
+	c, err := e.contents()
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot: %w", err)
 	}
-	s, err := r.server.Contents.Snapshot(ctx)
+	s, err := c.Snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot: %w", err)
 	}
@@ -109,20 +119,21 @@ func (e *Environment) Snapshot(ctx context.Context) (*Snapshot, error) {
 // If ctx ends early, either nothing has happened or the state is restored and parts of the server may not know yet; the error
 // says which.
 func (e *Environment) Restore(ctx context.Context, s *Snapshot) error {
-	r, err := e.parts()
+	c, err := e.contents()
+	switch {
+	case errors.Is(err, ErrSharedState), err == nil && s == nil: // others have made the snapshot: with shared state there are none
+		err = ErrForeignSnapshot
+	case err == nil:
+		err = c.Restore(ctx, &s.of)
+	}
 	if err != nil {
-		return fmt.Errorf("restore a snapshot: %w", err)
-	}
-	if s == nil {
-		return fmt.Errorf("restore a snapshot: %w", ErrForeignSnapshot)
-	}
-	if err := r.server.Contents.Restore(ctx, &s.of); err != nil {
 		return fmt.Errorf("restore a snapshot: %w", err)
 	}
 	return nil
 }
 
-// AwaitCache has Reset and Restore of a running environment wait until the cache of c shows the new state of kinds. Writes
+// AwaitCache has Reset and Restore of a running environment wait until the cache of c shows the new state of kinds. They do
+// not wait for objects that the cache does not have, because it may not select them. Writes
 // before that get a conflict: a controller reconciles again, and sees the new state. So a manager that runs on makes no
 // objects for removed ones, even where no owner reference tells.
 //
@@ -130,11 +141,11 @@ func (e *Environment) Restore(ctx context.Context, s *Snapshot) error {
 // that the client does not read from the cache has no effect. The function that is returned ends it; call it before the manager
 // stops. The error is ErrNotRunning, ErrSharedState, or why a kind is not known. It may be called concurrently.
 func (e *Environment) AwaitCache(c client.Client, kinds ...client.Object) (end func(), err error) {
-	r, err := e.parts()
-	if err != nil {
-		return nil, fmt.Errorf("await a cache: %w", err)
+	state, err := e.contents()
+	if err == nil {
+		end, err = state.AwaitCache(c, kinds)
 	}
-	if end, err = r.server.Contents.AwaitCache(c, kinds); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("await a cache: %w", err)
 	}
 	return end, nil

@@ -28,7 +28,8 @@ func snapshotOfStopped(t *testing.T) (*Snapshot, weak.Pointer[contents.Contents]
 		t.Fatal(err)
 	}
 	snapshot, err := env.Snapshot(t.Context())
-	state := weak.Make(env.running.server.Contents)
+	stored, _ := env.contents()
+	state := weak.Make(stored)
 	if stopped := env.Stop(); err != nil || stopped != nil {
 		t.Fatal(err, stopped)
 	}

@@ -82,20 +82,20 @@ func faultsAt(points []point) (all []*fault) {
 	return all
 }
 
-// arrange lets the fault of a run happen, if it has one, and its points be noted. It returns what holds back an event or an answer.
-func arrange(injector *faults.Injector, n *notes) (*faults.Hold, error) {
-	requests := faults.Rule{User: controllerUser, When: n.meet}
+// arrange lets the fault of a run happen, if it has one, and traces its points. It returns what holds back an event or an answer.
+func arrange(injector *faults.Injector, t *trace) (*faults.Hold, error) {
+	requests := faults.Rule{User: controllerUser, When: t.meet}
 	events := requests
 	events.Verb = "watch"
 	held, err := injector.Hold(events)
 	if err != nil {
 		return nil, err
 	}
-	beside := faults.Rule{User: "system:kube-controller-manager", When: func(faults.Held) bool { n.activity.saw(); return false }}
+	beside := faults.Rule{User: "system:kube-controller-manager", When: func(faults.Held) bool { t.activity.saw(); return false }}
 	if _, err = injector.Inject(beside, faults.DropRequest()); err != nil { // sees Options.Controllers at work, and means none
 		return nil, err
 	}
-	switch f := n.fault; {
+	switch f := t.fault; {
 	case f == nil || f.point.event():
 		_, err = injector.Inject(requests, faults.DropRequest()) // likewise
 	case f.kind == restart:

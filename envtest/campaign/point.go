@@ -43,11 +43,11 @@ func (p point) event() bool { return strings.HasPrefix(p.verb, eventPrefix) }
 func (p point) writes() bool { return !p.event() && !p.reads() }
 func (p point) reads() bool  { return p.verb == "get" || p.verb == "list" }
 
-// mostPoints bounds what is noted of one run. A controller that does more in some steps does not settle.
+// mostPoints bounds the trace of one run. A controller that does more in some steps does not settle.
 const mostPoints = 20_000
 
-// notes has the points of one run. It is safe for concurrent use.
-type notes struct {
+// trace has the points of one run. It is safe for concurrent use.
+type trace struct {
 	activity *activity
 	fault    *fault // nil without one
 
@@ -62,55 +62,55 @@ type notes struct {
 // kindOf is where a generated name belongs.
 type kindOf struct{ group, resource, namespace string }
 
-func newNotes(a *activity, f *fault) *notes {
-	return &notes{activity: a, fault: f, counts: map[point]int{}, generated: map[kindOf][]string{}}
+func newTrace(a *activity, f *fault) *trace {
+	return &trace{activity: a, fault: f, counts: map[point]int{}, generated: map[kindOf][]string{}}
 }
 
-// meet notes a request or an event, and says whether it is the point of the fault. It is a function for faults.Rule.
-func (n *notes) meet(h faults.Held) bool {
+// meet adds a request or an event, and says whether it is the point of the fault. It is a function for faults.Rule.
+func (t *trace) meet(h faults.Held) bool {
 	verb := h.Verb
 	if h.Type != "" {
 		verb = eventPrefix + h.Type
 	} else if verb == "watch" {
 		return false // its events are the points
 	}
-	n.activity.saw()
+	t.activity.saw()
 	if served.IsOwn(h.UserAgent) {
 		return false // the cache asks which kinds there are, and the controller has asked for none of it
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := point{verb: verb, group: h.Group, resource: h.Resource, sub: h.Subresource, namespace: h.Namespace, name: n.nameLocked(h)}
-	n.counts[p]++
-	p.nth = n.counts[p]
-	if len(n.points) < mostPoints {
-		n.points = append(n.points, p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := point{verb: verb, group: h.Group, resource: h.Resource, sub: h.Subresource, namespace: h.Namespace, name: t.nameLocked(h)}
+	t.counts[p]++
+	p.nth = t.counts[p]
+	if len(t.points) < mostPoints {
+		t.points = append(t.points, p)
 	}
-	if n.hit && !p.event() {
-		n.since++
+	if t.hit && !p.event() {
+		t.since++
 	}
-	if n.fault == nil || n.fault.point != p {
+	if t.fault == nil || t.fault.point != p {
 		return false
 	}
-	n.hit = true
-	n.fault.kind.met(n.activity)
+	t.hit = true
+	t.fault.kind.met(t.activity)
 	return true
 }
 
 // nameLocked is the name of an object, or what it begins with if the server has generated it. The server appends five letters.
-func (n *notes) nameLocked(h faults.Held) string {
+func (t *trace) nameLocked(h faults.Held) string {
 	const letters = 5
 	kind := kindOf{h.Group, h.Resource, h.Namespace}
-	known := n.generated[kind]
+	known := t.generated[kind]
 	if g := h.GenerateName; g != "" {
 		if !slices.Contains(known, g) {
-			n.generated[kind] = append(known, g)
+			t.generated[kind] = append(known, g)
 		}
 		if h.Name == "" {
 			return g + "*"
 		}
 	}
-	for _, g := range n.generated[kind] {
+	for _, g := range t.generated[kind] {
 		if len(h.Name) == len(g)+letters && strings.HasPrefix(h.Name, g) {
 			return g + "*"
 		}
@@ -118,12 +118,12 @@ func (n *notes) nameLocked(h faults.Held) string {
 	return h.Name
 }
 
-// last describes what was noted last, for an error.
-func (n *notes) last() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// last describes the last points, for an error.
+func (t *trace) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var last []string
-	for _, p := range n.points[max(0, len(n.points)-3):] {
+	for _, p := range t.points[max(0, len(t.points)-3):] {
 		last = append(last, p.String())
 	}
 	if len(last) == 0 {
@@ -133,15 +133,15 @@ func (n *notes) last() string {
 }
 
 // sinceHit returns how many requests there were since the fault happened.
-func (n *notes) sinceHit() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.since
+func (t *trace) sinceHit() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.since
 }
 
 // all returns the points, and whether that of the fault was among them.
-func (n *notes) all() (points []point, hit bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.points, n.hit
+func (t *trace) all() (points []point, hit bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.points, t.hit
 }

@@ -24,7 +24,7 @@ type run struct {
 	plan     *Plan
 	fault    *fault // nil without one
 	activity *activity
-	notes    *notes
+	trace    *trace
 	held     *faults.Hold // what holds back an event, or the answer to a write
 	config   *rest.Config // of the controller
 	gone     chan error   // has the error of a controller that is not started again
@@ -41,7 +41,7 @@ type ending struct {
 // perform makes one run. The error is that of ctx, or of the environment: such a run says nothing about the controller.
 func (p *Plan) perform(ctx context.Context, f *fault) (_ *ending, err error) {
 	a := &activity{}
-	r := &run{plan: p, fault: f, activity: a, notes: newNotes(a, f), gone: make(chan error, 1)}
+	r := &run{plan: p, fault: f, activity: a, trace: newTrace(a, f), gone: make(chan error, 1)}
 	injector, opts := faults.New(), p.Options
 	opts.Faults = injector
 	env := envtest.New(opts)
@@ -60,11 +60,11 @@ func (p *Plan) perform(ctx context.Context, f *fault) (_ *ending, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.held, err = arrange(injector, r.notes); err != nil {
+	if r.held, err = arrange(injector, r.trace); err != nil {
 		return nil, err
 	}
 	e := r.withController(ctx, func(ctx context.Context) *ending { return r.steps(ctx, admin, reader) })
-	e.points, e.hit = r.notes.all()
+	e.points, e.hit = r.trace.all()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -226,7 +226,7 @@ func (r *run) settle(ctx context.Context) error {
 		case err := <-r.gone:
 			return err
 		case <-limit.C:
-			return fmt.Errorf("did not settle within %s, %s", r.plan.Patience, r.notes.last())
+			return fmt.Errorf("did not settle within %s, %s", r.plan.Patience, r.trace.last())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -251,7 +251,7 @@ func (r *run) refresh(settled bool) bool {
 	if r.fault == nil || r.fault.kind != late || len(r.held.Held()) == 0 {
 		return false
 	}
-	if !settled && r.notes.sinceHit() < staleRequests {
+	if !settled && r.trace.sinceHit() < staleRequests {
 		return false
 	}
 	return len(r.held.Release(1)) > 0

@@ -36,4 +36,7 @@
 //   - collector.go, collector_writes.go and owners.go are the garbage collector: its steps, its writes, and what owners are.
 //   - kinds.go follows the kinds that the collector needs: kinds_events.go has their events, and kinds_read.go reads them.
 //   - serviceaccount.go and rootca.go are one controller each.
+//
+// To add a controller, write it in a file of its own with a suite that the real one passes too, and add its name to named.go, to the
+// lists here, and to docs/controllers.md.
 package controllers

@@ -233,7 +233,7 @@ type streamAction interface {
 
 // Cut cuts a watch after n of its events that the rule matches have passed since the fault was injected, or since the watch
 // began if that was later: 0 cuts it at once. Earlier events arrive. Times bounds the watches that are cut, and Skip leaves
-// some alone, in the order in which they began. The cut is that of DropRequest.
+// some alone: in the order in which they began for 0, or else in which their n-th event has passed. The cut is that of DropRequest.
 //
 // At the fault point Storage, Cut(0) ends the watch through which a watch cache follows the storage.
 func Cut(n int) Action { return cut(n) }
@@ -261,12 +261,7 @@ func Expire() Action { return expire{} }
 
 type expire struct{}
 
-func (expire) fits(r *Rule) error {
-	if r.Type != "" {
-		return errors.New("Expire ends whole watches: its rule has no type of events")
-	}
-	return onlyWatch(r, "Expire")
-}
+func (expire) fits(r *Rule) error { return onlyWatch(r, "Expire") }
 
 func (expire) atOnce() bool { return true }
 

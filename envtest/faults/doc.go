@@ -37,6 +37,19 @@
 // An Injector works in the server of package envtest, where it knows the users, and as a proxy before any other API server, see
 // Injector.Handler. WebSockets pass it untouched, and watches in another form than JSON or protobuf.
 //
+// # To add an action
+//
+// Implement the interface of each fault point where it has an effect, give it its name in nameOf (point.go) and a
+// line in everyAction (happens_test.go), and say in docs/faults.md what it does. Below envtest/internal, server/chain.go,
+// stores/stores.go, admission/webhooks.go and server/access.go put the fault points in.
+//
+// # Files
+//
+//   - injector.go, point.go, request.go: rules, the fault points that they name, and which requests they mean
+//   - action.go, clock.go: what an action does to a request, a call or the clock; hold.go holds requests back
+//   - stream.go, event.go: open watches and their events
+//   - storage.go, call.go, etcd.go, webhook.go, proxy.go: the fault points, and attach.go, which joins an Injector and a server
+//
 // # Memory
 //
 // An Injector keeps nothing for requests that no rule means. A Hold keeps at most 64 MiB of events and answers. A watch keeps at

@@ -139,9 +139,6 @@ func (i *Injector) Inject(r Rule, action Action) (*Fault, error) {
 	if action == nil {
 		return nil, errors.New("inject a fault: there is no action")
 	}
-	if err := r.fits(action); err != nil {
-		return nil, fmt.Errorf("inject a fault: %w", err)
-	}
 	added, err := i.add(r, action, nil)
 	if err != nil {
 		return nil, fmt.Errorf("inject a fault: %w", err)
@@ -152,6 +149,11 @@ func (i *Injector) Inject(r Rule, action Action) (*Fault, error) {
 func (i *Injector) add(r Rule, action Action, hold *Hold) (*rule, error) {
 	if err := r.check(i.proxy.Load()); err != nil {
 		return nil, err
+	}
+	if action != nil { // which a Hold has not
+		if err := r.fits(action); err != nil {
+			return nil, err
+		}
 	}
 	added := &rule{Rule: r, action: action, hold: hold, over: make(chan struct{})}
 	if hold != nil {

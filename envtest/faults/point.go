@@ -144,8 +144,11 @@ func happensAt(action Action, p Station) bool {
 
 // fits returns why the action cannot happen to what the rule matches.
 func (r *Rule) fits(action Action) error {
-	if r.Station >= 0 && r.Station < faultPoints && !happensAt(action, r.Station) { // check refuses others
+	if !happensAt(action, r.Station) {
 		return fmt.Errorf("%s cannot happen at the fault point %s", nameOf(action), r.Station)
+	}
+	if events, ok := action.(streamAction); r.Type != "" && (!ok || events.atOnce()) {
+		return fmt.Errorf("%s happens to requests and whole watches: its rule has no type of events", nameOf(action))
 	}
 	return action.fits(r)
 }

@@ -36,10 +36,12 @@ type keeper struct {
 	client client.Client
 }
 
-// addKeeper adds the controller of Nodes. A Node that is deleted comes back.
+// addKeeper adds the controller of Nodes. A Node that is deleted comes back. Leases are watched so that no read starts their
+// informer.
 func (n *Nodes) addKeeper(m ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(m).Named(controllerName + "-keep").WithOptions(pace()).
+	err := ctrl.NewControllerManagedBy(m).Named(controllerName+"-keep").WithOptions(pace()).
 		For(&corev1.Node{}).
+		Watches(&coordinationv1.Lease{}, handler.Funcs{}).
 		WatchesRawSource(source.Channel(n.nodes, handler.EnqueueRequestsFromMapFunc(n.all))).
 		Complete(&keeper{n, m.GetClient()})
 	if err != nil {

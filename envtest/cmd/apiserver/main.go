@@ -118,10 +118,7 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 		a.beside = append(a.beside, components.ControllerManager(components.Options{Controllers: strings.Split(names, ",")}))
 		return nil
 	})
-	flags.BoolFunc("scheduler", "run the kube-scheduler in the folder of KUBEBUILDER_ASSETS", func(string) error {
-		a.beside, a.scheduler = append(a.beside, components.Scheduler(components.Options{})), true
-		return nil
-	})
+	flags.BoolVar(&a.scheduler, "scheduler", false, "run the kube-scheduler in the folder of KUBEBUILDER_ASSETS")
 	flags.IntVar(&a.nodes, "nodes", 0, "run so many `nodes` without kubelets, whose Pods run; without -scheduler, Pods are bound to them in turn")
 	flags.Func("etcd-servers", "store in the etcd of these `URLs`, separated by commas, and not in one of the process", func(urls string) error {
 		a.etcd.Servers = strings.Split(urls, ",")
@@ -133,6 +130,9 @@ func parse(args []string, errOut io.Writer) (arguments, error) {
 	flags.StringVar(&a.etcd.KeyFile, "etcd-keyfile", "", "the key of -etcd-certfile, a `file`")
 	if err := flags.Parse(args); err != nil {
 		return a, err
+	}
+	if a.scheduler {
+		a.beside = append(a.beside, components.Scheduler(components.Options{}))
 	}
 	if flags.NArg() > 0 {
 		return a, fmt.Errorf("unexpected argument %q: use -crds for files and folders", flags.Arg(0))

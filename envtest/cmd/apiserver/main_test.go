@@ -118,3 +118,12 @@ func TestRunRefusesArguments(t *testing.T) {
 		t.Errorf("a file that existed was touched: %q, %v", data, err)
 	}
 }
+
+func TestSchedulerCanBeLeftOut(t *testing.T) {
+	for value, want := range map[string]int{"false": 0, "true": 1} {
+		parsed, err := parse([]string{"-kubeconfig", "x", "-scheduler=" + value}, io.Discard)
+		if err != nil || len(parsed.beside) != want || parsed.scheduler != (want == 1) {
+			t.Errorf("-scheduler=%s runs %d beside the server, want %d; the error is %v", value, len(parsed.beside), want, err)
+		}
+	}
+}

@@ -4,7 +4,9 @@
 package admission
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -24,6 +26,9 @@ var (
 	_ admission.MutationInterface   = (*renewable)(nil)
 	_ admission.ValidationInterface = (*renewable)(nil)
 )
+
+// errNotReady says that the informers of a new plugin have not synced in the time that the plugin gives them.
+var errNotReady = errors.New("their informers have not synced in time")
 
 // policyPlugin is a plugin with what ends its goroutines.
 type policyPlugin struct {
@@ -57,8 +62,8 @@ func (r *renewable) Renew(ctx context.Context) error {
 		return fmt.Errorf("begin anew with admission policies: %w", err)
 	}
 	plugin, ok := r.current.Load().Interface.(interface{ WaitForReady() bool })
-	if ok && !plugin.WaitForReady() {
-		return fmt.Errorf("admission policies are not read: %w", context.Cause(ctx))
+	if ok && !plugin.WaitForReady() { // after ten seconds, whatever ctx is
+		return fmt.Errorf("admission policies are not read: %w", cmp.Or(context.Cause(ctx), errNotReady))
 	}
 	return nil
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package builtin has the built-in kinds of the API server: every group of kube-apiserver's default set
-// in its v1, and autoscaling in its v2 too.
+// in its v1, and autoscaling in its v2 too. Each group has a package below, package admission has their plugins.
 //
 // # One table
 //
@@ -10,7 +10,8 @@
 // A row names what is special; package kind has the common part. This package puts the rows into one table, and makes the scheme
 // and the groups of a server from it.
 //
-// To add a kind, add a row to its group, and a sample to the specs of envtest.
+// To add a kind, add a row to kinds.go of its group, with its defaults, checks and columns; a sample to builtin_samples_test.go of
+// envtest; and what the real server says of it to served.txt and answers.txt in testdata of envtest.
 //
 // To add a group, add its package to kinds.go and to the table of rooms in tarn_test.go, its types to both lists of buildScheme and to
 // the inputs of the generator in openapi/doc.go (and generate), its priority to catalog/priorities.go and to the list of
@@ -27,7 +28,7 @@
 // specs and claims stay what they are; scale, pods/binding, pods/eviction, pods/ephemeralcontainers and pods/resize are
 // served; the admission plugins LimitRanger, TaintNodesByCondition, PodSecurity, Priority, DefaultTolerationSeconds,
 // DefaultStorageClass, StorageObjectInUseProtection, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
-// RuntimeClass and DefaultIngressClass (Kinds.Admission, Kinds.PodSecurity, OwnerReferences) work before webhooks do, and
+// RuntimeClass, DefaultIngressClass and those of certificates (Kinds.Admission, Kinds.PodSecurity, OwnerReferences) work before webhooks do, and
 // ResourceQuota (Kinds.ResourceQuota) after them. The specs of envtest check this for every row, and pass on a kube-apiserver
 // too.
 //

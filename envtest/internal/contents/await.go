@@ -34,7 +34,7 @@ func (s *Contents) await(ctx context.Context, p *plan, writes []etcd.Write) erro
 	defer cancel()
 	all := changes{}
 	for _, w := range writes {
-		at := s.builtin.locate(w.Key)
+		at := s.gate.builtin.locate(w.Key)
 		all[at.resource] = append(all[at.resource], serving.Change{Name: at.name, Revision: w.Revision, Gone: w.Value == nil})
 		if !at.custom {
 			s.parts.Kinds.Overwritten(at.resource, at.name)
@@ -68,7 +68,7 @@ func (s *Contents) awaitStores(ctx context.Context, p *plan, all changes) error 
 		replaced[schema.GroupResource{Group: c.before.Spec.Group, Resource: c.before.Spec.Names.Plural}] = true
 	}
 	custom := slices.DeleteFunc(s.parts.Custom.Newest(), func(l stores.LiveStore) bool { return replaced[l.Resource] })
-	for _, store := range append(custom, s.builtin.all()...) {
+	for _, store := range append(custom, s.gate.builtin.all()...) {
 		if revision := all.last(store.Resource); revision > 0 {
 			if err := store.Await(ctx, revision); err != nil {
 				return fmt.Errorf("wait for the watch cache of %s: %w", store.Resource, err)

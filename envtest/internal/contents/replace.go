@@ -18,13 +18,13 @@ import (
 
 // Snapshot reads everything.
 func (s *Contents) Snapshot(ctx context.Context) (*Snapshot, error) {
-	ctx, leave, err := s.enterRestore(ctx)
+	ctx, leave, err := s.turn.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	made := &Snapshot{origin: s.snapshots}
-	for entry, err := range s.etcd.Read(ctx, storagekey.DefaultRoot+"/") {
+	for entry, err := range s.gate.etcd.Read(ctx, storagekey.DefaultRoot+"/") {
 		if err != nil {
 			return nil, because(ctx, err)
 		}
@@ -38,16 +38,7 @@ func (s *Contents) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return made, nil
 }
 
-// enterRestore lets one caller at a time work on the whole state. The context also ends when the server stops, which waits for
-// the caller to leave.
-func (s *Contents) enterRestore(ctx context.Context) (context.Context, func(), error) {
-	if s == nil {
-		return nil, nil, ErrShared
-	}
-	return s.turn.take(ctx)
-}
-
-// turn is for the one call at a time that works on the whole state.
+// turn is for the one call at a time that works on the whole state. The server waits for it when it stops.
 type turn struct {
 	run     context.Context // of the server
 	room    chan struct{}   // for that call
@@ -78,9 +69,7 @@ func (t *turn) take(ctx context.Context) (_ context.Context, leave func(), _ err
 
 // KeepInitial notes the state of now, to which Reset goes back.
 func (s *Contents) KeepInitial(ctx context.Context) (err error) {
-	if s != nil {
-		s.initial, err = s.Snapshot(ctx)
-	}
+	s.initial, err = s.Snapshot(ctx)
 	return err
 }
 
@@ -91,11 +80,7 @@ func (s *Contents) Reset(ctx context.Context, keep func(schema.GroupResource, ty
 
 // Restore makes the state that of the snapshot.
 func (s *Contents) Restore(ctx context.Context, target *Snapshot) error {
-	var known *origin // nil if there are no snapshots
-	if s != nil {
-		known = s.snapshots
-	}
-	if target.origin != known {
+	if target.origin != s.snapshots {
 		return ErrForeign
 	}
 	return s.replace(ctx, target, nil)
@@ -103,7 +88,7 @@ func (s *Contents) Restore(ctx context.Context, target *Snapshot) error {
 
 // replace restores target, or the initial snapshot if nil, except objects keep selects.
 func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(schema.GroupResource, types.NamespacedName) bool) error {
-	ctx, leave, err := s.enterRestore(ctx)
+	ctx, leave, err := s.turn.take(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,12 +98,12 @@ func (s *Contents) replace(ctx context.Context, target *Snapshot, keep func(sche
 	}
 	open := s.gate.close()
 	defer open()
-	p := &plan{locate: s.builtin.locate, stores: s.parts.Custom.Count, target: target, keep: keep}
-	writes, err := s.etcd.Exchange(ctx, storagekey.DefaultRoot+"/", p.make)
+	p := &plan{locate: s.gate.builtin.locate, stores: s.parts.Custom.Count, target: target, keep: keep}
+	writes, err := s.gate.etcd.Exchange(ctx, storagekey.DefaultRoot+"/", p.make)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", because(ctx, err))
 	}
-	s.Removed.replaced(p.owners())
+	s.gate.Removed.replaced(p.owners())
 	if err := s.await(ctx, p, writes); err != nil {
 		return fmt.Errorf("the objects are restored, but the server may still act on what was before: %w", because(ctx, err))
 	}

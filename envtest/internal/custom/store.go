@@ -49,7 +49,7 @@ func errReplaced() error {
 }
 
 // cleanup limits the CRD finalizer, which deletes a deleted CRD's objects. The finalizer calls the stores without a request, and would
-// go on when Reset or Restore have brought the definition and its objects back. It works on a definition once at a time.
+// go on when Reset or Restore have brought the definition and its objects back. It works on each definition in one goroutine at a time.
 type cleanup struct {
 	// admit waits for a Reset; it returns a write context and the reset count.
 	admit func(ctx context.Context) (context.Context, uint64, error)

@@ -58,9 +58,9 @@ type sample struct {
 	written  int64
 }
 
-// outlived returns the newest of the samples, which are in the order of time, that is older than the history has to be at
+// tooOld returns the newest of the samples, which are in the order of time, that is older than the history has to be at
 // now, and those after it. It returns zero if there is none.
-func (h *history) outlived(taken []sample, now sample) (int64, []sample) {
+func (h *history) tooOld(taken []sample, now sample) (int64, []sample) {
 	for i := len(taken) - 1; i >= 0; i-- {
 		s := taken[i]
 		if now.at.Sub(s.at) >= historyAge || now.written-s.written >= h.limit {
@@ -78,7 +78,7 @@ func (s *Server) compactOld() {
 	for {
 		now := sample{written: s.history.written.Load(), revision: s.store.Rev(), at: time.Now()}
 		var old int64
-		old, taken = s.history.outlived(append(taken, now), now)
+		old, taken = s.history.tooOld(append(taken, now), now)
 		if old > s.store.FirstRev() {
 			_ = s.compact(old) // without room for it, a later sample is compacted when there is some
 		}

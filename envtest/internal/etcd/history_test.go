@@ -60,7 +60,7 @@ func TestOutlived(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			revision, left := h.outlived(c.samples, c.now)
+			revision, left := h.tooOld(c.samples, c.now)
 			g.Expect(revision).To(Equal(c.want))
 			g.Expect(left).To(HaveLen(c.left))
 		})

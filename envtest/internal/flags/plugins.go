@@ -18,7 +18,8 @@ type Plugins struct {
 	ConfigFile string
 }
 
-// here are the plugins of this server that are on by default, as in kube-apiserver.
+// here are the plugins that are on by default, as in kube-apiserver: NamespaceLifecycle, those of builtin/admission, and the last plugins of
+// internal/admission.
 const here = `NamespaceLifecycle LimitRanger TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass
 StorageObjectInUseProtection PersistentVolumeClaimResize RuntimeClass DefaultIngressClass
 CertificateApproval CertificateSigning CertificateSubjectRestriction

@@ -22,37 +22,49 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 	"github.com/tarn-dev/tarn/envtest/internal/catalog"
+	"github.com/tarn-dev/tarn/envtest/internal/contents"
 	"github.com/tarn-dev/tarn/envtest/internal/custom"
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
 	"github.com/tarn-dev/tarn/envtest/internal/stores"
 )
 
 // assemble makes the generic server with all that it serves, and tells the parts of each other.
-func (b *builder) assemble(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) error {
-	config, err := b.config(made, rights, kinds)
+func (b *builder) assemble(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) (*Server, error) {
+	config, documents, err := b.config(made, rights, kinds)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	chain, err := admission.Set(&config.Config, b.admission(kinds))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if b.crds, err = b.build(config, made, kinds); err != nil {
-		return err
+	crds, err := b.build(config, documents, made, kinds)
+	if err != nil {
+		return nil, err
 	}
-	if err := serveKeys(b.crds.GenericAPIServer, rights.Keys, b.from.Listener.Address()); err != nil {
-		return err
+	if err := serveKeys(crds.GenericAPIServer, rights.Keys, b.from.Listener.Address()); err != nil {
+		return nil, err
 	}
-	b.Installer = custom.NewInstaller(b.run, b.loopback, b.definitions().Informer(), b.catalog, &b.custom)
-	if b.Contents != nil {
-		b.Contents.Attach(b.parts(kinds, chain))
-		b.custom.Guard(func(ctx context.Context) (context.Context, uint64, error) { return b.Contents.Admit(ctx, nil) }, b.terminating)
+	s := &Server{
+		base: b.base, listener: b.from.Listener, users: b.from.Users, command: b.from.Command, crds: crds, openAPI: documents,
+		Installer: custom.NewInstaller(b.run, b.loopback, definitionsOf(crds).Informer(), b.catalog, b.custom),
+		hooks:     &hooks{patience: hookPatience},
 	}
-	return nil
+	if s.command != nil {
+		s.ready = make(chan struct{})
+	}
+	if b.gate != nil {
+		s.contents = contents.New(b.run, b.gate, s.parts(kinds, chain))
+		b.custom.Guard(func(ctx context.Context) (context.Context, uint64, error) { return b.gate.Admit(ctx, nil) }, s.terminating)
+	}
+	return s, nil
 }
 
-// config fills in what the generic server needs. RecommendedOptions would bring flags, pollers and RSA keys.
-func (b *builder) config(made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds) (*genericapiserver.RecommendedConfig, error) {
+// config fills in what the generic server needs, and makes its OpenAPI documents. RecommendedOptions would bring flags, pollers and RSA
+// keys.
+func (b *builder) config(
+	made *stores.Stores, rights *kind.Access, kinds *builtin.Kinds,
+) (*genericapiserver.RecommendedConfig, *catalog.OpenAPI, error) {
 	config := genericapiserver.NewRecommendedConfig(crdserver.Codecs)
 	config.ExternalAddress = b.from.Listener.Address()
 	config.LoopbackClientConfig = serving.Protobuf(b.loopback.Config)
@@ -66,29 +78,29 @@ func (b *builder) config(made *stores.Stores, rights *kind.Access, kinds *builti
 	config.EnableProfiling = false         // would let any user change the process's log level
 	config.EnableIndex = false             // would not list what other servers serve, and answers what nobody serves
 	config.StorageObjectCountTracker = nil // weighs requests for priority and fairness, which is not used
-	config.BuildHandlerChainFunc = b.chain
 	config.AggregatedDiscoveryGroupManager = b.catalog.From(aggregated.BuiltinSource)
-	var err error
-	if b.openAPI, err = catalog.NewOpenAPI(&config.Config); err != nil {
-		return nil, err
+	documents, err := catalog.NewOpenAPI(&config.Config)
+	if err != nil {
+		return nil, nil, err
 	}
+	config.BuildHandlerChainFunc = b.chain(documents)
 
 	config.Authentication.Authenticator = rights.Authenticator
 	config.Authentication.APIAudiences = rights.Audiences
 	config.Authorization.Authorizer = rights.Authorizer
 	if p := b.from.Command; p != nil {
 		if err := p.Apply(config, kinds); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		config.EffectiveVersion = release{config.EffectiveVersion}
 	}
 	stores.AddChecks(&config.Config, b.from.Etcd)
-	return config, nil
+	return config, documents, nil
 }
 
 // build makes the CRD server and installs the built-in kinds on it.
 func (b *builder) build(
-	config *genericapiserver.RecommendedConfig, made *stores.Stores, kinds *builtin.Kinds,
+	config *genericapiserver.RecommendedConfig, documents *catalog.OpenAPI, made *stores.Stores, kinds *builtin.Kinds,
 ) (*crdserver.CustomResourceDefinitions, error) {
 	crdConfig := crdserver.Config{
 		GenericConfig: config,
@@ -108,7 +120,7 @@ func (b *builder) build(
 	b.catalog.Install(generic)
 	routes.Index{}.Install(routes.ListedPathProviders{generic, b.aggregation}, generic.Handler.NonGoRestfulMux)
 	b.aggregation.StandBefore(aggregation.Front{
-		CRDs: crds.Informers.Apiextensions().V1().CustomResourceDefinitions(), Director: generic.Handler.Director, OpenAPI: b.openAPI.V2,
+		CRDs: definitionsOf(crds), Director: generic.Handler.Director, OpenAPI: documents.V2,
 	}, kinds.Groups)
 	if err := installBuiltin(generic, kinds.Groups); err != nil {
 		b.cancel()

@@ -7,18 +7,25 @@ import (
 	"net/http"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/tarn-dev/tarn/envtest/internal/catalog"
 )
 
-// chain is the default handler chain. Outside it, requests for the OpenAPI documents wait until there are some. Inside it, from
-// the outside in: a count of handlers, faults, the way to other servers, and a gate where writes wait while the state is
-// replaced. Handlers are counted here too because the outer end gives up on a request that its client has left, and Stop must
-// not pull the storage away from the handler that still works on it.
-func (b *builder) chain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	handler = b.aggregation.Wrap(b.Contents.Wrap(handler))
-	if b.from.Faults != nil {
-		handler = b.from.Faults.Handler(handler)
+// chain is the default handler chain, for a server with the OpenAPI documents. Outside it, requests for these documents wait until
+// there are some. Inside it, from the outside in: a count of handlers, faults, the way to other servers, and a gate where writes
+// wait while the state is replaced. Handlers are counted here too because the outer end gives up on a request that its client has
+// left, and Stop must not pull the storage away from the handler that still works on it.
+func (b *builder) chain(documents *catalog.OpenAPI) func(http.Handler, *genericapiserver.Config) http.Handler {
+	return func(handler http.Handler, config *genericapiserver.Config) http.Handler {
+		if b.gate != nil {
+			handler = b.gate.Wrap(handler)
+		}
+		handler = b.aggregation.Wrap(handler)
+		if b.from.Faults != nil {
+			handler = b.from.Faults.Handler(handler)
+		}
+		return documents.Await(b.run, genericapiserver.DefaultBuildHandlerChain(b.handlers.Track(handler), config))
 	}
-	return b.openAPI.Await(b.run, genericapiserver.DefaultBuildHandlerChain(b.handlers.Track(handler), config))
 }
 
 // awaitReady holds requests until the server is ready, except its own, because a failed readiness poll costs an interval. Without a

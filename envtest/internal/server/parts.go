@@ -4,11 +4,14 @@
 package server
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarn-dev/tarn/envtest/internal/admission"
 	"github.com/tarn-dev/tarn/envtest/internal/aggregation"
 	"github.com/tarn-dev/tarn/envtest/internal/builtin"
+	"github.com/tarn-dev/tarn/envtest/internal/catalog"
 	"github.com/tarn-dev/tarn/envtest/internal/contents"
 	"github.com/tarn-dev/tarn/envtest/internal/custom"
 	"github.com/tarn-dev/tarn/envtest/internal/serving"
@@ -19,8 +22,11 @@ import (
 func (b *builder) layers() stores.Layers {
 	layers := stores.Layers{
 		Faults: b.from.Faults, WatchCache: b.from.WatchCache, Checks: b.from.Checks,
-		Builtin: []stores.Decorate{custom.EstablishedEarlier, b.Contents.Track}, Custom: []stores.Decorate{b.custom.Track},
+		Builtin: []stores.Decorate{custom.EstablishedEarlier}, Custom: []stores.Decorate{b.custom.Track},
 		Deletion: stores.DefaultDeletion,
+	}
+	if b.gate != nil {
+		layers.Builtin = append(layers.Builtin, b.gate.Track)
 	}
 	if b.from.Command != nil {
 		f := b.from.Command.Flags.Etcd
@@ -29,13 +35,12 @@ func (b *builder) layers() stores.Layers {
 	return layers
 }
 
-// aggregated is what the part for other servers has from the start.
-func (b *builder) aggregated() aggregation.Config {
+// aggregationOf is what the part for other servers has from the start.
+func aggregationOf(c Config, run context.Context, clients *serving.Loopback, offers *catalog.Catalog) aggregation.Config {
 	config := aggregation.Config{
-		Run: b.run, Clients: b.loopback, Catalog: b.catalog, Address: b.from.Listener.Address(), Resolver: b.from.Services,
-		Credentials: b.from.Users.FrontCredentials,
+		Run: run, Clients: clients, Catalog: offers, Address: c.Listener.Address(), Resolver: c.Services, Credentials: c.Users.FrontCredentials,
 	}
-	if p := b.from.Command; p != nil {
+	if p := c.Command; p != nil {
 		config.Rotated, config.Routing = p.Certificate(), aggregation.ClusterIPAddress
 		if p.Flags.Aggregator.EndpointRouting {
 			config.Routing = aggregation.EndpointAddress
@@ -48,21 +53,21 @@ func (b *builder) aggregated() aggregation.Config {
 func (b *builder) admission(kinds *builtin.Kinds) admission.Config {
 	config := admission.Config{
 		Run: b.run, Drained: b.handlers.drained, Clients: b.loopback, Webhooks: b.webhooks, Resolver: b.from.Webhooks,
-		Plugins: b.from.Plugins, Kinds: kinds, Renewable: b.Contents != nil,
+		Plugins: b.from.Plugins, Kinds: kinds,
 	}
-	if b.Contents != nil {
-		config.Last = b.Contents.Removed
+	if b.gate != nil {
+		config.Last, config.Renewable = b.gate.Removed, true
 	}
 	return config
 }
 
 // parts are what acts on the contents.
-func (b *builder) parts(kinds *builtin.Kinds, chain *admission.Chain) contents.Parts {
+func (s *Server) parts(kinds *builtin.Kinds, chain *admission.Chain) contents.Parts {
 	p := contents.Parts{
-		Kinds: kinds, Catalog: b.catalog, Custom: &b.custom, Installer: b.Installer, APIServices: b.aggregation, Mapper: chain.Mapper,
+		Kinds: kinds, Catalog: s.catalog, Custom: s.custom, Installer: s.Installer, APIServices: s.aggregation, Mapper: chain.Mapper,
 		Informers: func() map[schema.GroupResource]*serving.Followed {
-			all := b.loopback.Informers.All()
-			all[stores.CRDs] = &serving.Followed{SharedIndexInformer: b.definitions().Informer()}
+			all := s.loopback.Informers.All()
+			all[stores.CRDs] = &serving.Followed{SharedIndexInformer: definitionsOf(s.crds).Informer()}
 			return all
 		},
 	}

@@ -28,29 +28,16 @@ import (
 
 // New puts the parts together; [Server.Begin] runs them.
 func New(c Config) (_ *Server, err error) {
-	s := &Server{
-		listener: c.Listener, users: c.Users, command: c.Command,
-		gates: gates{handlers: newHandlers(), webhooks: admission.NewWebhooks(c.Faults)}, life: life{hooks: &hooks{patience: hookPatience}},
-	}
-	b := &builder{Server: s, from: c, catalog: catalog.New(crdserver.Codecs)}
-	if c.Command != nil {
-		s.ready = make(chan struct{})
-	}
-	s.run, s.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
-	defer func() {
-		if err != nil {
-			s.abandon()
-		}
-	}()
-	s.loopback, err = serving.NewLoopback(c.Users.Loopback())
+	on, err := newBase(c)
 	if err != nil {
 		return nil, err
 	}
-	s.aggregation = aggregation.New(b.aggregated())
-	if own, ok := c.Etcd.(*etcd.Server); ok {
-		s.Contents = contents.New(s.run, own)
-		stores.LearnProgress(s.run)
-	}
+	defer func() {
+		if err != nil {
+			on.abandon()
+		}
+	}()
+	b := &builder{base: on, from: c}
 	made := stores.New(c.Etcd, b.layers())
 	// The built-in kinds come first: a decorator that fails must do so before the CRD server makes controllers, which end
 	// only if they ran.
@@ -63,21 +50,39 @@ func New(c Config) (_ *Server, err error) {
 		return nil, fmt.Errorf("create the built-in kinds: %w", err)
 	}
 	c.Users.Authenticate(rights, kinds.Tokens)
-	if err := b.assemble(made, rights, kinds); err != nil {
+	s, err := b.assemble(made, rights, kinds)
+	if err != nil {
 		kinds.Destroy() // no server owns them
 		return nil, err
 	}
 	return s, nil
 }
 
+// newBase makes the parts on which the server stands.
+func newBase(c Config) (*base, error) {
+	loopback, err := serving.NewLoopback(c.Users.Loopback())
+	if err != nil {
+		return nil, err
+	}
+	b := &base{
+		loopback: loopback, catalog: catalog.New(crdserver.Codecs), custom: &custom.Stores{}, handlers: newHandlers(),
+		webhooks: admission.NewWebhooks(c.Faults),
+	}
+	b.run, b.cancel = context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	b.aggregation = aggregation.New(aggregationOf(c, b.run, b.loopback, b.catalog))
+	if own, ok := c.Etcd.(*etcd.Server); ok {
+		b.gate = contents.NewGate(own)
+		stores.LearnProgress(b.run)
+	}
+	return b, nil
+}
+
 // abandon ends what New began when it fails. Plugins may already ask the server. Closing the listener fails their requests; Refuse
 // prevents retries.
-func (s *Server) abandon() {
-	s.cancel()
-	s.handlers.close()
-	if s.loopback != nil {
-		s.loopback.Refuse()
-	}
+func (b *base) abandon() {
+	b.cancel()
+	b.handlers.close()
+	b.loopback.Refuse()
 }
 
 // Begin serves requests, and returns when the server is ready and has what every server has from its start. secured may be nil if
@@ -156,7 +161,7 @@ func (s *Server) start(ctx context.Context, secured *tls.Config) error {
 
 // resume goes on with what an earlier life of the etcd, or another server, may have left there.
 func (s *Server) resume(ctx context.Context) error {
-	if s.Contents != nil {
+	if s.contents != nil {
 		return nil // the etcd was empty
 	}
 	return s.aggregation.Resume(ctx)
@@ -166,7 +171,9 @@ func (s *Server) resume(ctx context.Context) error {
 // end. Requests get grace to end.
 func (s *Server) Stop(grace time.Duration) error {
 	s.cancel()
-	s.Contents.Close()
+	if s.contents != nil {
+		s.contents.Close()
+	}
 	hooks := s.hooks.end(s.run, s.crds)
 	s.aggregation.End()
 	s.loopback.Informers.Shutdown()

@@ -28,25 +28,51 @@ import (
 // Server is the API server of one environment: k8s.io/apiserver's generic server with the CRD server's handlers and the
 // built-in kinds in it, behind a listener of our own.
 type Server struct {
-	listener    *serving.Listener
-	users       *access.Users
-	command     *commandline.Process // nil without a command line
-	crds        *crdserver.CustomResourceDefinitions
-	loopback    *serving.Loopback
-	custom      custom.Stores
-	Installer   *custom.Installer
-	Contents    *contents.Contents // nil if the etcd is shared with other servers
-	openAPI     *catalog.OpenAPI
-	aggregation *aggregation.Aggregation
-	gates
-	life
+	*base
+	listener  *serving.Listener
+	users     *access.Users
+	command   *commandline.Process // nil without a command line
+	crds      *crdserver.CustomResourceDefinitions
+	openAPI   *catalog.OpenAPI
+	Installer *custom.Installer
+	contents  *contents.Contents // nil if the etcd is shared with other servers
+	ready     chan struct{}      // closed when requests of others are answered; nil if nobody can know of the server before
+	hooks     *hooks
 }
 
-// builder makes a server of a configuration. What it makes the server of is not needed afterwards.
+// Contents returns what the server has stored, or an error if it shares its etcd with other servers.
+func (s *Server) Contents() (*contents.Contents, error) {
+	if s.contents == nil {
+		return nil, contents.ErrShared
+	}
+	return s.contents, nil
+}
+
+// KeepInitial notes the state of now, if it can be replaced as a whole: Reset goes back to it.
+func (s *Server) KeepInitial(ctx context.Context) error {
+	if s.contents == nil {
+		return nil
+	}
+	return s.contents.KeepInitial(ctx)
+}
+
+// base is what a server stands on: its stores, its handler chain and its webhooks pass these parts.
+type base struct {
+	run         context.Context    // of the server
+	cancel      context.CancelFunc // ends run
+	loopback    *serving.Loopback
+	catalog     *catalog.Catalog
+	aggregation *aggregation.Aggregation
+	custom      *custom.Stores
+	gate        *contents.Gate // nil if the etcd is shared with other servers
+	handlers    *handlers
+	webhooks    *admission.Webhooks
+}
+
+// builder makes a server of a configuration, on a base.
 type builder struct {
-	*Server
-	from    Config
-	catalog *catalog.Catalog
+	*base
+	from Config
 }
 
 // Config is what a server is made of.
@@ -64,13 +90,6 @@ type Config struct {
 	Command    *commandline.Process                // nil without a command line
 }
 
-// gates are what requests pass beside the handler chain, and on their way to webhooks.
-type gates struct {
-	ready    chan struct{} // closed when requests of others are answered; nil if nobody can know of the server before
-	handlers *handlers
-	webhooks *admission.Webhooks
-}
-
 // handlers are inside the handler chain, where the server's own time-outs do not cut a handler off.
 type handlers struct {
 	serving.Requests
@@ -85,20 +104,13 @@ func (h *handlers) close() {
 	close(h.drained)
 }
 
-// life is how long the parts of a server live.
-type life struct {
-	run    context.Context
-	cancel context.CancelFunc // ends run
-	hooks  *hooks
-}
-
-// definitions has the CRD server's informer.
-func (s *Server) definitions() crdinformers.CustomResourceDefinitionInformer {
-	return s.crds.Informers.Apiextensions().V1().CustomResourceDefinitions()
+// definitionsOf has the CRD server's informer.
+func definitionsOf(crds *crdserver.CustomResourceDefinitions) crdinformers.CustomResourceDefinitionInformer {
+	return crds.Informers.Apiextensions().V1().CustomResourceDefinitions()
 }
 
 // terminating reports whether the definition of a resource is being deleted, as far as the CRD server knows.
 func (s *Server) terminating(resource schema.GroupResource) bool {
-	crd, err := s.definitions().Lister().Get(resource.String())
+	crd, err := definitionsOf(s.crds).Lister().Get(resource.String())
 	return err == nil && crd.DeletionTimestamp != nil
 }

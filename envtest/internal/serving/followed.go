@@ -56,18 +56,18 @@ type Followed struct {
 	cache.SharedIndexInformer
 
 	mu       sync.Mutex
-	handlers map[cache.ResourceEventHandlerRegistration]*notedHandler // guarded by mu
+	handlers map[cache.ResourceEventHandlerRegistration]*toldHandler // guarded by mu
 }
 
-// notedHandler notes the newest resource version that a handler was told.
-type notedHandler struct {
+// toldHandler knows the newest resource version that a handler was told.
+type toldHandler struct {
 	cache.ResourceEventHandler
 	seen atomic.Int64
 	// relisted says that a deletion was found in a new list, which does not say at which version it was.
 	relisted atomic.Bool
 }
 
-func (h *notedHandler) note(obj any) {
+func (h *toldHandler) saw(obj any) {
 	if _, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		h.relisted.Store(true)
 	}
@@ -77,56 +77,56 @@ func (h *notedHandler) note(obj any) {
 }
 
 // OnAdd implements cache.ResourceEventHandler.
-func (h *notedHandler) OnAdd(obj any, initial bool) {
+func (h *toldHandler) OnAdd(obj any, initial bool) {
 	h.ResourceEventHandler.OnAdd(obj, initial)
-	h.note(obj)
+	h.saw(obj)
 }
 
 // OnUpdate implements cache.ResourceEventHandler.
-func (h *notedHandler) OnUpdate(before, after any) {
+func (h *toldHandler) OnUpdate(before, after any) {
 	h.ResourceEventHandler.OnUpdate(before, after)
-	h.note(after)
+	h.saw(after)
 }
 
 // OnDelete implements cache.ResourceEventHandler.
-func (h *notedHandler) OnDelete(obj any) {
+func (h *toldHandler) OnDelete(obj any) {
 	h.ResourceEventHandler.OnDelete(obj)
-	h.note(obj)
+	h.saw(obj)
 }
 
 // AddEventHandler implements cache.SharedInformer.
 func (f *Followed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	noted := &notedHandler{ResourceEventHandler: handler}
-	return f.add(noted)(f.SharedIndexInformer.AddEventHandler(noted))
+	outer := &toldHandler{ResourceEventHandler: handler}
+	return f.add(outer)(f.SharedIndexInformer.AddEventHandler(outer))
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (f *Followed) AddEventHandlerWithResyncPeriod(
 	handler cache.ResourceEventHandler, period time.Duration,
 ) (cache.ResourceEventHandlerRegistration, error) {
-	noted := &notedHandler{ResourceEventHandler: handler}
-	return f.add(noted)(f.SharedIndexInformer.AddEventHandlerWithResyncPeriod(noted, period))
+	outer := &toldHandler{ResourceEventHandler: handler}
+	return f.add(outer)(f.SharedIndexInformer.AddEventHandlerWithResyncPeriod(outer, period))
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
 func (f *Followed) AddEventHandlerWithOptions(
 	handler cache.ResourceEventHandler, options cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {
-	noted := &notedHandler{ResourceEventHandler: handler}
-	return f.add(noted)(f.SharedIndexInformer.AddEventHandlerWithOptions(noted, options))
+	outer := &toldHandler{ResourceEventHandler: handler}
+	return f.add(outer)(f.SharedIndexInformer.AddEventHandlerWithOptions(outer, options))
 }
 
 func (f *Followed) add(
-	noted *notedHandler,
+	outer *toldHandler,
 ) func(cache.ResourceEventHandlerRegistration, error) (cache.ResourceEventHandlerRegistration, error) {
 	return func(registration cache.ResourceEventHandlerRegistration, err error) (cache.ResourceEventHandlerRegistration, error) {
 		if err == nil {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if f.handlers == nil {
-				f.handlers = map[cache.ResourceEventHandlerRegistration]*notedHandler{}
+				f.handlers = map[cache.ResourceEventHandlerRegistration]*toldHandler{}
 			}
-			f.handlers[registration] = noted
+			f.handlers[registration] = outer
 		}
 		return registration, err
 	}

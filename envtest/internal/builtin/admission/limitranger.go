@@ -22,7 +22,8 @@ import (
 // limitRangerAnnotation says what the plugin LimitRanger has set in a Pod.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// limitRanges is the plugin LimitRanger. A Pod is under the limits that were created just before it. The rules are those of kube-apiserver's plugin/pkg/admission/limitranger.
+// limitRanges is the plugin LimitRanger. It sees a LimitRange that was created just before the Pod. The rules are those of kube-apiserver's
+// plugin/pkg/admission/limitranger.
 type limitRanges struct{ store *kind.Store }
 
 // items returns the limits of one type in the namespace of a request.

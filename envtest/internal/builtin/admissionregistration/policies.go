@@ -45,11 +45,11 @@ func composition() plugincel.Compiler {
 }
 
 // checkExpression reports an expression that does not compile.
-func checkExpression(f *kind.Faults, compiler plugincel.Compiler, e plugincel.ExpressionAccessor, knows plugincel.OptionalVariableDeclarations, at *field.Path) {
+func checkExpression(f *kind.Findings, compiler plugincel.Compiler, e plugincel.ExpressionAccessor, knows plugincel.OptionalVariableDeclarations, at *field.Path) {
 	checkCompiled(f, compiler.CompileCELExpression(e, knows, environment.NewExpressions).Error, e.GetExpression(), at)
 }
 
-func checkCompiled(f *kind.Faults, err *cel.Error, expression string, at *field.Path) {
+func checkCompiled(f *kind.Findings, err *cel.Error, expression string, at *field.Path) {
 	switch {
 	case err == nil:
 	case err.Type == cel.ErrorTypeRequired:
@@ -64,7 +64,7 @@ func checkCompiled(f *kind.Faults, err *cel.Error, expression string, at *field.
 // matchConditions checks the conditions of webhooks and policies. Expressions of policies know their
 // parameters.
 func matchConditions(conditions []admissionregistrationv1.MatchCondition, params bool, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	if len(conditions) > 64 {
 		f.List = append(f.List, field.TooMany(at, len(conditions), 64))
 	}
@@ -84,7 +84,7 @@ func matchConditions(conditions []admissionregistrationv1.MatchCondition, params
 }
 
 // checkMatchResources checks what a policy or binding applies to.
-func checkMatchResources(f *kind.Faults, match *admissionregistrationv1.MatchResources, mutating bool, at *field.Path) {
+func checkMatchResources(f *kind.Findings, match *admissionregistrationv1.MatchResources, mutating bool, at *field.Path) {
 	if match == nil {
 		return
 	}
@@ -117,7 +117,7 @@ func checkMatchResources(f *kind.Faults, match *admissionregistrationv1.MatchRes
 }
 
 // checkPolicyStart is what validating and mutating policies have in common.
-func checkPolicyStart(f *kind.Faults, failure *admissionregistrationv1.FailurePolicyType, params *admissionregistrationv1.ParamKind,
+func checkPolicyStart(f *kind.Findings, failure *admissionregistrationv1.FailurePolicyType, params *admissionregistrationv1.ParamKind,
 	match *admissionregistrationv1.MatchResources, conditions []admissionregistrationv1.MatchCondition, mutating bool) {
 	at := kind.SpecPath()
 	if f.Need(failure != nil, at.Child("failurePolicy")); failure != nil {
@@ -133,7 +133,7 @@ func checkPolicyStart(f *kind.Faults, failure *admissionregistrationv1.FailurePo
 	f.Add(matchConditions(conditions, params != nil, at.Child("matchConditions")))
 }
 
-func checkParamKind(f *kind.Faults, params *admissionregistrationv1.ParamKind, at *field.Path) {
+func checkParamKind(f *kind.Findings, params *admissionregistrationv1.ParamKind, at *field.Path) {
 	version := at.Child("apiVersion")
 	if f.Text(params.APIVersion, version) {
 		gv, err := schema.ParseGroupVersion(params.APIVersion)
@@ -156,7 +156,7 @@ var (
 )
 
 // checkVariables compiles the variables of a policy. Each knows the ones before it.
-func checkVariables(f *kind.Faults, compiler plugincel.Compiler, list []admissionregistrationv1.Variable, params bool) {
+func checkVariables(f *kind.Findings, compiler plugincel.Compiler, list []admissionregistrationv1.Variable, params bool) {
 	for i, v := range list {
 		at := kind.SpecPath("variables").Index(i)
 		if f.Text(strings.TrimSpace(v.Name), at.Child("name")) {
@@ -172,7 +172,7 @@ func checkVariables(f *kind.Faults, compiler plugincel.Compiler, list []admissio
 }
 
 func validateValidatingPolicy(policy, _ *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at, params := &policy.Spec, kind.SpecPath(), policy.Spec.ParamKind != nil
 	checkPolicyStart(&f, spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, false)
 	compiler := expressions()
@@ -201,7 +201,7 @@ func validateValidatingPolicy(policy, _ *admissionregistrationv1.ValidatingAdmis
 	return f.List
 }
 
-func checkValidation(f *kind.Faults, compiler plugincel.Compiler, v *admissionregistrationv1.Validation, params bool, at *field.Path) {
+func checkValidation(f *kind.Findings, compiler plugincel.Compiler, v *admissionregistrationv1.Validation, params bool, at *field.Path) {
 	if f.Text(strings.TrimSpace(v.Expression), at.Child("expression")) {
 		checkExpression(f, compiler, &validating.ValidationCondition{Expression: v.Expression},
 			plugincel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, at.Child("expression"))
@@ -218,7 +218,7 @@ func checkValidation(f *kind.Faults, compiler plugincel.Compiler, v *admissionre
 }
 
 func validateMutatingPolicy(policy, _ *admissionregistrationv1.MutatingAdmissionPolicy) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at, params := &policy.Spec, kind.SpecPath(), policy.Spec.ParamKind != nil
 	checkPolicyStart(&f, spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, true)
 	compiler := composition()
@@ -232,7 +232,7 @@ func validateMutatingPolicy(policy, _ *admissionregistrationv1.MutatingAdmission
 	return f.List
 }
 
-func checkMutation(f *kind.Faults, compiler plugincel.Compiler, m *admissionregistrationv1.Mutation, params bool, at *field.Path) {
+func checkMutation(f *kind.Findings, compiler plugincel.Compiler, m *admissionregistrationv1.Mutation, params bool, at *field.Path) {
 	knows := plugincel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true, HasPatchTypes: true}
 	apply, json := at.Child("applyConfiguration"), at.Child("jsonPatch")
 	switch m.PatchType {
@@ -256,7 +256,7 @@ func checkMutation(f *kind.Faults, compiler plugincel.Compiler, m *admissionregi
 }
 
 func validateValidatingPolicyBinding(binding, _ *admissionregistrationv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	checkBinding(&f, binding.Spec.PolicyName, binding.Spec.ParamRef, binding.Spec.MatchResources, false)
 	actions, at := binding.Spec.ValidationActions, kind.SpecPath("validationActions")
 	f.Need(len(actions) > 0, at)
@@ -270,12 +270,12 @@ func validateValidatingPolicyBinding(binding, _ *admissionregistrationv1.Validat
 }
 
 func validateMutatingPolicyBinding(binding, _ *admissionregistrationv1.MutatingAdmissionPolicyBinding) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	checkBinding(&f, binding.Spec.PolicyName, binding.Spec.ParamRef, binding.Spec.MatchResources, true)
 	return f.List
 }
 
-func checkBinding(f *kind.Faults, policy string, ref *admissionregistrationv1.ParamRef, match *admissionregistrationv1.MatchResources, mutating bool) {
+func checkBinding(f *kind.Findings, policy string, ref *admissionregistrationv1.ParamRef, match *admissionregistrationv1.MatchResources, mutating bool) {
 	at := kind.SpecPath()
 	if f.Text(policy, at.Child("policyName")) {
 		f.Subdomain(policy, at.Child("policyName"))
@@ -286,7 +286,7 @@ func checkBinding(f *kind.Faults, policy string, ref *admissionregistrationv1.Pa
 	checkMatchResources(f, match, mutating, at.Child("matchResources"))
 }
 
-func checkParamRef(f *kind.Faults, ref *admissionregistrationv1.ParamRef, at *field.Path) {
+func checkParamRef(f *kind.Findings, ref *admissionregistrationv1.ParamRef, at *field.Path) {
 	const message = "name and selector are mutually exclusive"
 	if ref.Name != "" {
 		f.Messages(kind.PathSegment(ref.Name, false), ref.Name, at.Child("name"))
@@ -304,7 +304,7 @@ func checkParamRef(f *kind.Faults, ref *admissionregistrationv1.ParamRef, at *fi
 
 func validateValidatingPolicyStatus(policy, _ *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	at := field.NewPath("status")
-	f := kind.Faults{List: metavalidation.ValidateConditions(policy.Status.Conditions, at.Child("conditions"))}
+	f := kind.Findings{List: metavalidation.ValidateConditions(policy.Status.Conditions, at.Child("conditions"))}
 	if policy.Status.TypeChecking != nil {
 		for i, warning := range policy.Status.TypeChecking.ExpressionWarnings {
 			here := at.Child("typeChecking", "expressionWarnings").Index(i)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,33 +16,11 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
-// webhook is what mutating and validating webhooks have in common.
-type webhook struct {
-	name        string
-	client      admissionregistrationv1.WebhookClientConfig
-	rules       []admissionregistrationv1.RuleWithOperations
-	failure     *admissionregistrationv1.FailurePolicyType
-	match       *admissionregistrationv1.MatchPolicyType
-	effects     *admissionregistrationv1.SideEffectClass
-	timeout     *int32
-	versions    []string
-	ofNamespace *metav1.LabelSelector
-	ofObject    *metav1.LabelSelector
-	conditions  []admissionregistrationv1.MatchCondition
-}
-
 func validateMutatingWebhooks(config, _ *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
 	names := sets.New[string]()
 	var errs field.ErrorList
-	for i, w := range config.Webhooks {
-		errs = append(errs, validateWebhook(webhook{
-			w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
-			w.AdmissionReviewVersions, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions,
-		}, names, field.NewPath("webhooks").Index(i))...)
-		if w.ReinvocationPolicy != nil {
-			errs = append(errs, kind.OneOf(*w.ReinvocationPolicy, field.NewPath("webhooks").Index(i).Child("reinvocationPolicy"),
-				admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)...)
-		}
+	for i := range config.Webhooks {
+		errs = append(errs, validateWebhook(&config.Webhooks[i], names, field.NewPath("webhooks").Index(i))...)
 	}
 	return errs
 }
@@ -52,49 +29,55 @@ func validateValidatingWebhooks(config, _ *admissionregistrationv1.ValidatingWeb
 	names := sets.New[string]()
 	var errs field.ErrorList
 	for i, w := range config.Webhooks {
-		errs = append(errs, validateWebhook(webhook{
-			w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
-			w.AdmissionReviewVersions, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions,
+		errs = append(errs, validateWebhook(&admissionregistrationv1.MutatingWebhook{
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
+			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
 		}, names, field.NewPath("webhooks").Index(i))...)
 	}
 	return errs
 }
 
-// validateWebhook checks one webhook and adds its name to names.
-func validateWebhook(w webhook, names sets.Set[string], path *field.Path) field.ErrorList {
-	errs := validation.IsFullyQualifiedName(path.Child("name"), w.name)
-	if names.Has(w.name) {
-		errs = append(errs, field.Duplicate(path.Child("name"), w.name))
+// validateWebhook checks one webhook and adds its name to names. A validating webhook is a mutating one without a reinvocation policy.
+func validateWebhook(w *admissionregistrationv1.MutatingWebhook, names sets.Set[string], path *field.Path) field.ErrorList {
+	errs := validation.IsFullyQualifiedName(path.Child("name"), w.Name)
+	if names.Has(w.Name) {
+		errs = append(errs, field.Duplicate(path.Child("name"), w.Name))
 	}
-	names.Insert(w.name)
-	for i, rule := range w.rules {
+	names.Insert(w.Name)
+	for i, rule := range w.Rules {
 		errs = append(errs, validateRule(rule, path.Child("rules").Index(i))...)
 	}
-	if w.failure != nil {
-		errs = append(errs, kind.OneOf(*w.failure, path.Child("failurePolicy"), admissionregistrationv1.Fail, admissionregistrationv1.Ignore)...)
+	if w.FailurePolicy != nil {
+		errs = append(errs, kind.OneOf(*w.FailurePolicy, path.Child("failurePolicy"), admissionregistrationv1.Fail, admissionregistrationv1.Ignore)...)
 	}
-	if w.match != nil {
-		errs = append(errs, kind.OneOf(*w.match, path.Child("matchPolicy"), admissionregistrationv1.Equivalent, admissionregistrationv1.Exact)...)
+	if w.MatchPolicy != nil {
+		errs = append(errs, kind.OneOf(*w.MatchPolicy, path.Child("matchPolicy"), admissionregistrationv1.Equivalent, admissionregistrationv1.Exact)...)
 	}
 	effects := []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun}
-	if w.effects == nil {
+	if w.SideEffects == nil {
 		errs = append(errs, field.Required(path.Child("sideEffects"), "must specify one of None, NoneOnDryRun"))
 	} else {
-		errs = append(errs, kind.OneOf(*w.effects, path.Child("sideEffects"), effects...)...)
+		errs = append(errs, kind.OneOf(*w.SideEffects, path.Child("sideEffects"), effects...)...)
 	}
-	if w.timeout != nil && (*w.timeout < 1 || *w.timeout > 30) {
-		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *w.timeout, "the timeout value must be between 1 and 30 seconds"))
+	if w.TimeoutSeconds != nil && (*w.TimeoutSeconds < 1 || *w.TimeoutSeconds > 30) {
+		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *w.TimeoutSeconds, "the timeout value must be between 1 and 30 seconds"))
 	}
-	errs = append(errs, reviewVersions(w.versions, path.Child("admissionReviewVersions"))...)
-	errs = append(errs, kind.LabelSelector(w.ofNamespace, path.Child("namespaceSelector"))...)
-	errs = append(errs, kind.LabelSelector(w.ofObject, path.Child("objectSelector"))...)
-	errs = append(errs, matchConditions(w.conditions, false, path.Child("matchConditions"))...)
-	return append(errs, validateWebhookClient(w.client, path.Child("clientConfig"))...)
+	errs = append(errs, reviewVersions(w.AdmissionReviewVersions, path.Child("admissionReviewVersions"))...)
+	errs = append(errs, kind.LabelSelector(w.NamespaceSelector, path.Child("namespaceSelector"))...)
+	errs = append(errs, kind.LabelSelector(w.ObjectSelector, path.Child("objectSelector"))...)
+	errs = append(errs, matchConditions(w.MatchConditions, false, path.Child("matchConditions"))...)
+	errs = append(errs, validateWebhookClient(w.ClientConfig, path.Child("clientConfig"))...)
+	if w.ReinvocationPolicy != nil {
+		errs = append(errs, kind.OneOf(*w.ReinvocationPolicy, path.Child("reinvocationPolicy"),
+			admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)...)
+	}
+	return errs
 }
 
 // reviewVersions checks the versions of the review that a webhook understands: one of them must be known here.
 func reviewVersions(versions []string, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	if f.Need(len(versions) > 0, at); len(versions) == 0 {
 		return f.List
 	}
@@ -128,12 +111,12 @@ func validateWebhookClient(client admissionregistrationv1.WebhookClientConfig, p
 }
 
 // checkWildcard reports whether a list has more than "*" beside it.
-func checkWildcard(f *kind.Faults, list []string, at *field.Path) {
+func checkWildcard(f *kind.Findings, list []string, at *field.Path) {
 	f.Invalid(len(list) > 1 && slices.Contains(list, "*"), at, list, "if '*' is present, must not specify others")
 }
 
 func validateRule(rule admissionregistrationv1.RuleWithOperations, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	f.Need(len(rule.Operations) > 0, at.Child("operations"))
 	f.Invalid(len(rule.Operations) > 1 && slices.Contains(rule.Operations, admissionregistrationv1.OperationAll), at.Child("operations"), rule.Operations,
 		"if '*' is present, must not specify other operations")
@@ -154,7 +137,7 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations, at *field.Pat
 }
 
 // checkRuleResources checks resources and subresources: none may be in another one. As a kube-apiserver does, it takes "*" behind others.
-func checkRuleResources(f *kind.Faults, resources []string, at *field.Path) {
+func checkRuleResources(f *kind.Findings, resources []string, at *field.Path) {
 	f.Need(len(resources) > 0, at)
 	seen, withAll, ofAll := sets.New[string](), sets.New[string](), sets.New[string]()
 	last := "" // that is no subresource

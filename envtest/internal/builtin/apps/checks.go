@@ -21,7 +21,7 @@ import (
 // The rules are those of kube-apiserver's pkg/apis/apps/validation/validation.go.
 
 func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at := &d.Spec, kind.SpecPath()
 	f.Add(kind.NotNegative(spec.Replicas, at.Child("replicas")))
 	checkRollback(&f, d)
@@ -53,7 +53,7 @@ func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
 
 // checkRollback checks the revision that an old client wants back. A value that is no number can come in a patch alone, see
 // readDeployment.
-func checkRollback(f *kind.Faults, d *appsv1.Deployment) {
+func checkRollback(f *kind.Findings, d *appsv1.Deployment) {
 	revision := d.Annotations[appsv1.DeprecatedRollbackTo]
 	if revision == "" {
 		return
@@ -66,11 +66,11 @@ func checkRollback(f *kind.Faults, d *appsv1.Deployment) {
 }
 
 // checkNoDeadline refuses a deadline for Pods that are to run for ever.
-func checkNoDeadline(f *kind.Faults, template *corev1.PodTemplateSpec, at *field.Path) {
+func checkNoDeadline(f *kind.Findings, template *corev1.PodTemplateSpec, at *field.Path) {
 	f.Forbid(template.Spec.ActiveDeadlineSeconds != nil, at.Child("template", "spec", "activeDeadlineSeconds"), "activeDeadlineSeconds is not supported here")
 }
 
-func checkRollingDeployment(f *kind.Faults, rolling *appsv1.RollingUpdateDeployment, at *field.Path) {
+func checkRollingDeployment(f *kind.Findings, rolling *appsv1.RollingUpdateDeployment, at *field.Path) {
 	f.Add(kind.CountOrPercent(rolling.MaxUnavailable, at.Child("maxUnavailable")))
 	f.Add(kind.CountOrPercent(rolling.MaxSurge, at.Child("maxSurge")))
 	f.Invalid(kind.Amount(rolling.MaxUnavailable) == 0 && kind.Amount(rolling.MaxSurge) == 0, at.Child("maxUnavailable"), rolling.MaxUnavailable,
@@ -79,7 +79,7 @@ func checkRollingDeployment(f *kind.Faults, rolling *appsv1.RollingUpdateDeploym
 }
 
 func validateReplicaSet(rs, old *appsv1.ReplicaSet) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	at := kind.SpecPath()
 	f.Add(kind.NotNegative(rs.Spec.Replicas, at.Child("replicas")))
 	f.NotNegative(int64(rs.Spec.MinReadySeconds), at.Child("minReadySeconds"))
@@ -93,7 +93,7 @@ func validateReplicaSet(rs, old *appsv1.ReplicaSet) field.ErrorList {
 }
 
 func validateDaemonSet(ds, old *appsv1.DaemonSet) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at := &ds.Spec, kind.SpecPath()
 	f.Add(daemonSelector(spec, at))
 	f.Add(podspec.ValidateTemplate(&spec.Template, at.Child("template"), corev1.RestartPolicyAlways))
@@ -111,7 +111,7 @@ func validateDaemonSet(ds, old *appsv1.DaemonSet) field.ErrorList {
 	return f.List
 }
 
-func checkRollingDaemon(f *kind.Faults, rolling *appsv1.RollingUpdateDaemonSet, at *field.Path) {
+func checkRollingDaemon(f *kind.Findings, rolling *appsv1.RollingUpdateDaemonSet, at *field.Path) {
 	for _, is := range []struct {
 		name  string
 		value *intstr.IntOrString
@@ -137,7 +137,7 @@ func daemonSelector(spec *appsv1.DaemonSetSpec, at *field.Path) field.ErrorList 
 }
 
 func validateControllerRevision(revision, old *appsv1.ControllerRevision) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	data := field.NewPath("data")
 	f.NotNegative(revision.Revision, field.NewPath("revision"))
 	if old != nil {

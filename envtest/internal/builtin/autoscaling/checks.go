@@ -22,7 +22,7 @@ const (
 )
 
 func validateHorizontalPodAutoscaler(hpa, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at := &hpa.Spec, kind.SpecPath()
 	if spec.MinReplicas != nil {
 		beyond := func(m autoscalingv2.MetricSpec) bool {
@@ -52,14 +52,14 @@ func validateHorizontalPodAutoscaler(hpa, old *autoscalingv2.HorizontalPodAutosc
 }
 
 func validateHorizontalPodAutoscalerStatus(hpa, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	f.NotNegative(int64(hpa.Status.CurrentReplicas), field.NewPath("status", "currentReplicas"))
 	f.NotNegative(int64(hpa.Status.DesiredReplicas), field.NewPath("status", "desiredReplicas"))
 	return f.List
 }
 
 // checkScaled checks a reference to an object. It need not be in a group.
-func checkScaled(f *kind.Faults, ref autoscalingv2.CrossVersionObjectReference, at *field.Path) {
+func checkScaled(f *kind.Findings, ref autoscalingv2.CrossVersionObjectReference, at *field.Path) {
 	f.PathSegmentName(ref.Kind, at.Child("kind"))
 	f.PathSegmentName(ref.Name, at.Child("name"))
 	_, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -67,7 +67,7 @@ func checkScaled(f *kind.Faults, ref autoscalingv2.CrossVersionObjectReference, 
 }
 
 // checkMetric checks the one source that a metric must have: the source of its type.
-func checkMetric(f *kind.Faults, m *autoscalingv2.MetricSpec, at *field.Path) {
+func checkMetric(f *kind.Findings, m *autoscalingv2.MetricSpec, at *field.Path) {
 	f.Need(m.Type != "", at.Child("type"))
 	kind.Known(f, m.Type, at.Child("type"), autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType,
 		autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType)
@@ -125,11 +125,11 @@ func checkMetric(f *kind.Faults, m *autoscalingv2.MetricSpec, at *field.Path) {
 	}
 }
 
-func checkMetricName(f *kind.Faults, id autoscalingv2.MetricIdentifier, at *field.Path) {
+func checkMetricName(f *kind.Findings, id autoscalingv2.MetricIdentifier, at *field.Path) {
 	f.PathSegmentName(id.Name, at.Child("metric", "name"))
 }
 
-func checkMetricTarget(f *kind.Faults, t autoscalingv2.MetricTarget, at *field.Path) {
+func checkMetricTarget(f *kind.Findings, t autoscalingv2.MetricTarget, at *field.Path) {
 	f.Need(t.Type != "", at.Child("type"))
 	f.Invalid(t.Type != autoscalingv2.UtilizationMetricType && t.Type != autoscalingv2.ValueMetricType && t.Type != autoscalingv2.AverageValueMetricType,
 		at.Child("type"), t.Type, "must be either Utilization, Value, or AverageValue")
@@ -138,12 +138,12 @@ func checkMetricTarget(f *kind.Faults, t autoscalingv2.MetricTarget, at *field.P
 	f.Invalid(t.AverageUtilization != nil && *t.AverageUtilization < 1, at.Child("averageUtilization"), t.AverageUtilization, "must be greater than 0")
 }
 
-func checkUtilization(f *kind.Faults, t autoscalingv2.MetricTarget, at *field.Path) {
+func checkUtilization(f *kind.Findings, t autoscalingv2.MetricTarget, at *field.Path) {
 	f.Need(t.AverageUtilization != nil || t.AverageValue != nil, at.Child("averageUtilization"))
 	f.Forbid(t.AverageUtilization != nil && t.AverageValue != nil, at.Child("averageValue"), "may not set both a target raw value and a target utilization")
 }
 
-func checkScalingRules(f *kind.Faults, r *autoscalingv2.HPAScalingRules, at *field.Path) {
+func checkScalingRules(f *kind.Findings, r *autoscalingv2.HPAScalingRules, at *field.Path) {
 	if r == nil {
 		return
 	}

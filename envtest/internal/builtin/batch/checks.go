@@ -34,7 +34,7 @@ const (
 // validateJob checks a Job and keeps its selector, template and completions.
 func validateJob(job, old *batchv1.Job) field.ErrorList {
 	at := kind.SpecPath()
-	var f kind.Faults
+	var f kind.Findings
 	checkGeneratedSelector(&f, job)
 	f.Add(validateJobSpec(&job.Spec, at))
 	checkJobSelector(&f, &job.Spec, at)
@@ -61,7 +61,7 @@ func isIndexed(spec *batchv1.JobSpec) bool {
 }
 
 // checkGeneratedSelector checks that a selector not chosen by hand is the one made for the Job.
-func checkGeneratedSelector(f *kind.Faults, job *batchv1.Job) {
+func checkGeneratedSelector(f *kind.Findings, job *batchv1.Job) {
 	if kind.IsTrue(job.Spec.ManualSelector) || job.Spec.Selector == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func checkGeneratedSelector(f *kind.Faults, job *batchv1.Job) {
 	}
 }
 
-func checkJobSelector(f *kind.Faults, spec *batchv1.JobSpec, at *field.Path) {
+func checkJobSelector(f *kind.Findings, spec *batchv1.JobSpec, at *field.Path) {
 	if spec.Selector == nil {
 		f.Need(false, at.Child("selector"))
 	}
@@ -90,7 +90,7 @@ func checkJobSelector(f *kind.Faults, spec *batchv1.JobSpec, at *field.Path) {
 	}
 }
 
-func checkKeptCompletions(f *kind.Faults, spec, old *batchv1.JobSpec, at *field.Path) {
+func checkKeptCompletions(f *kind.Findings, spec, old *batchv1.JobSpec, at *field.Path) {
 	now, was := spec.Completions, old.Completions
 	if !isIndexed(spec) {
 		f.Add(kind.Frozen(now, was, at))
@@ -102,7 +102,7 @@ func checkKeptCompletions(f *kind.Faults, spec, old *batchv1.JobSpec, at *field.
 }
 
 // checkKeptTemplate lets a suspended Job change where its Pods run before it starts, and what they ask for at any time.
-func checkKeptTemplate(f *kind.Faults, job, old *batchv1.Job, at *field.Path) {
+func checkKeptTemplate(f *kind.Findings, job, old *batchv1.Job, at *field.Path) {
 	now, was := job.Spec.Template.DeepCopy(), old.Spec.Template.DeepCopy()
 	suspended := kind.IsTrue(old.Spec.Suspend)
 	if suspended && kind.IsTrue(job.Spec.Suspend) || suspended && old.Status.StartTime == nil {
@@ -141,7 +141,7 @@ func takeAllResources(to, from []corev1.Container) {
 
 // validateJobSpec checks the spec of a Job, or of a CronJob's template, which has no selector.
 func validateJobSpec(spec *batchv1.JobSpec, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	f.Add(kind.NotNegative(spec.Parallelism, at.Child("parallelism")))
 	f.Add(kind.NotNegative(spec.Completions, at.Child("completions")))
 	f.Add(kind.NotNegative(spec.BackoffLimit, at.Child("backoffLimit")))
@@ -188,7 +188,7 @@ func validateJobSpec(spec *batchv1.JobSpec, at *field.Path) field.ErrorList {
 }
 
 // checkIndexes checks what Jobs with an index for each Pod have, and others do not.
-func checkIndexes(f *kind.Faults, spec *batchv1.JobSpec, at *field.Path) {
+func checkIndexes(f *kind.Findings, spec *batchv1.JobSpec, at *field.Path) {
 	completions, failed, parallel := spec.Completions, spec.MaxFailedIndexes, spec.Parallelism
 	if !isIndexed(spec) {
 		if spec.CompletionMode == nil || *spec.CompletionMode == batchv1.NonIndexedCompletion {
@@ -209,7 +209,7 @@ func checkIndexes(f *kind.Faults, spec *batchv1.JobSpec, at *field.Path) {
 	f.Invalid(failed != nil && *failed > fewIndexes, at.Child("maxFailedIndexes"), failed, "must be less than or equal to 10000 when completions are above 100000")
 }
 
-func checkFailurePolicy(f *kind.Faults, spec *batchv1.JobSpec, at *field.Path) {
+func checkFailurePolicy(f *kind.Findings, spec *batchv1.JobSpec, at *field.Path) {
 	rules := spec.PodFailurePolicy.Rules
 	if len(rules) > mostRules {
 		f.List = append(f.List, field.TooMany(at, len(rules), mostRules))
@@ -243,7 +243,7 @@ func checkFailurePolicy(f *kind.Faults, spec *batchv1.JobSpec, at *field.Path) {
 	}
 }
 
-func checkExitCodes(f *kind.Faults, codes *batchv1.PodFailurePolicyOnExitCodesRequirement, containers sets.Set[string], at *field.Path) {
+func checkExitCodes(f *kind.Findings, codes *batchv1.PodFailurePolicyOnExitCodesRequirement, containers sets.Set[string], at *field.Path) {
 	kind.Choice(f, codes.Operator, at.Child("operator"), batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	f.Invalid(codes.ContainerName != nil && !containers.Has(*codes.ContainerName), at.Child("containerName"), codes.ContainerName,
 		"must be one of the container or initContainer names in the pod template")
@@ -260,7 +260,7 @@ func checkExitCodes(f *kind.Faults, codes *batchv1.PodFailurePolicyOnExitCodesRe
 	f.Invalid(!slices.IsSorted(codes.Values), values, codes.Values, "must be ordered")
 }
 
-func checkSuccessPolicy(f *kind.Faults, spec *batchv1.JobSpec, at *field.Path) {
+func checkSuccessPolicy(f *kind.Findings, spec *batchv1.JobSpec, at *field.Path) {
 	rules := spec.SuccessPolicy.Rules
 	f.Need(len(rules) > 0, at)
 	if len(rules) > mostRules {
@@ -333,7 +333,7 @@ func indexOf(text string, completions int32) (int32, error) {
 const cronJobNameLimit = validation.DNS1035LabelMaxLength - 11
 
 func validateCronJob(cj, old *batchv1.CronJob) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at := &cj.Spec, kind.SpecPath()
 	f.Invalid(old == nil && len(cj.Name) > cronJobNameLimit, field.NewPath("metadata", "name"), cj.Name,
 		fmt.Sprintf("must be no more than %d characters", cronJobNameLimit))

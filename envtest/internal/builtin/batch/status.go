@@ -25,7 +25,7 @@ func jobIs(job *batchv1.Job, condition batchv1.JobConditionType) bool {
 
 // validateJobStatus checks that a status makes sense. A fault that is stored already may stay.
 func validateJobStatus(job, old *batchv1.Job) field.ErrorList {
-	f := kind.Faults{List: kind.Counted("")(job, old)}
+	f := kind.Findings{List: kind.Counted("")(job, old)}
 	status, was, at := &job.Status, &old.Status, field.NewPath("status")
 	conditions := at.Child("conditions")
 	complete, failed := jobIs(job, batchv1.JobComplete), jobIs(job, batchv1.JobFailed)
@@ -73,7 +73,7 @@ func uids[T ~string](list []T) []string {
 	return texts
 }
 
-func checkJobTimes(f *kind.Faults, status, was *batchv1.JobStatus, complete, finished, running bool, at *field.Path) {
+func checkJobTimes(f *kind.Findings, status, was *batchv1.JobStatus, complete, finished, running bool, at *field.Path) {
 	end, start := status.CompletionTime, status.StartTime
 	f.Invalid(end != nil && !complete, at.Child("completionTime"), end, "cannot set completionTime when there is no Complete=True condition")
 	f.Need(end != nil || !complete, at.Child("completionTime"))
@@ -84,7 +84,7 @@ func checkJobTimes(f *kind.Faults, status, was *batchv1.JobStatus, complete, fin
 		"field is immutable for unsuspended job once set")
 }
 
-func checkJobIndexes(f *kind.Faults, job *batchv1.Job, at *field.Path) {
+func checkJobIndexes(f *kind.Findings, job *batchv1.Job, at *field.Path) {
 	status, completions := &job.Status, job.Spec.Completions
 	done := at.Child("completedIndexes")
 	f.Invalid(status.CompletedIndexes != "" && !isIndexed(&job.Spec), done, status.CompletedIndexes, "cannot set non-empty completedIndexes when non-indexed completion mode")

@@ -61,7 +61,7 @@ func prepareSigningRequest(ctx context.Context, csr, old *certificatesv1.Certifi
 
 // attachSigningRequest adds the two parts that may be written after creation, each by other users: the approval, and the
 // status with the certificate.
-func attachSigningRequest(a *kind.Attachment) (map[string]rest.Storage, error) {
+func attachSigningRequest(a *kind.Served) (map[string]rest.Storage, error) {
 	return map[string]rest.Storage{
 		"approval": kind.NewPartREST(a.Store, signingPart{Strategy: a.Strategy, approval: true}),
 		"status":   kind.NewPartREST(a.Store, signingPart{Strategy: a.Strategy}),

@@ -21,7 +21,7 @@ import (
 )
 
 // AttachNode adds nodes/proxy.
-func AttachNode(a *kind.Attachment) (map[string]rest.Storage, error) {
+func AttachNode(a *kind.Served) (map[string]rest.Storage, error) {
 	nodes := nodeConnections{func() rest.Getter { return a.Store }}
 	return map[string]rest.Storage{"proxy": proxyREST(func() *corev1.NodeProxyOptions { return &corev1.NodeProxyOptions{} },
 		func(o *corev1.NodeProxyOptions) string { return o.Path }, nodes.address)}, nil

@@ -16,7 +16,7 @@ import (
 )
 
 // checkNodeAnnotations checks the taints that a Node had in an annotation, and the Pods that it would rather not have.
-func checkNodeAnnotations(f *kind.Faults, annotations map[string]string) {
+func checkNodeAnnotations(f *kind.Findings, annotations map[string]string) {
 	at := kind.AnnotationsPath()
 	if taints, ok := kind.AnnotationJSON[[]corev1.Taint](f, annotations, corev1.TaintsAnnotationKey, at, at); ok {
 		checkTaints(f, taints, at.Child(corev1.TaintsAnnotationKey))
@@ -32,7 +32,7 @@ func checkNodeAnnotations(f *kind.Faults, annotations map[string]string) {
 }
 
 // checkMountOptions refuses them in an annotation of a volume that cannot have some.
-func checkMountOptions(f *kind.Faults, pv *corev1.PersistentVolume) {
+func checkMountOptions(f *kind.Findings, pv *corev1.PersistentVolume) {
 	_, given := pv.Annotations[corev1.MountOptionAnnotation]
 	s := &pv.Spec
 	can := s.GCEPersistentDisk != nil || s.AWSElasticBlockStore != nil || s.Glusterfs != nil || s.NFS != nil || s.RBD != nil || s.Quobyte != nil ||
@@ -42,7 +42,7 @@ func checkMountOptions(f *kind.Faults, pv *corev1.PersistentVolume) {
 
 // checkClassAnnotation refuses to change the class that a claim has in its annotation, unless it becomes the field's. It reports whether
 // the field may be set that was not.
-func checkClassAnnotation(f *kind.Faults, now, was *corev1.PersistentVolumeClaim) (mayBeSet bool) {
+func checkClassAnnotation(f *kind.Findings, now, was *corev1.PersistentVolumeClaim) (mayBeSet bool) {
 	class, before := now.Annotations[corev1.BetaStorageClassAnnotation], was.Annotations[corev1.BetaStorageClassAnnotation]
 	_, has := now.Annotations[corev1.BetaStorageClassAnnotation]
 	_, had := was.Annotations[corev1.BetaStorageClassAnnotation]
@@ -54,7 +54,7 @@ func checkClassAnnotation(f *kind.Faults, now, was *corev1.PersistentVolumeClaim
 }
 
 // checkNonConvertible refuses to change what an older version of a ReplicationController could not express.
-func checkNonConvertible(f *kind.Faults, now, was *corev1.ReplicationController) {
+func checkNonConvertible(f *kind.Findings, now, was *corev1.ReplicationController) {
 	for _, key := range slices.Sorted(maps.Keys(was.Annotations)) {
 		name, ok := strings.CutPrefix(key, corev1.NonConvertibleAnnotationPrefix+"/")
 		switch {

@@ -136,7 +136,7 @@ func validatePersistentVolumeClaim(pvc, old *corev1.PersistentVolumeClaim) field
 	if old == nil {
 		return errs
 	}
-	path, f := kind.SpecPath(), kind.Faults{List: errs}
+	path, f := kind.SpecPath(), kind.Findings{List: errs}
 	now, was := pvc.Spec.DeepCopy(), old.Spec.DeepCopy()
 	if was.VolumeName == "" {
 		was.VolumeName = now.VolumeName
@@ -159,7 +159,7 @@ func validatePersistentVolumeClaim(pvc, old *corev1.PersistentVolumeClaim) field
 }
 
 func validateNamespace(ns, old *corev1.Namespace) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	for _, name := range ns.Spec.Finalizers {
 		if old == nil {
 			f.Messages(validation.IsQualifiedName(string(name)), name, kind.SpecPath("finalizers"))
@@ -172,7 +172,7 @@ func validateNamespace(ns, old *corev1.Namespace) field.ErrorList {
 
 // validateNamespaceStatus checks that a namespace terminates when it is deleted, and only then.
 func validateNamespaceStatus(ns, _ *corev1.Namespace) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	phase := ns.Status.Phase
 	f.Invalid(ns.DeletionTimestamp == nil && phase != corev1.NamespaceActive, field.NewPath("status", "Phase"), phase,
 		"may only be 'Active' if `deletionTimestamp` is empty")

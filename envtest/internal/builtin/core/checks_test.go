@@ -35,6 +35,6 @@ func TestSecretContent(t *testing.T) {
 		if c.want != "" {
 			want = []string{c.want}
 		}
-		kindtest.ExpectFaults(t, validateSecret(secret, nil), want)
+		kindtest.ExpectFindings(t, validateSecret(secret, nil), want)
 	}
 }

@@ -30,7 +30,7 @@ func prepareLimitRange(_ context.Context, limits, old *corev1.LimitRange) {
 // The rules are those of kube-apiserver's pkg/apis/core/validation/validation.go.
 
 func validateLimitRange(limits, _ *corev1.LimitRange) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	types := sets.New[string]()
 	for i := range limits.Spec.Limits {
 		item, at := &limits.Spec.Limits[i], kind.SpecPath("limits").Index(i)
@@ -41,14 +41,14 @@ func validateLimitRange(limits, _ *corev1.LimitRange) field.ErrorList {
 	return f.List
 }
 
-func checkLimitType(f *kind.Faults, kind corev1.LimitType, at *field.Path) {
+func checkLimitType(f *kind.Findings, kind corev1.LimitType, at *field.Path) {
 	wrong := validation.IsQualifiedName(string(kind))
 	f.Messages(wrong, kind, at)
 	own := kind == corev1.LimitTypePod || kind == corev1.LimitTypeContainer || kind == corev1.LimitTypePersistentVolumeClaim
 	f.Invalid(len(wrong) == 0 && !own && !strings.Contains(string(kind), "/"), at, kind, "must be a standard limit type or fully qualified")
 }
 
-func checkLimitItem(f *kind.Faults, item *corev1.LimitRangeItem, at *field.Path) {
+func checkLimitItem(f *kind.Findings, item *corev1.LimitRangeItem, at *field.Path) {
 	if item.Type == corev1.LimitTypePod {
 		f.Forbid(len(item.Default) > 0, at.Child("default"), "may not be specified when `type` is 'Pod'")
 		f.Forbid(len(item.DefaultRequest) > 0, at.Child("defaultRequest"), "may not be specified when `type` is 'Pod'")
@@ -78,7 +78,7 @@ func checkLimitItem(f *kind.Faults, item *corev1.LimitRangeItem, at *field.Path)
 	}
 }
 
-func checkLimited(f *kind.Faults, kind corev1.LimitType, name corev1.ResourceName, at *field.Path) {
+func checkLimited(f *kind.Findings, kind corev1.LimitType, name corev1.ResourceName, at *field.Path) {
 	if kind == corev1.LimitTypePod || kind == corev1.LimitTypeContainer {
 		podspec.ContainerResource(f, name, at)
 		return
@@ -87,7 +87,7 @@ func checkLimited(f *kind.Faults, kind corev1.LimitType, name corev1.ResourceNam
 }
 
 // checkLimitOrder checks that least, default request, default limit and most are in this order, and that the ratio is possible.
-func checkLimitOrder(f *kind.Faults, item *corev1.LimitRangeItem, name corev1.ResourceName, at *field.Path) {
+func checkLimitOrder(f *kind.Findings, item *corev1.LimitRangeItem, name corev1.ResourceName, at *field.Path) {
 	key := func(list string) *field.Path { return at.Child(list).Key(string(name)) }
 	above := func(a, b corev1.ResourceList) bool {
 		x, ok := a[name]
@@ -118,7 +118,7 @@ func checkLimitOrder(f *kind.Faults, item *corev1.LimitRangeItem, name corev1.Re
 }
 
 func validateResourceQuota(quota, old *corev1.ResourceQuota) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	at := kind.SpecPath()
 	checkQuotaList(&f, quota.Spec.Hard, at.Child("hard"))
 	checkQuotaScopes(&f, &quota.Spec, at.Child("scopes"))
@@ -133,13 +133,13 @@ func validateResourceQuota(quota, old *corev1.ResourceQuota) field.ErrorList {
 }
 
 func validateResourceQuotaStatus(quota, _ *corev1.ResourceQuota) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	checkQuotaList(&f, quota.Status.Hard, field.NewPath("status", "hard"))
 	checkQuotaList(&f, quota.Status.Used, field.NewPath("status", "used"))
 	return f.List
 }
 
-func checkQuotaList(f *kind.Faults, list corev1.ResourceList, at *field.Path) {
+func checkQuotaList(f *kind.Findings, list corev1.ResourceList, at *field.Path) {
 	for name, value := range list {
 		here := at.Key(string(name))
 		podspec.CheckResourceName(f, name, here)
@@ -178,7 +178,7 @@ func scopeFits(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	return true
 }
 
-func checkQuotaScopes(f *kind.Faults, spec *corev1.ResourceQuotaSpec, at *field.Path) {
+func checkQuotaScopes(f *kind.Findings, spec *corev1.ResourceQuotaSpec, at *field.Path) {
 	for _, scope := range spec.Scopes {
 		f.Invalid(!slices.Contains(quotaScopes, scope), at, spec.Scopes, "unsupported scope")
 		for name := range spec.Hard {
@@ -188,12 +188,12 @@ func checkQuotaScopes(f *kind.Faults, spec *corev1.ResourceQuotaSpec, at *field.
 	checkConflictingScopes(f, sets.New(spec.Scopes...), at, spec.Scopes)
 }
 
-func checkConflictingScopes(f *kind.Faults, scopes sets.Set[corev1.ResourceQuotaScope], at *field.Path, value any) {
+func checkConflictingScopes(f *kind.Findings, scopes sets.Set[corev1.ResourceQuotaScope], at *field.Path, value any) {
 	f.Invalid(scopes.HasAll(corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort), at, value, "conflicting scopes")
 	f.Invalid(scopes.HasAll(corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating), at, value, "conflicting scopes")
 }
 
-func checkScopeSelector(f *kind.Faults, spec *corev1.ResourceQuotaSpec, at *field.Path) {
+func checkScopeSelector(f *kind.Findings, spec *corev1.ResourceQuotaSpec, at *field.Path) {
 	scopes := sets.New[corev1.ResourceQuotaScope]()
 	for _, r := range spec.ScopeSelector.MatchExpressions {
 		f.Invalid(!slices.Contains(quotaScopes, r.ScopeName), at.Child("scopeName"), r.ScopeName, "unsupported scope")

@@ -56,7 +56,7 @@ func prepareNamespace(_ context.Context, ns, old *corev1.Namespace) {
 }
 
 // attachNamespace replaces the main resource and adds the finalize subresource.
-func attachNamespace(a *kind.Attachment) (map[string]rest.Storage, error) {
+func attachNamespace(a *kind.Served) (map[string]rest.Storage, error) {
 	a.Store.ShouldDeleteDuringUpdate = func(ctx context.Context, key string, obj, existing runtime.Object) bool {
 		ns := kind.MustBe[*corev1.Namespace](obj)
 		return len(ns.Spec.Finalizers) == 0 && genericregistry.ShouldDeleteDuringUpdate(ctx, key, obj, existing)

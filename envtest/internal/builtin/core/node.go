@@ -99,7 +99,7 @@ func nodeAddress(node *corev1.Node, kind corev1.NodeAddressType) string {
 
 // validateNode reports the taints of a node at its metadata, as a kube-apiserver does.
 func validateNode(node, old *corev1.Node) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	checkNodeAnnotations(&f, node.Annotations)
 	checkTaints(&f, node.Spec.Taints, field.NewPath("metadata", "taints"))
 	checkNodeResources(&f, node)
@@ -123,7 +123,7 @@ func validateNode(node, old *corev1.Node) field.ErrorList {
 }
 
 func validateNodeStatus(node, _ *corev1.Node) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	checkNodeAnnotations(&f, node.Annotations)
 	checkNodeResources(&f, node)
 	for i, address := range node.Status.Addresses {
@@ -134,7 +134,7 @@ func validateNodeStatus(node, _ *corev1.Node) field.ErrorList {
 	return f.List
 }
 
-func checkNodeResources(f *kind.Faults, node *corev1.Node) {
+func checkNodeResources(f *kind.Findings, node *corev1.Node) {
 	for name, value := range node.Status.Capacity {
 		podspec.CheckResourceValue(f, name, value, field.NewPath("status", "capacity", string(name)))
 	}
@@ -143,7 +143,7 @@ func checkNodeResources(f *kind.Faults, node *corev1.Node) {
 	}
 }
 
-func checkTaints(f *kind.Faults, list []corev1.Taint, at *field.Path) {
+func checkTaints(f *kind.Findings, list []corev1.Taint, at *field.Path) {
 	seen := sets.New[string]()
 	for i, taint := range list {
 		here := at.Index(i)

@@ -29,7 +29,7 @@ const inlineOnly = "may not be specified in the context of inline volumes"
 
 // validatePersistentVolume checks that there is one source and what it is good for. The source is kept.
 func validatePersistentVolume(pv, old *corev1.PersistentVolume) field.ErrorList {
-	f := kind.Faults{List: VolumeSpec(&pv.Spec, pv.Name, false, kind.SpecPath())}
+	f := kind.Findings{List: VolumeSpec(&pv.Spec, pv.Name, false, kind.SpecPath())}
 	checkMountOptions(&f, pv)
 	if old == nil {
 		return f.List
@@ -55,7 +55,7 @@ func validatePersistentVolume(pv, old *corev1.PersistentVolume) field.ErrorList 
 
 // VolumeSpec checks a volume, or the inline volume of a VolumeAttachment.
 func VolumeSpec(spec *corev1.PersistentVolumeSpec, name string, inline bool, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	podspec.CheckAccessModes(&f, spec.AccessModes, at.Child("accessModes"))
 	if inline {
 		f.Forbid(spec.ClaimRef != nil, at.Child("claimRef"), inlineOnly)
@@ -83,7 +83,7 @@ func VolumeSpec(spec *corev1.PersistentVolumeSpec, name string, inline bool, at 
 }
 
 // checkVolume checks what only volumes of their own have.
-func checkVolume(f *kind.Faults, spec *corev1.PersistentVolumeSpec, at *field.Path) {
+func checkVolume(f *kind.Findings, spec *corev1.PersistentVolumeSpec, at *field.Path) {
 	f.Need(len(spec.Capacity) > 0, at.Child("capacity"))
 	if _, ok := spec.Capacity[corev1.ResourceStorage]; !ok || len(spec.Capacity) > 1 {
 		f.List = append(f.List, field.NotSupported(at.Child("capacity"), spec.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
@@ -107,7 +107,7 @@ func checkVolume(f *kind.Faults, spec *corev1.PersistentVolumeSpec, at *field.Pa
 }
 
 // volumeSources has more than sixty lines because it is a list: a line or two for each source.
-func volumeSources(f *kind.Faults, s *corev1.PersistentVolumeSpec, name string, above *field.Path) []kind.Alternative {
+func volumeSources(f *kind.Findings, s *corev1.PersistentVolumeSpec, name string, above *field.Path) []kind.Alternative {
 	text := func(value string, names ...string) func(at *field.Path) {
 		return func(at *field.Path) { f.Text(value, at.Child(names[0], names[1:]...)) }
 	}
@@ -178,7 +178,7 @@ func volumeSources(f *kind.Faults, s *corev1.PersistentVolumeSpec, name string, 
 }
 
 func validatePersistentVolumeClaimStatus(pvc, _ *corev1.PersistentVolumeClaim) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	statuses, allocated := field.NewPath("status", "allocatedResourceStatuses"), field.NewPath("status", "allocatedResources")
 	for name, size := range pvc.Status.Capacity {
 		f.Invalid(size.Sign() < 0, field.NewPath("status", "capacity").Key(string(name)), size.Value(), "must be a valid resource quantity")

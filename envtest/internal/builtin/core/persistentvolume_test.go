@@ -52,7 +52,7 @@ func TestClaimDataSource(t *testing.T) {
 			if kept := claim.Spec.DataSource != nil; kept != c.kept || kept != (claim.Spec.DataSourceRef != nil) {
 				t.Errorf("has %v and %v", claim.Spec.DataSource, claim.Spec.DataSourceRef)
 			}
-			kindtest.ExpectFaults(t, validatePersistentVolumeClaim(claim, nil), c.want)
+			kindtest.ExpectFindings(t, validatePersistentVolumeClaim(claim, nil), c.want)
 		})
 	}
 }

@@ -253,7 +253,7 @@ func QosClass(pod *corev1.Pod) corev1.PodQOSClass {
 }
 
 // attachPod adds the subresources of Pods.
-func attachPod(a *kind.Attachment) (map[string]rest.Storage, error) {
+func attachPod(a *kind.Served) (map[string]rest.Storage, error) {
 	connections := connect.PodConnections{
 		Pods: func() rest.Getter { return a.Store }, Nodes: a.Getter(corev1.Resource("nodes")), Access: a.Access,
 	}
@@ -274,7 +274,7 @@ func attachPod(a *kind.Attachment) (map[string]rest.Storage, error) {
 func validatePod(pod, old *corev1.Pod) field.ErrorList {
 	path := kind.SpecPath()
 	errs := append(podspec.ValidatePodSpec(&pod.Spec, true, path), onlyForPods(pod, path)...)
-	var f kind.Faults
+	var f kind.Findings
 	if old != nil {
 		podspec.CheckKeptAnnotations(&f, pod.Annotations, old.Annotations)
 		return append(append(errs, f.List...), validatePodUpdate(&pod.Spec, &old.Spec, path)...)

@@ -111,7 +111,7 @@ func takeContainerResources(from, to []corev1.Container, path *field.Path, what 
 	if len(from) != len(to) {
 		return field.ErrorList{field.Forbidden(path, what+" may not be added or removed on resize")}
 	}
-	var f kind.Faults
+	var f kind.Findings
 	for i := range from {
 		f.Forbid(from[i].Name != to[i].Name, path.Index(i).Child("name"), what+" may not be renamed or reordered on resize")
 		to[i].Resources = from[i].Resources

@@ -25,7 +25,7 @@ func validateResize(pod, old *corev1.Pod) field.ErrorList {
 	if old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
 	}
-	f := kind.Faults{List: podspec.ValidatePodSpec(&pod.Spec, true, kind.SpecPath())}
+	f := kind.Findings{List: podspec.ValidatePodSpec(&pod.Spec, true, kind.SpecPath())}
 	was := old.Status.QOSClass
 	if was == "" {
 		was = QosClass(old)
@@ -65,7 +65,7 @@ func hasAmounts(r *corev1.ResourceRequirements) bool {
 }
 
 // checkResizedPod checks the resources of the Pod as a whole, and gives rest its old CPU and memory.
-func checkResizedPod(f *kind.Faults, now, was *corev1.ResourceRequirements, rest *corev1.PodSpec) {
+func checkResizedPod(f *kind.Findings, now, was *corev1.ResourceRequirements, rest *corev1.PodSpec) {
 	at := kind.SpecPath("resources")
 	if was != nil && now == nil {
 		f.Forbid(true, at, "pod-level resources cannot be removed")
@@ -86,7 +86,7 @@ func checkResizedPod(f *kind.Faults, now, was *corev1.ResourceRequirements, rest
 }
 
 // checkRemovedAmounts refuses to take a request or a limit away from a container.
-func checkRemovedAmounts(f *kind.Faults, now, was []corev1.Container, at *field.Path) {
+func checkRemovedAmounts(f *kind.Findings, now, was []corev1.Container, at *field.Path) {
 	for i := range was {
 		at := at.Index(i).Child("resources")
 		f.Forbid(lacks(now[i].Resources.Requests, was[i].Resources.Requests), at.Child("requests"), "resource requests cannot be removed")
@@ -95,7 +95,7 @@ func checkRemovedAmounts(f *kind.Faults, now, was []corev1.Container, at *field.
 }
 
 // checkResizedInit checks what else changes of init containers and sidecars. now becomes what is neither CPU nor memory.
-func checkResizedInit(f *kind.Faults, now, was []corev1.Container) {
+func checkResizedInit(f *kind.Findings, now, was []corev1.Container) {
 	for i := range now {
 		at := kind.SpecPath("initContainers").Index(i)
 		changed := !apiequality.Semantic.DeepEqual(&now[i], &was[i])

@@ -123,7 +123,7 @@ func TestPodResize(t *testing.T) {
 			defaultPod(pod)
 			s := resizeStrategy(kindtest.StrategyOf(t, CoreKinds(), pod))
 			s.PrepareForUpdate(context.Background(), pod, old)
-			kindtest.ExpectFaults(t, s.ValidateUpdate(context.Background(), pod, old), c.want)
+			kindtest.ExpectFindings(t, s.ValidateUpdate(context.Background(), pod, old), c.want)
 		})
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // validatePodStatus checks the addresses of a Pod and of its host, and that its class of service stays.
 func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	podspec.CheckKeptAnnotations(&f, pod.Annotations, old.Annotations)
 	podspec.CheckPodAnnotations(&f, pod.Annotations, &pod.Spec, kind.AnnotationsPath())
 	now, was, at := &pod.Status, &old.Status, field.NewPath("status")
@@ -53,7 +53,7 @@ func texts[T any](list []T, text func(T) string) []string {
 
 // checkAddresses checks a list that has at most one address of each family. An address that it had need not be right. value is the
 // list as it is reported.
-func checkAddresses(f *kind.Faults, now, was []string, value any, at *field.Path) {
+func checkAddresses(f *kind.Findings, now, was []string, value any, at *field.Path) {
 	for i, address := range now {
 		f.Add(validation.IsValidIPForLegacyField(at.Index(i), address, true, was))
 	}

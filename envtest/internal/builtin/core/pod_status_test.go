@@ -83,7 +83,7 @@ func TestPodStatus(t *testing.T) {
 			defaultPodStatus(&pod.Status)
 			s := kind.NewStatusStrategy(kindtest.StrategyOf(t, CoreKinds(), pod))
 			s.PrepareForUpdate(context.Background(), pod, old)
-			kindtest.ExpectFaults(t, s.ValidateUpdate(context.Background(), pod, old), c.want)
+			kindtest.ExpectFindings(t, s.ValidateUpdate(context.Background(), pod, old), c.want)
 		})
 	}
 }

@@ -148,7 +148,7 @@ func onlyForPods(pod *corev1.Pod, at *field.Path) field.ErrorList {
 				"must not be specified when serviceAccountName is not set")
 		}
 	}
-	podspec.CheckPodAnnotations(&f.Faults, pod.Annotations, &pod.Spec, kind.AnnotationsPath())
+	podspec.CheckPodAnnotations(&f.Findings, pod.Annotations, &pod.Spec, kind.AnnotationsPath())
 	_, mirrors := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	f.Forbid(mirrors && len(pod.Spec.ResourceClaims) > 0, field.NewPath(""), "static pods do not support resource claims")
 	return f.List

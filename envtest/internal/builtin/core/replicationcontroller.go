@@ -40,7 +40,7 @@ func validateReplicationController(rc, old *corev1.ReplicationController) field.
 	path := kind.SpecPath()
 	errs := kind.NotNegative(rc.Spec.Replicas, path.Child("replicas"))
 	if old != nil {
-		var f kind.Faults
+		var f kind.Findings
 		checkNonConvertible(&f, rc, old)
 		errs = append(errs, f.List...)
 	}

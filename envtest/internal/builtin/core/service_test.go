@@ -39,7 +39,7 @@ func TestServiceWithoutTraffic(t *testing.T) {
 			svc.Spec.ExternalName = "example.com"
 		}
 		s.PrepareForUpdate(context.Background(), svc, old)
-		kindtest.ExpectFaults(t, s.ValidateUpdate(context.Background(), svc, old), c.wrong)
+		kindtest.ExpectFindings(t, s.ValidateUpdate(context.Background(), svc, old), c.wrong)
 		s.Canonicalize(svc)
 		if got := svc.Spec.InternalTrafficPolicy; !ptr.Equal(got, c.want) {
 			t.Errorf("%s with %q: internalTrafficPolicy %v, want %v", c.kind, c.policy, got, c.want)

@@ -71,7 +71,7 @@ const (
 )
 
 func validateEndpointSlice(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	family := field.NewPath("addressType")
 	kind.Choice(&f, slice.AddressType, family, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)
 	if old != nil {
@@ -107,7 +107,7 @@ func validateEndpointSlice(slice, old *discoveryv1.EndpointSlice) field.ErrorLis
 	return f.List
 }
 
-func checkEndpoint(f *kind.Faults, e *discoveryv1.Endpoint, family discoveryv1.AddressType, at *field.Path) {
+func checkEndpoint(f *kind.Findings, e *discoveryv1.Endpoint, family discoveryv1.AddressType, at *field.Path) {
 	addresses := at.Child("addresses")
 	f.Need(len(e.Addresses) > 0, addresses)
 	f.Add(kind.TooMany(len(e.Addresses), mostAddresses, addresses))

@@ -30,7 +30,7 @@ func ValidateEvent(ctx context.Context, obj, was runtime.Object) field.ErrorList
 	event, old := kind.MustBe[*corev1.Event](obj), kind.Optional[*corev1.Event](was)
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	modern := ok && info.APIGroup == eventsv1.GroupName
-	var f kind.Faults
+	var f kind.Findings
 	checkEventPlace(&f, event)
 	if !event.EventTime.IsZero() {
 		checkEventTexts(&f, event, modern)
@@ -51,7 +51,7 @@ func ValidateEvent(ctx context.Context, obj, was runtime.Object) field.ErrorList
 }
 
 // checkEventPlace checks that an event is where its object is. With a time of its own it may be elsewhere.
-func checkEventPlace(f *kind.Faults, event *corev1.Event) {
+func checkEventPlace(f *kind.Findings, event *corev1.Event) {
 	of := event.InvolvedObject.Namespace
 	wrong := of != event.Namespace
 	switch {
@@ -65,7 +65,7 @@ func checkEventPlace(f *kind.Faults, event *corev1.Event) {
 	f.Invalid(wrong, field.NewPath("involvedObject", "namespace"), of, "does not match event.namespace")
 }
 
-func checkEventTexts(f *kind.Faults, event *corev1.Event, modern bool) {
+func checkEventTexts(f *kind.Findings, event *corev1.Event, modern bool) {
 	controller := field.NewPath("reportingComponent")
 	if modern {
 		controller = field.NewPath("reportingController")
@@ -81,14 +81,14 @@ func checkEventTexts(f *kind.Faults, event *corev1.Event, modern bool) {
 	f.Invalid(len(event.Message) > longestEventNote, field.NewPath("message"), "", "can have at most 1024 characters")
 }
 
-func checkEventSeries(f *kind.Faults, event *corev1.Event) {
+func checkEventSeries(f *kind.Findings, event *corev1.Event) {
 	if event.Series != nil {
 		f.Invalid(event.Series.Count < 2, field.NewPath("series.count"), "", "should be at least 2")
 		f.Need(!event.Series.LastObservedTime.IsZero(), field.NewPath("series.lastObservedTime"))
 	}
 }
 
-func checkNewEvent(f *kind.Faults, event *corev1.Event) {
+func checkNewEvent(f *kind.Findings, event *corev1.Event) {
 	const message = "needs to be unset"
 	f.Need(!event.EventTime.IsZero(), field.NewPath("eventTime"))
 	f.Invalid(event.Type != corev1.EventTypeNormal && event.Type != corev1.EventTypeWarning, field.NewPath("type"), "", "has invalid value: "+event.Type)
@@ -99,7 +99,7 @@ func checkNewEvent(f *kind.Faults, event *corev1.Event) {
 }
 
 // checkKeptEvent lets only the series change, and the metadata.
-func checkKeptEvent(f *kind.Faults, event, old *corev1.Event) {
+func checkKeptEvent(f *kind.Findings, event, old *corev1.Event) {
 	if kind.Frozen(event.Series, old.Series, nil) != nil {
 		checkEventSeries(f, event)
 	}

@@ -135,7 +135,7 @@ func NotNegativeQuantity(value resource.Quantity, path *field.Path) field.ErrorL
 func AnnotationsPath() *field.Path { return field.NewPath("metadata", "annotations") }
 
 // AnnotationJSON reads what an annotation has in JSON, if there is something. Unreadable values are reported at unreadable.
-func AnnotationJSON[T any](f *Faults, annotations map[string]string, key string, at, unreadable *field.Path) (content T, ok bool) {
+func AnnotationJSON[T any](f *Findings, annotations map[string]string, key string, at, unreadable *field.Path) (content T, ok bool) {
 	text := annotations[key]
 	if text == "" {
 		return content, false
@@ -148,7 +148,7 @@ func AnnotationJSON[T any](f *Faults, annotations map[string]string, key string,
 }
 
 // PathSegmentName checks a name that is part of a URL, and must be there.
-func (f *Faults) PathSegmentName(name string, at *field.Path) {
+func (f *Findings) PathSegmentName(name string, at *field.Path) {
 	if f.Text(name, at) {
 		f.Messages(content.IsPathSegmentName(name), name, at)
 	}
@@ -158,7 +158,7 @@ func (f *Faults) PathSegmentName(name string, at *field.Path) {
 func IsTrue(flag *bool) bool { return flag != nil && *flag }
 
 // Finalizers wants the domain of whoever removes a finalizer in its name.
-func (f *Faults) Finalizers(names []string) {
+func (f *Findings) Finalizers(names []string) {
 	for i, name := range names {
 		standard := name == string(corev1.FinalizerKubernetes) || name == "orphan" || name == "foregroundDeletion"
 		f.Invalid(!standard && !strings.Contains(name, "/"), field.NewPath("metadata", "finalizers").Index(i), name,
@@ -245,7 +245,7 @@ func percent(value *intstr.IntOrString) (int, bool) {
 }
 
 // NotAll refuses a percentage above 100.
-func (f *Faults) NotAll(value *intstr.IntOrString, at *field.Path) {
+func (f *Findings) NotAll(value *intstr.IntOrString, at *field.Path) {
 	share, ok := percent(value)
 	f.Invalid(ok && share > 100, at, value, "must not be greater than 100%")
 }
@@ -253,7 +253,7 @@ func (f *Faults) NotAll(value *intstr.IntOrString, at *field.Path) {
 // Counted is a check of a status: its numbers are not negative, and none of some is above the number of all.
 func Counted(all string, parts ...string) func(obj, old runtime.Object) field.ErrorList {
 	return func(obj, old runtime.Object) field.ErrorList {
-		var f Faults
+		var f Findings
 		status, at := StatusOf(obj), field.NewPath("status")
 		numbers := map[string]int64{}
 		for i := range status.NumField() {
@@ -277,7 +277,7 @@ func Counted(all string, parts ...string) func(obj, old runtime.Object) field.Er
 }
 
 // notDecremented refuses to count collisions backwards, in a status that counts them.
-func (f *Faults) notDecremented(status, old reflect.Value, at *field.Path) {
+func (f *Findings) notDecremented(status, old reflect.Value, at *field.Path) {
 	count := func(status reflect.Value) *int32 {
 		count := status.FieldByName("CollisionCount")
 		if !count.IsValid() {

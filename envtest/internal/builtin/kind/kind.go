@@ -42,11 +42,11 @@ type Kind struct {
 	// Attach adds what the generic store does not do for this kind. It runs once per server, on the complete store, before
 	// any subresource is made: it may set hooks of the store. It returns further subresources by the path below the
 	// resource; the path "" replaces the main resource.
-	Attach func(*Attachment) (map[string]rest.Storage, error)
+	Attach func(*Served) (map[string]rest.Storage, error)
 }
 
-// Attachment is what a row's attach function works with.
-type Attachment struct {
+// Served is a kind on one server, with what a row's attach function works with.
+type Served struct {
 	Kind     *Kind
 	Store    *Store
 	Strategy Strategy // the main resource's
@@ -57,7 +57,7 @@ type Attachment struct {
 }
 
 // Getter returns the store of another kind, for reads.
-func (a *Attachment) Getter(resource schema.GroupResource) Getter {
+func (a *Served) Getter(resource schema.GroupResource) Getter {
 	return func() rest.Getter { return a.Peer(resource) }
 }
 

@@ -64,14 +64,14 @@ func (r ResourceREST) warn(ctx context.Context, options *metav1.DeleteOptions) {
 }
 
 // NewStorages builds one kind's storages by their path in the group: the resource and its subresources. peer finds the
-// other kinds' stores; see Attachment.
+// other kinds' stores; see Served.
 func NewStorages(
 	k *Kind, scheme *runtime.Scheme, store *Store, peer func(schema.GroupResource) *Store, access *Access,
 ) (map[string]rest.Storage, error) {
 	storages := map[string]rest.Storage{k.Resource: ResourceREST{Store: store, Kind: k}}
 	strategy := NewStrategy(k, scheme)
 	if k.Attach != nil {
-		parts, err := k.Attach(&Attachment{Kind: k, Store: store, Strategy: strategy, Peer: peer, Access: access})
+		parts, err := k.Attach(&Served{Kind: k, Store: store, Strategy: strategy, Peer: peer, Access: access})
 		if err != nil {
 			return nil, fmt.Errorf("attach to the store of %s: %w", k.GVK, err)
 		}

@@ -45,7 +45,7 @@ func (s Strategy) AllowCreateOnUpdate(context.Context) bool { return s.Kind.Rule
 
 func (s Strategy) AllowUnconditionalUpdate(context.Context) bool { return !s.Kind.Rules.NeedVersion }
 
-// Canonicalize drops what an object that is right keeps no longer.
+// Canonicalize drops from a valid object what is not to be stored.
 func (s Strategy) Canonicalize(obj runtime.Object) {
 	if s.Kind.Hooks.Drop != nil {
 		s.Kind.Hooks.Drop(obj)
@@ -134,7 +134,7 @@ func (s Strategy) validateFinalizers(obj runtime.Object) field.ErrorList {
 	if err != nil || s.Kind.Rules.AnyFinalizers {
 		return nil
 	}
-	var f Faults
+	var f Findings
 	f.Finalizers(m.GetFinalizers())
 	return f.List
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func validateIngress(ingress, old *networkingv1.Ingress) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at := &ingress.Spec, kind.SpecPath()
 	f.Invalid(len(spec.Rules) == 0 && spec.DefaultBackend == nil, at, spec.Rules, "either `defaultBackend` or `rules` must be specified")
 	if spec.DefaultBackend != nil {
@@ -59,7 +59,7 @@ func validateIngress(ingress, old *networkingv1.Ingress) field.ErrorList {
 }
 
 // checkHost checks the name of a host, which may begin with "*.".
-func checkHost(f *kind.Faults, host string, at *field.Path) {
+func checkHost(f *kind.Findings, host string, at *field.Path) {
 	switch {
 	case host == "":
 	case strings.Contains(host, "*"):
@@ -69,7 +69,7 @@ func checkHost(f *kind.Faults, host string, at *field.Path) {
 	}
 }
 
-func checkIngressPath(f *kind.Faults, p *networkingv1.HTTPIngressPath, at *field.Path) {
+func checkIngressPath(f *kind.Findings, p *networkingv1.HTTPIngressPath, at *field.Path) {
 	if p.PathType == nil {
 		f.Need(false, at.Child("pathType"))
 		return
@@ -92,7 +92,7 @@ func checkIngressPath(f *kind.Faults, p *networkingv1.HTTPIngressPath, at *field
 	checkIngressBackend(f, &p.Backend, at.Child("backend"))
 }
 
-func checkIngressBackend(f *kind.Faults, backend *networkingv1.IngressBackend, at *field.Path) {
+func checkIngressBackend(f *kind.Findings, backend *networkingv1.IngressBackend, at *field.Path) {
 	service := backend.Service
 	switch {
 	case service != nil && backend.Resource != nil:
@@ -122,7 +122,7 @@ func checkIngressBackend(f *kind.Faults, backend *networkingv1.IngressBackend, a
 }
 
 // checkLocalReference checks a reference to an object of any group.
-func checkLocalReference(f *kind.Faults, group *string, kind, name string, at *field.Path) {
+func checkLocalReference(f *kind.Findings, group *string, kind, name string, at *field.Path) {
 	if group != nil {
 		f.Subdomain(*group, at.Child("apiGroup"))
 	}
@@ -131,7 +131,7 @@ func checkLocalReference(f *kind.Faults, group *string, kind, name string, at *f
 }
 
 func validateIngressStatus(ingress, old *networkingv1.Ingress) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	var before []string
 	for _, at := range old.Status.LoadBalancer.Ingress {
 		before = append(before, at.IP)
@@ -144,7 +144,7 @@ func validateIngressStatus(ingress, old *networkingv1.Ingress) field.ErrorList {
 }
 
 func validateIngressClass(class, old *networkingv1.IngressClass) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	at := kind.SpecPath()
 	if len(class.Spec.Controller) > 250 {
 		f.List = append(f.List, field.TooLong(at.Child("controller"), "", 250))

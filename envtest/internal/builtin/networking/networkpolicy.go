@@ -17,7 +17,7 @@ import (
 )
 
 func validateNetworkPolicy(policy, _ *networkingv1.NetworkPolicy) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at := &policy.Spec, kind.SpecPath()
 	f.Add(kind.LabelSelector(&spec.PodSelector, at.Child("podSelector")))
 	for i := range spec.Ingress {
@@ -33,7 +33,7 @@ func validateNetworkPolicy(policy, _ *networkingv1.NetworkPolicy) field.ErrorLis
 	return f.List
 }
 
-func checkPolicyRule(f *kind.Faults, ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, side string, at *field.Path) {
+func checkPolicyRule(f *kind.Findings, ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, side string, at *field.Path) {
 	for i := range ports {
 		checkPolicyPort(f, &ports[i], at.Child("ports").Index(i))
 	}
@@ -50,7 +50,7 @@ func checkPolicyRule(f *kind.Faults, ports []networkingv1.NetworkPolicyPort, pee
 	}
 }
 
-func checkPolicyPort(f *kind.Faults, port *networkingv1.NetworkPolicyPort, at *field.Path) {
+func checkPolicyPort(f *kind.Findings, port *networkingv1.NetworkPolicyPort, at *field.Path) {
 	kind.Chosen(f, port.Protocol, at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 	end := at.Child("endPort")
 	switch {
@@ -66,7 +66,7 @@ func checkPolicyPort(f *kind.Faults, port *networkingv1.NetworkPolicyPort, at *f
 	podspec.CheckPort(f, *port.Port, at.Child("port"))
 }
 
-func checkIpBlock(f *kind.Faults, block *networkingv1.IPBlock, at *field.Path) {
+func checkIpBlock(f *kind.Findings, block *networkingv1.IPBlock, at *field.Path) {
 	if !f.Text(block.CIDR, at.Child("cidr")) {
 		return
 	}

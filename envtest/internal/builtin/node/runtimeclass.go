@@ -42,7 +42,7 @@ func validateRuntimeClass(class, old *nodev1.RuntimeClass) field.ErrorList {
 	if class.Overhead != nil {
 		at := field.NewPath("overhead", "limits")
 		for _, name := range slices.Sorted(maps.Keys(class.Overhead.PodFixed)) {
-			f := kind.Faults{}
+			f := kind.Findings{}
 			podspec.ContainerResource(&f, name, at.Key(string(name)))
 			podspec.CheckResourceValue(&f, name, class.Overhead.PodFixed[name], at.Key(string(name)))
 			errs = append(errs, f.List...)
@@ -52,7 +52,7 @@ func validateRuntimeClass(class, old *nodev1.RuntimeClass) field.ErrorList {
 		at := field.NewPath("scheduling")
 		errs = append(errs, metavalidation.ValidateLabels(class.Scheduling.NodeSelector, at.Child("nodeSelector"))...)
 		errs = append(errs, tolerationSet(class.Scheduling.Tolerations, at.Child("tolerations"))...)
-		f := kind.Faults{}
+		f := kind.Findings{}
 		podspec.CheckTolerations(&f, class.Scheduling.Tolerations, at.Child("tolerations"))
 		errs = append(errs, f.List...)
 	}

@@ -30,7 +30,7 @@ const (
 )
 
 // CheckPodAnnotations checks the annotations of a Pod, or of a template of Pods.
-func CheckPodAnnotations(f *kind.Faults, annotations map[string]string, spec *corev1.PodSpec, at *field.Path) {
+func CheckPodAnnotations(f *kind.Findings, annotations map[string]string, spec *corev1.PodSpec, at *field.Path) {
 	if value, ok := annotations[corev1.MirrorPodAnnotationKey]; ok {
 		f.Invalid(spec.NodeName == "", at.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")
 	}
@@ -65,7 +65,7 @@ func isDeletionCost(cost string) bool {
 }
 
 // checkSeccompName checks the name of a profile.
-func checkSeccompName(f *kind.Faults, name string, at *field.Path) {
+func checkSeccompName(f *kind.Findings, name string, at *field.Path) {
 	switch profile, local := strings.CutPrefix(name, localPrefix); {
 	case local:
 		checkDescending(f, profile, at)
@@ -75,7 +75,7 @@ func checkSeccompName(f *kind.Faults, name string, at *field.Path) {
 }
 
 // CheckProfiles checks that the annotations and the fields of a new Pod, or of a template, name the same profiles.
-func CheckProfiles(f *kind.Faults, annotations map[string]string, spec *corev1.PodSpec, at *field.Path) {
+func CheckProfiles(f *kind.Findings, annotations map[string]string, spec *corev1.PodSpec, at *field.Path) {
 	pod := spec.SecurityContext
 	if pod == nil {
 		pod = &corev1.PodSecurityContext{}
@@ -103,7 +103,7 @@ func CheckProfiles(f *kind.Faults, annotations map[string]string, spec *corev1.P
 	})
 }
 
-func checkSeccompAgrees(f *kind.Faults, name string, profile *corev1.SeccompProfile, at *field.Path) {
+func checkSeccompAgrees(f *kind.Findings, name string, profile *corev1.SeccompProfile, at *field.Path) {
 	if profile == nil {
 		return
 	}
@@ -115,7 +115,7 @@ func checkSeccompAgrees(f *kind.Faults, name string, profile *corev1.SeccompProf
 
 // checkAgrees checks that an annotation and a field name the same profile. The types of fields have the same names for both kinds
 // of profiles.
-func checkAgrees(f *kind.Faults, what, name, kind string, local *string, at *field.Path) {
+func checkAgrees(f *kind.Findings, what, name, kind string, local *string, at *field.Path) {
 	profile, isLocal := strings.CutPrefix(name, localPrefix)
 	switch kind {
 	case string(corev1.SeccompProfileTypeUnconfined):
@@ -131,7 +131,7 @@ func checkAgrees(f *kind.Faults, what, name, kind string, local *string, at *fie
 func OnWindows(spec *corev1.PodSpec) bool { return spec.OS != nil && spec.OS.Name == corev1.Windows }
 
 // CheckKeptAnnotations refuses to add, change or remove what a kubelet has read once.
-func CheckKeptAnnotations(f *kind.Faults, now, was map[string]string) {
+func CheckKeptAnnotations(f *kind.Findings, now, was map[string]string) {
 	all := sets.KeySet(now).Union(sets.KeySet(was))
 	for _, key := range sets.List(all) {
 		value, has := now[key]

@@ -16,7 +16,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest/internal/builtin/kind"
 )
 
-func CheckAccessModes(f *kind.Faults, modes []corev1.PersistentVolumeAccessMode, at *field.Path) {
+func CheckAccessModes(f *kind.Findings, modes []corev1.PersistentVolumeAccessMode, at *field.Path) {
 	f.Need(len(modes) > 0, at)
 	for _, mode := range modes {
 		kind.Known(f, mode, at, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
@@ -30,7 +30,7 @@ func CheckAccessModes(f *kind.Faults, modes []corev1.PersistentVolumeAccessMode,
 
 // ValidateClaimSpec checks a claim, or a template for claims.
 func ValidateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	CheckAccessModes(&f, spec.AccessModes, at.Child("accessModes"))
 	f.Add(kind.LabelSelector(spec.Selector, at.Child("selector")))
 	storage, ok := spec.Resources.Requests[corev1.ResourceStorage]
@@ -66,7 +66,7 @@ func ValidateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, at *field.Path) f
 	return f.List
 }
 
-func checkDataSource(f *kind.Faults, group *string, kind, name string, at *field.Path) {
+func checkDataSource(f *kind.Findings, group *string, kind, name string, at *field.Path) {
 	f.Text(name, at.Child("name"))
 	f.Text(kind, at.Child("kind"))
 	if group == nil || *group == "" {
@@ -77,7 +77,7 @@ func checkDataSource(f *kind.Faults, group *string, kind, name string, at *field
 }
 
 // checkTemplateMetadata checks the metadata of what is made for something else: labels and annotations.
-func checkTemplateMetadata(f *kind.Faults, meta any, at *field.Path) {
+func checkTemplateMetadata(f *kind.Findings, meta any, at *field.Path) {
 	v := reflect.ValueOf(meta)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; name != "Labels" && name != "Annotations" {
@@ -88,7 +88,7 @@ func checkTemplateMetadata(f *kind.Faults, meta any, at *field.Path) {
 
 // CheckClaimResource checks the name of a resource of a claim: storage, or a name outside of
 // Kubernetes' own.
-func CheckClaimResource(f *kind.Faults, name corev1.ResourceName, at *field.Path) {
+func CheckClaimResource(f *kind.Findings, name corev1.ResourceName, at *field.Path) {
 	wrong := validation.IsQualifiedName(string(name))
 	if f.Messages(wrong, name, at); len(wrong) == 0 && IsNative(name) {
 		kind.Known(f, name, at, corev1.ResourceStorage)

@@ -20,7 +20,7 @@ import (
 
 // PodCheck checks the parts of one Pod spec, and has what they need to know of the others.
 type PodCheck struct {
-	kind.Faults
+	kind.Findings
 	Spec    *corev1.PodSpec
 	volumes podVolumes
 	claims  sets.Set[string] // the names of spec.resourceClaims
@@ -111,9 +111,9 @@ func (f *PodCheck) container(c *corev1.Container, at *field.Path) {
 		f.Label(c.Name, at.Child("name"))
 	}
 	f.Text(c.Image, at.Child("image"))
-	kind.Choice(&f.Faults, c.TerminationMessagePolicy, at.Child("terminationMessagePolicy"),
+	kind.Choice(&f.Findings, c.TerminationMessagePolicy, at.Child("terminationMessagePolicy"),
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
-	kind.Choice(&f.Faults, c.ImagePullPolicy, at.Child("imagePullPolicy"), corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	kind.Choice(&f.Findings, c.ImagePullPolicy, at.Child("imagePullPolicy"), corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 	f.ports(c.Ports, at.Child("ports"))
 	f.environment(c.Env, at.Child("env"))
 	f.environmentFrom(c.EnvFrom, at.Child("envFrom"))
@@ -145,7 +145,7 @@ func (f *PodCheck) ports(ports []corev1.ContainerPort, at *field.Path) {
 		if port.HostPort != 0 {
 			f.Messages(validation.IsValidPortNum(int(port.HostPort)), port.HostPort, here.Child("hostPort"))
 		}
-		kind.Choice(&f.Faults, port.Protocol, here.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		kind.Choice(&f.Findings, port.Protocol, here.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 	}
 }
 
@@ -177,11 +177,11 @@ func (f *PodCheck) variableSource(v *corev1.EnvVar, at *field.Path) {
 	from, sources := v.ValueFrom, 0
 	if ref := from.FieldRef; ref != nil {
 		sources++
-		checkFieldRef(&f.Faults, ref, variableFields, at.Child("fieldRef"))
+		checkFieldRef(&f.Findings, ref, variableFields, at.Child("fieldRef"))
 	}
 	if ref := from.ResourceFieldRef; ref != nil {
 		sources++
-		checkResourceFieldRef(&f.Faults, ref, false, at.Child("resourceFieldRef"))
+		checkResourceFieldRef(&f.Findings, ref, false, at.Child("resourceFieldRef"))
 	}
 	if ref := from.ConfigMapKeyRef; ref != nil {
 		sources++
@@ -221,7 +221,7 @@ func (f *PodCheck) fileKeyRef(ref *corev1.FileKeySelector, at *field.Path) {
 		f.Label(ref.VolumeName, name)
 	}
 	if f.Text(ref.Path, at.Child("path")) {
-		CheckNoBacksteps(&f.Faults, ref.Path, at.Child("path"))
+		CheckNoBacksteps(&f.Findings, ref.Path, at.Child("path"))
 	}
 	var volume *corev1.Volume
 	for i := range f.Spec.Volumes {
@@ -279,23 +279,23 @@ func (f *PodCheck) mounts(c *corev1.Container, at *field.Path) {
 		mounted.Insert(mount.MountPath)
 		f.Invalid(devices[mount.Name], here.Child("name"), mount.Name, "must not already exist in volumeDevices")
 		f.Invalid(paths[mount.MountPath], here.Child("mountPath"), mount.MountPath, "must not already exist as a path in volumeDevices")
-		checkDescending(&f.Faults, mount.SubPath, at.Child("subPath"))
+		checkDescending(&f.Findings, mount.SubPath, at.Child("subPath"))
 		f.Invalid(mount.SubPath != "" && mount.SubPathExpr != "", here.Child("subPathExpr"), mount.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
-		checkDescending(&f.Faults, mount.SubPathExpr, at.Child("subPathExpr"))
+		checkDescending(&f.Findings, mount.SubPathExpr, at.Child("subPathExpr"))
 		f.mountModes(mount, c.SecurityContext, at)
 	}
 }
 
 func (f *PodCheck) mountModes(mount *corev1.VolumeMount, security *corev1.SecurityContext, at *field.Path) {
 	if mode := mount.MountPropagation; mode != nil {
-		kind.Known(&f.Faults, *mode, at.Child("mountPropagation"), corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+		kind.Known(&f.Findings, *mode, at.Child("mountPropagation"), corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		privileged := security != nil && kind.IsTrue(security.Privileged)
 		f.Forbid(*mode == corev1.MountPropagationBidirectional && !privileged, at.Child("mountPropagation"),
 			"Bidirectional mount propagation is available only to privileged containers")
 	}
 	if mode := mount.RecursiveReadOnly; mode != nil && *mode != corev1.RecursiveReadOnlyDisabled {
 		here, before := at.Child("recursiveReadOnly"), len(f.List)
-		kind.Known(&f.Faults, *mode, here, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
+		kind.Known(&f.Findings, *mode, here, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
 		if len(f.List) == before {
 			f.Forbid(!mount.ReadOnly, here, "may only be specified when readOnly is true")
 			f.Forbid(mount.MountPropagation != nil && *mount.MountPropagation != corev1.MountPropagationNone, here,

@@ -64,14 +64,14 @@ func (f *PodCheck) handler(h handler, at *field.Path) {
 		{Name: "exec", Given: h.exec != nil, Check: func(at *field.Path) { f.Need(len(h.exec.Command) > 0, at.Child("command")) }},
 		{Name: "httpGet", Given: h.http != nil, Check: func(at *field.Path) {
 			f.Text(h.http.Path, at.Child("path"))
-			CheckPort(&f.Faults, h.http.Port, at.Child("port"))
-			kind.Known(&f.Faults, h.http.Scheme, at.Child("scheme"), corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+			CheckPort(&f.Findings, h.http.Port, at.Child("port"))
+			kind.Known(&f.Findings, h.http.Scheme, at.Child("scheme"), corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
 			for _, header := range h.http.HTTPHeaders {
 				f.Messages(validation.IsHTTPHeaderName(header.Name), header.Name, at.Child("httpHeaders"))
 			}
 		}},
-		{Name: "tcpSocket", Given: h.tcp != nil, Check: func(at *field.Path) { CheckPort(&f.Faults, h.tcp.Port, at.Child("port")) }},
-		{Name: "grpc", Given: h.grpc != nil, Check: func(at *field.Path) { CheckPort(&f.Faults, intstr.FromInt32(h.grpc.Port), at.Child("port")) }},
+		{Name: "tcpSocket", Given: h.tcp != nil, Check: func(at *field.Path) { CheckPort(&f.Findings, h.tcp.Port, at.Child("port")) }},
+		{Name: "grpc", Given: h.grpc != nil, Check: func(at *field.Path) { CheckPort(&f.Findings, intstr.FromInt32(h.grpc.Port), at.Child("port")) }},
 		{Name: "sleep", Given: h.sleep != nil, Check: func(at *field.Path) {
 			longest := f.Spec.TerminationGracePeriodSeconds
 			f.Invalid(longest != nil && (h.sleep.Seconds < 0 || h.sleep.Seconds > *longest), at, h.sleep.Seconds,
@@ -81,7 +81,7 @@ func (f *PodCheck) handler(h handler, at *field.Path) {
 }
 
 // CheckPort checks the number or the name of a port.
-func CheckPort(f *kind.Faults, port intstr.IntOrString, at *field.Path) {
+func CheckPort(f *kind.Findings, port intstr.IntOrString, at *field.Path) {
 	if port.Type == intstr.Int {
 		f.Messages(validation.IsValidPortNum(port.IntValue()), port.IntValue(), at)
 		return
@@ -104,7 +104,7 @@ func (f *PodCheck) lifecycle(l *corev1.Lifecycle, at *field.Path) {
 // restartPolicy checks how a container is restarted, beside the policy of the Pod.
 func (f *PodCheck) restartPolicy(policy *corev1.ContainerRestartPolicy, rules []corev1.ContainerRestartRule, at *field.Path) {
 	f.Need(policy != nil || len(rules) == 0, at.Child("restartPolicy"))
-	kind.Chosen(&f.Faults, policy, at.Child("restartPolicy"),
+	kind.Chosen(&f.Findings, policy, at.Child("restartPolicy"),
 		corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	at = at.Child("restartPolicyRules")
 	if len(rules) > 20 {
@@ -112,12 +112,12 @@ func (f *PodCheck) restartPolicy(policy *corev1.ContainerRestartPolicy, rules []
 	}
 	for i, rule := range rules {
 		here := at.Index(i)
-		kind.Known(&f.Faults, rule.Action, here.Child("action"), corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		kind.Known(&f.Findings, rule.Action, here.Child("action"), corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
 		codes := rule.ExitCodes
 		if f.Need(codes != nil, here.Child("exitCodes")); codes == nil {
 			continue
 		}
-		kind.Known(&f.Faults, codes.Operator, here.Child("exitCodes", "operator"),
+		kind.Known(&f.Findings, codes.Operator, here.Child("exitCodes", "operator"),
 			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		if len(codes.Values) > 255 {
 			f.List = append(f.List, field.TooMany(here.Child("exitCodes", "values"), len(codes.Values), 255))
@@ -130,8 +130,8 @@ func (f *PodCheck) resizePolicy(policies []corev1.ContainerResizePolicy, at *fie
 	seen := sets.New[string]()
 	for i, policy := range policies {
 		f.Unique(string(policy.ResourceName), seen, at.Index(i))
-		kind.Choice(&f.Faults, policy.ResourceName, at, corev1.ResourceCPU, corev1.ResourceMemory)
-		kind.Choice(&f.Faults, policy.RestartPolicy, at, corev1.NotRequired, corev1.RestartContainer)
+		kind.Choice(&f.Findings, policy.ResourceName, at, corev1.ResourceCPU, corev1.ResourceMemory)
+		kind.Choice(&f.Findings, policy.RestartPolicy, at, corev1.NotRequired, corev1.RestartContainer)
 		f.Invalid(f.Spec.RestartPolicy == corev1.RestartPolicyNever && policy.RestartPolicy != corev1.NotRequired, at, policy.RestartPolicy,
 			"must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 	}

@@ -27,7 +27,7 @@ var (
 )
 
 // checkProjected checks a volume that is made of several sources.
-func checkProjected(f *kind.Faults, v *corev1.ProjectedVolumeSource, at *field.Path) {
+func checkProjected(f *kind.Findings, v *corev1.ProjectedVolumeSource, at *field.Path) {
 	checkMode(f, v.DefaultMode, at.Child("defaultMode"))
 	paths := sets.New[string]()
 	once := func(path string, what any) {
@@ -62,7 +62,7 @@ func checkProjected(f *kind.Faults, v *corev1.ProjectedVolumeSource, at *field.P
 	}
 }
 
-func checkProjectedItems(f *kind.Faults, items []corev1.KeyToPath, name string, once func(string, any), at *field.Path) {
+func checkProjectedItems(f *kind.Findings, items []corev1.KeyToPath, name string, once func(string, any), at *field.Path) {
 	for i := range items {
 		checkKeyToPath(f, &items[i], at.Index(i))
 		once(items[i].Path, name)
@@ -70,7 +70,7 @@ func checkProjectedItems(f *kind.Faults, items []corev1.KeyToPath, name string, 
 }
 
 // checkProjectedToken reports a wrong path at the volume, as a kube-apiserver does.
-func checkProjectedToken(f *kind.Faults, s *corev1.ServiceAccountTokenProjection, volume, at *field.Path) {
+func checkProjectedToken(f *kind.Findings, s *corev1.ServiceAccountTokenProjection, volume, at *field.Path) {
 	if s.ExpirationSeconds != nil {
 		f.Invalid(*s.ExpirationSeconds < 600, at.Child("expirationSeconds"), *s.ExpirationSeconds, "may not specify a duration less than 10 minutes")
 		f.Invalid(*s.ExpirationSeconds > 1<<32, at.Child("expirationSeconds"), *s.ExpirationSeconds, "may not specify a duration larger than 2^32 seconds")
@@ -81,7 +81,7 @@ func checkProjectedToken(f *kind.Faults, s *corev1.ServiceAccountTokenProjection
 }
 
 // checkDownwardFile checks a file that tells a Pod about itself. All are reported at the volume.
-func checkDownwardFile(f *kind.Faults, file *corev1.DownwardAPIVolumeFile, at *field.Path) {
+func checkDownwardFile(f *kind.Findings, file *corev1.DownwardAPIVolumeFile, at *field.Path) {
 	f.Text(file.Path, at.Child("path"))
 	checkLocalPath(f, file.Path, at.Child("path"))
 	switch {
@@ -97,7 +97,7 @@ func checkDownwardFile(f *kind.Faults, file *corev1.DownwardAPIVolumeFile, at *f
 }
 
 // checkFieldRef checks a reference to a field of a Pod; allowed are the fields that can be told.
-func checkFieldRef(f *kind.Faults, ref *corev1.ObjectFieldSelector, allowed []string, at *field.Path) {
+func checkFieldRef(f *kind.Findings, ref *corev1.ObjectFieldSelector, allowed []string, at *field.Path) {
 	if !f.Text(ref.APIVersion, at.Child("apiVersion")) || !f.Text(ref.FieldPath, at.Child("fieldPath")) {
 		return
 	}
@@ -127,7 +127,7 @@ func checkFieldRef(f *kind.Faults, ref *corev1.ObjectFieldSelector, allowed []st
 }
 
 // checkResourceFieldRef checks a reference to what a container asks for. A file must name the container.
-func checkResourceFieldRef(f *kind.Faults, ref *corev1.ResourceFieldSelector, file bool, at *field.Path) {
+func checkResourceFieldRef(f *kind.Findings, ref *corev1.ResourceFieldSelector, file bool, at *field.Path) {
 	huge := strings.HasPrefix(ref.Resource, "requests.hugepages-") || strings.HasPrefix(ref.Resource, "limits.hugepages-")
 	switch {
 	case file && ref.ContainerName == "":
@@ -140,7 +140,7 @@ func checkResourceFieldRef(f *kind.Faults, ref *corev1.ResourceFieldSelector, fi
 	checkDivisor(f, ref, at.Child("divisor"))
 }
 
-func checkDivisor(f *kind.Faults, ref *corev1.ResourceFieldSelector, at *field.Path) {
+func checkDivisor(f *kind.Findings, ref *corev1.ResourceFieldSelector, at *field.Path) {
 	if ref.Divisor.Cmp(resource.Quantity{}) == 0 {
 		return
 	}

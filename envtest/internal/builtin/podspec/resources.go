@@ -50,7 +50,7 @@ func IsExtended(name corev1.ResourceName) bool {
 func MayExceed(name corev1.ResourceName) bool { return IsNative(name) && !IsHugePages(name) }
 
 // CheckResourceName checks the name of any resource, and reports whether it is one.
-func CheckResourceName(f *kind.Faults, name corev1.ResourceName, at *field.Path) bool {
+func CheckResourceName(f *kind.Findings, name corev1.ResourceName, at *field.Path) bool {
 	before := len(f.List)
 	f.Messages(validation.IsQualifiedName(string(name)), name, at)
 	if len(f.List) == before && !strings.Contains(string(name), "/") {
@@ -61,7 +61,7 @@ func CheckResourceName(f *kind.Faults, name corev1.ResourceName, at *field.Path)
 }
 
 // ContainerResource checks the name of a resource of a container.
-func ContainerResource(f *kind.Faults, name corev1.ResourceName, at *field.Path) {
+func ContainerResource(f *kind.Findings, name corev1.ResourceName, at *field.Path) {
 	CheckResourceName(f, name, at)
 	if !strings.Contains(string(name), "/") {
 		f.Invalid(!IsHugePages(name) && !slices.Contains(containerResources, name), at, name, "must be a standard resource for containers")
@@ -71,14 +71,14 @@ func ContainerResource(f *kind.Faults, name corev1.ResourceName, at *field.Path)
 }
 
 // podResource checks the name of a resource of a whole Pod.
-func podResource(f *kind.Faults, name corev1.ResourceName, at *field.Path) {
+func podResource(f *kind.Findings, name corev1.ResourceName, at *field.Path) {
 	if CheckResourceName(f, name, at) && !IsHugePages(name) {
 		kind.Known(f, name, at, podResources...)
 	}
 }
 
 // CheckResourceValue checks how much of a resource there is.
-func CheckResourceValue(f *kind.Faults, name corev1.ResourceName, value resource.Quantity, at *field.Path) {
+func CheckResourceValue(f *kind.Findings, name corev1.ResourceName, value resource.Quantity, at *field.Path) {
 	f.Add(kind.NotNegativeQuantity(value, at))
 	if slices.Contains(countedResources, name) || IsExtended(name) {
 		f.Invalid(value.MilliValue()%1000 != 0, at, value.String(), "must be an integer")
@@ -86,7 +86,7 @@ func CheckResourceValue(f *kind.Faults, name corev1.ResourceName, value resource
 }
 
 // checkHugePages checks that a quantity is a number of whole pages.
-func checkHugePages(f *kind.Faults, name corev1.ResourceName, value resource.Quantity, at *field.Path) {
+func checkHugePages(f *kind.Findings, name corev1.ResourceName, value resource.Quantity, at *field.Path) {
 	if !IsHugePages(name) {
 		return
 	}
@@ -96,12 +96,12 @@ func checkHugePages(f *kind.Faults, name corev1.ResourceName, value resource.Qua
 }
 
 // resources checks what a container or a Pod asks for.
-func (f *PodCheck) resources(r *corev1.ResourceRequirements, nameRule func(*kind.Faults, corev1.ResourceName, *field.Path), at *field.Path) {
+func (f *PodCheck) resources(r *corev1.ResourceRequirements, nameRule func(*kind.Findings, corev1.ResourceName, *field.Path), at *field.Path) {
 	huge, usual := false, false
 	look := func(name corev1.ResourceName, value resource.Quantity, at *field.Path) {
-		nameRule(&f.Faults, name, at)
-		CheckResourceValue(&f.Faults, name, value, at)
-		checkHugePages(&f.Faults, name, value, at)
+		nameRule(&f.Findings, name, at)
+		CheckResourceValue(&f.Findings, name, value, at)
+		checkHugePages(&f.Findings, name, value, at)
 		huge = huge || IsHugePages(name)
 		usual = usual || name == corev1.ResourceCPU || name == corev1.ResourceMemory
 	}

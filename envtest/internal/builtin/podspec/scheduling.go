@@ -26,12 +26,12 @@ func (f *PodCheck) affinity(a *corev1.Affinity, at *field.Path) {
 	if node := a.NodeAffinity; node != nil {
 		at := at.Child("nodeAffinity")
 		if node.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-			CheckNodeSelector(&f.Faults, node.RequiredDuringSchedulingIgnoredDuringExecution, true, at.Child(required))
+			CheckNodeSelector(&f.Findings, node.RequiredDuringSchedulingIgnoredDuringExecution, true, at.Child(required))
 		}
 		for i := range node.PreferredDuringSchedulingIgnoredDuringExecution {
 			term := &node.PreferredDuringSchedulingIgnoredDuringExecution[i]
 			f.weight(term.Weight, at.Child(preferred).Index(i))
-			checkNodeTerm(&f.Faults, &term.Preference, false, at.Child(preferred).Index(i).Child("preference"))
+			checkNodeTerm(&f.Findings, &term.Preference, false, at.Child(preferred).Index(i).Child("preference"))
 		}
 	}
 	terms := func(must []corev1.PodAffinityTerm, may []corev1.WeightedPodAffinityTerm, at *field.Path) {
@@ -56,7 +56,7 @@ func (f *PodCheck) weight(weight int32, at *field.Path) {
 }
 
 // CheckNodeSelector checks terms that select nodes. The values of preferences need not be values of labels.
-func CheckNodeSelector(f *kind.Faults, s *corev1.NodeSelector, values bool, at *field.Path) {
+func CheckNodeSelector(f *kind.Findings, s *corev1.NodeSelector, values bool, at *field.Path) {
 	at = at.Child("nodeSelectorTerms")
 	f.Need(len(s.NodeSelectorTerms) > 0, at)
 	for i := range s.NodeSelectorTerms {
@@ -64,7 +64,7 @@ func CheckNodeSelector(f *kind.Faults, s *corev1.NodeSelector, values bool, at *
 	}
 }
 
-func checkNodeTerm(f *kind.Faults, term *corev1.NodeSelectorTerm, values bool, at *field.Path) {
+func checkNodeTerm(f *kind.Findings, term *corev1.NodeSelectorTerm, values bool, at *field.Path) {
 	for i := range term.MatchExpressions {
 		checkNodeRequirement(f, &term.MatchExpressions[i], values, at.Child("matchExpressions").Index(i))
 	}
@@ -86,7 +86,7 @@ func checkNodeTerm(f *kind.Faults, term *corev1.NodeSelectorTerm, values bool, a
 	}
 }
 
-func checkNodeRequirement(f *kind.Faults, r *corev1.NodeSelectorRequirement, values bool, at *field.Path) {
+func checkNodeRequirement(f *kind.Findings, r *corev1.NodeSelectorRequirement, values bool, at *field.Path) {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		f.Need(len(r.Values) > 0, at.Child("values"))
@@ -151,7 +151,7 @@ func (f *PodCheck) labelKeys(match, mismatch []string, selector *metav1.LabelSel
 	}
 }
 
-func CheckTolerations(f *kind.Faults, list []corev1.Toleration, at *field.Path) {
+func CheckTolerations(f *kind.Findings, list []corev1.Toleration, at *field.Path) {
 	for i := range list {
 		t, at := &list[i], at.Index(i)
 		if t.Key != "" {
@@ -180,7 +180,7 @@ func (f *PodCheck) topologySpread(list []corev1.TopologySpreadConstraint, at *fi
 		c, at := &list[i], at.Index(i)
 		f.Positive(int64(c.MaxSkew), at.Child("maxSkew"))
 		f.Text(c.TopologyKey, at.Child("topologyKey"))
-		kind.Known(&f.Faults, c.WhenUnsatisfiable, at.Child("whenUnsatisfiable"), corev1.DoNotSchedule, corev1.ScheduleAnyway)
+		kind.Known(&f.Findings, c.WhenUnsatisfiable, at.Child("whenUnsatisfiable"), corev1.DoNotSchedule, corev1.ScheduleAnyway)
 		for _, other := range list[i+1:] {
 			if other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable {
 				f.List = append(f.List, field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
@@ -192,8 +192,8 @@ func (f *PodCheck) topologySpread(list []corev1.TopologySpreadConstraint, at *fi
 			f.Invalid(c.WhenUnsatisfiable != corev1.DoNotSchedule, at.Child("minDomains"), strconv.Itoa(int(*c.MinDomains)),
 				"can only use minDomains if whenUnsatisfiable=DoNotSchedule")
 		}
-		kind.Chosen(&f.Faults, c.NodeAffinityPolicy, at.Child("nodeAffinityPolicy"), corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)
-		kind.Chosen(&f.Faults, c.NodeTaintsPolicy, at.Child("nodeTaintsPolicy"), corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)
+		kind.Chosen(&f.Findings, c.NodeAffinityPolicy, at.Child("nodeAffinityPolicy"), corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)
+		kind.Chosen(&f.Findings, c.NodeTaintsPolicy, at.Child("nodeTaintsPolicy"), corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)
 		f.labelKeys(c.MatchLabelKeys, nil, c.LabelSelector, at)
 		f.Add(kind.LabelSelector(c.LabelSelector, at.Child("labelSelector")))
 	}

@@ -25,7 +25,7 @@ func (f *PodCheck) containerSecurity(s *corev1.SecurityContext, at *field.Path) 
 	}
 	f.ids(s.RunAsUser, s.RunAsGroup, at)
 	if s.ProcMount != nil {
-		kind.Known(&f.Faults, *s.ProcMount, at.Child("procMount"), corev1.DefaultProcMount, corev1.UnmaskedProcMount)
+		kind.Known(&f.Findings, *s.ProcMount, at.Child("procMount"), corev1.DefaultProcMount, corev1.UnmaskedProcMount)
 		f.Invalid(*s.ProcMount == corev1.UnmaskedProcMount && (f.Spec.HostUsers == nil || *f.Spec.HostUsers), at.Child("procMount"), *s.ProcMount,
 			"`hostUsers` must be false to use `Unmasked`")
 	}
@@ -62,12 +62,12 @@ func (f *PodCheck) podSecurity(s *corev1.PodSecurityContext, at *field.Path) {
 	share := f.Spec.ShareProcessNamespace
 	f.Invalid(f.Spec.HostPID && kind.IsTrue(share), at.Child("shareProcessNamespace"), share, "ShareProcessNamespace and HostPID cannot both be enabled")
 	f.sysctls(s.Sysctls, at.Child("sysctls"))
-	kind.Chosen(&f.Faults, s.FSGroupChangePolicy, at.Child("fsGroupChangePolicy"), corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)
+	kind.Chosen(&f.Findings, s.FSGroupChangePolicy, at.Child("fsGroupChangePolicy"), corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)
 	f.seccomp(s.SeccompProfile, at.Child("seccompProfile"))
 	f.windows(s.WindowsOptions, at.Child("windowsOptions"))
 	f.AppArmor(s.AppArmorProfile, at.Child("appArmorProfile"))
-	kind.Chosen(&f.Faults, s.SupplementalGroupsPolicy, at.Child("supplementalGroupsPolicy"), corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
-	kind.Chosen(&f.Faults, s.SELinuxChangePolicy, at.Child("seLinuxChangePolicy"), corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption)
+	kind.Chosen(&f.Findings, s.SupplementalGroupsPolicy, at.Child("supplementalGroupsPolicy"), corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+	kind.Chosen(&f.Findings, s.SELinuxChangePolicy, at.Child("seLinuxChangePolicy"), corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption)
 }
 
 var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
@@ -96,14 +96,14 @@ func (f *PodCheck) seccomp(p *corev1.SeccompProfile, at *field.Path) {
 	if p == nil {
 		return
 	}
-	kind.Choice(&f.Faults, p.Type, at.Child("type"), corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	kind.Choice(&f.Findings, p.Type, at.Child("type"), corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	profile := at.Child("localhostProfile")
 	if p.Type != corev1.SeccompProfileTypeLocalhost {
 		f.Invalid(p.LocalhostProfile != nil, profile, p, "can only be set when seccomp type is Localhost")
 		return
 	}
 	if f.Need(p.LocalhostProfile != nil, profile); p.LocalhostProfile != nil {
-		checkDescending(&f.Faults, *p.LocalhostProfile, profile)
+		checkDescending(&f.Findings, *p.LocalhostProfile, profile)
 	}
 }
 
@@ -111,7 +111,7 @@ func (f *PodCheck) AppArmor(p *corev1.AppArmorProfile, at *field.Path) {
 	if p == nil {
 		return
 	}
-	kind.Choice(&f.Faults, p.Type, at.Child("type"), corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	kind.Choice(&f.Findings, p.Type, at.Child("type"), corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
 	profile := at.Child("localhostProfile")
 	switch p.Type {
 	case corev1.AppArmorProfileTypeLocalhost:

@@ -22,7 +22,7 @@ func ValidateTemplate(template *corev1.PodTemplateSpec, path *field.Path, restar
 	errs := metavalidation.ValidateLabels(template.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
 	errs = append(errs, ValidatePodSpec(&template.Spec, false, path.Child("spec"))...)
-	var f kind.Faults
+	var f kind.Findings
 	CheckPodAnnotations(&f, template.Annotations, &template.Spec, path.Child("annotations"))
 	CheckProfiles(&f, template.Annotations, &template.Spec, path.Child("spec"))
 	errs = append(errs, f.List...)
@@ -45,9 +45,9 @@ func ValidatePodSpec(spec *corev1.PodSpec, pod bool, at *field.Path) field.Error
 	f.ephemeralContainers(at.Child("ephemeralContainers"))
 	f.wholePod(at)
 	f.hostNetwork(pod, at)
-	kind.Choice(&f.Faults, spec.RestartPolicy, at.Child("restartPolicy"),
+	kind.Choice(&f.Findings, spec.RestartPolicy, at.Child("restartPolicy"),
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
-	kind.Choice(&f.Faults, spec.DNSPolicy, at.Child("dnsPolicy"),
+	kind.Choice(&f.Findings, spec.DNSPolicy, at.Child("dnsPolicy"),
 		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)
 	f.Add(metavalidation.ValidateLabels(spec.NodeSelector, at.Child("nodeSelector")))
 	f.podSecurity(spec.SecurityContext, at.Child("securityContext"))
@@ -67,7 +67,7 @@ func ValidatePodSpec(spec *corev1.PodSpec, pod bool, at *field.Path) field.Error
 	if spec.ActiveDeadlineSeconds != nil {
 		f.Within(*spec.ActiveDeadlineSeconds, 1, math.MaxInt32, at.Child("activeDeadlineSeconds"))
 	}
-	CheckTolerations(&f.Faults, spec.Tolerations, at.Child("tolerations"))
+	CheckTolerations(&f.Findings, spec.Tolerations, at.Child("tolerations"))
 	for i, alias := range spec.HostAliases {
 		at := at.Child("hostAliases").Index(i)
 		f.Add(validation.IsValidIPForLegacyField(at.Child("ip"), alias.IP, true, nil))
@@ -75,7 +75,7 @@ func ValidatePodSpec(spec *corev1.PodSpec, pod bool, at *field.Path) field.Error
 			f.Subdomain(name, at.Child("hostnames").Index(j))
 		}
 	}
-	kind.Chosen(&f.Faults, spec.PreemptionPolicy, at.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)
+	kind.Chosen(&f.Findings, spec.PreemptionPolicy, at.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)
 	if spec.Overhead != nil {
 		f.resources(&corev1.ResourceRequirements{Limits: spec.Overhead}, ContainerResource, at.Child("overhead"))
 	}
@@ -200,7 +200,7 @@ func (f *PodCheck) operatingSystem(at *field.Path) {
 		f.Need(false, at.Child("os", "name"))
 		return
 	}
-	kind.Known(&f.Faults, f.Spec.OS.Name, at.Child("os"), corev1.Linux, corev1.Windows)
+	kind.Known(&f.Findings, f.Spec.OS.Name, at.Child("os"), corev1.Linux, corev1.Windows)
 	if f.Spec.OS.Name == corev1.Linux {
 		const message = "windows options cannot be set for a linux pod"
 		f.Forbid(f.Spec.SecurityContext != nil && f.Spec.SecurityContext.WindowsOptions != nil, at.Child("securityContext", "windowsOptions"), message)

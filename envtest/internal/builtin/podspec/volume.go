@@ -31,7 +31,7 @@ type podVolumes map[string]*corev1.VolumeSource
 // validateVolumes checks the volumes of a Pod or a template and returns those with valid names.
 func validateVolumes(volumes []corev1.Volume, at *field.Path) (podVolumes, field.ErrorList) {
 	named := podVolumes{}
-	var f kind.Faults
+	var f kind.Findings
 	seen := sets.New[string]()
 	for i := range volumes {
 		volume := &volumes[i]
@@ -46,7 +46,7 @@ func validateVolumes(volumes []corev1.Volume, at *field.Path) (podVolumes, field
 
 // validateVolumeSource has more than sixty lines because it is a list: a line or two for each source.
 func validateVolumeSource(s *corev1.VolumeSource, name string, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	f.ExactlyOne(at, OneSource, SomeSource, []kind.Alternative{
 		{Name: "emptyDir", Given: s.EmptyDir != nil, Check: func(at *field.Path) {
 			limit := s.EmptyDir.SizeLimit
@@ -130,7 +130,7 @@ func validateVolumeSource(s *corev1.VolumeSource, name string, at *field.Path) f
 	return f.List
 }
 
-func CheckHostPath(f *kind.Faults, v *corev1.HostPathVolumeSource, at *field.Path) {
+func CheckHostPath(f *kind.Findings, v *corev1.HostPathVolumeSource, at *field.Path) {
 	if !f.Text(v.Path, at.Child("path")) {
 		return
 	}
@@ -139,17 +139,17 @@ func CheckHostPath(f *kind.Faults, v *corev1.HostPathVolumeSource, at *field.Pat
 		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)
 }
 
-func CheckGceDisk(f *kind.Faults, v *corev1.GCEPersistentDiskVolumeSource, at *field.Path) {
+func CheckGceDisk(f *kind.Findings, v *corev1.GCEPersistentDiskVolumeSource, at *field.Path) {
 	f.Text(v.PDName, at.Child("pdName"))
 	f.Within(int64(v.Partition), 0, 255, at.Child("partition"))
 }
 
-func CheckAwsDisk(f *kind.Faults, v *corev1.AWSElasticBlockStoreVolumeSource, at *field.Path) {
+func CheckAwsDisk(f *kind.Findings, v *corev1.AWSElasticBlockStoreVolumeSource, at *field.Path) {
 	f.Text(v.VolumeID, at.Child("volumeID"))
 	f.Within(int64(v.Partition), 0, 255, at.Child("partition"))
 }
 
-func CheckNfs(f *kind.Faults, v *corev1.NFSVolumeSource, at *field.Path) {
+func CheckNfs(f *kind.Findings, v *corev1.NFSVolumeSource, at *field.Path) {
 	f.Text(v.Server, at.Child("server"))
 	f.Text(v.Path, at.Child("path"))
 	f.Invalid(!path.IsAbs(v.Path), at.Child("path"), v.Path, "must be an absolute path")
@@ -162,12 +162,12 @@ var iscsiNames = map[string]*regexp.Regexp{
 	"naa": regexp.MustCompile(`^naa\.[[:xdigit:]]{32}$`),
 }
 
-func checkIscsiName(f *kind.Faults, name string, at *field.Path) {
+func checkIscsiName(f *kind.Findings, name string, at *field.Path) {
 	rule := iscsiNames[name[:min(3, len(name))]]
 	f.Invalid(rule == nil || !rule.MatchString(name), at, name, "must be valid format")
 }
 
-func CheckIscsi(f *kind.Faults, portal, iqn string, lun int32, authenticated, secret bool, initiator *string, at *field.Path) {
+func CheckIscsi(f *kind.Findings, portal, iqn string, lun int32, authenticated, secret bool, initiator *string, at *field.Path) {
 	f.Text(portal, at.Child("targetPortal"))
 	if f.Text(iqn, at.Child("iqn")) {
 		checkIscsiName(f, iqn, at.Child("iqn"))
@@ -179,29 +179,29 @@ func CheckIscsi(f *kind.Faults, portal, iqn string, lun int32, authenticated, se
 	}
 }
 
-func CheckGluster(f *kind.Faults, endpoints, path string, at *field.Path) {
+func CheckGluster(f *kind.Findings, endpoints, path string, at *field.Path) {
 	f.Text(endpoints, at.Child("endpoints"))
 	f.Text(path, at.Child("path"))
 }
 
-func CheckFlocker(f *kind.Faults, v *corev1.FlockerVolumeSource, at *field.Path) {
+func CheckFlocker(f *kind.Findings, v *corev1.FlockerVolumeSource, at *field.Path) {
 	f.Need(v.DatasetName != "" || v.DatasetUUID != "", at)
 	f.Invalid(v.DatasetName != "" && v.DatasetUUID != "", at, "resource", "datasetName and datasetUUID can not be specified simultaneously")
 	f.Invalid(strings.Contains(v.DatasetName, "/"), at.Child("datasetName"), v.DatasetName, "must not contain '/'")
 }
 
-func CheckRbd(f *kind.Faults, monitors []string, image string, at *field.Path) {
+func CheckRbd(f *kind.Findings, monitors []string, image string, at *field.Path) {
 	f.Need(len(monitors) > 0, at.Child("monitors"))
 	f.Text(image, at.Child("image"))
 }
 
-func checkSecretName(f *kind.Faults, ref *corev1.LocalObjectReference, at *field.Path) {
+func checkSecretName(f *kind.Findings, ref *corev1.LocalObjectReference, at *field.Path) {
 	if ref != nil {
 		f.Text(ref.Name, at.Child("secretRef", "name"))
 	}
 }
 
-func CheckQuobyte(f *kind.Faults, v *corev1.QuobyteVolumeSource, at *field.Path) {
+func CheckQuobyte(f *kind.Findings, v *corev1.QuobyteVolumeSource, at *field.Path) {
 	const pairs = "must be a host:port pair or multiple pairs separated by commas"
 	if f.Text(v.Registry, at.Child("registry")) {
 		f.Need(len(v.Tenant) < 65, at.Child("tenant"))
@@ -213,7 +213,7 @@ func CheckQuobyte(f *kind.Faults, v *corev1.QuobyteVolumeSource, at *field.Path)
 	f.Text(v.Volume, at.Child("volume"))
 }
 
-func CheckFibreChannel(f *kind.Faults, v *corev1.FCVolumeSource, at *field.Path) {
+func CheckFibreChannel(f *kind.Findings, v *corev1.FCVolumeSource, at *field.Path) {
 	targets := at.Child("targetWWNs")
 	f.Need(len(v.TargetWWNs)+len(v.WWIDs) > 0, targets)
 	f.Invalid(len(v.TargetWWNs) > 0 && len(v.WWIDs) > 0, targets, v.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously")
@@ -225,7 +225,7 @@ func CheckFibreChannel(f *kind.Faults, v *corev1.FCVolumeSource, at *field.Path)
 	}
 }
 
-func CheckFlex(f *kind.Faults, driver string, options map[string]string, at *field.Path) {
+func CheckFlex(f *kind.Findings, driver string, options map[string]string, at *field.Path) {
 	f.Text(driver, at.Child("driver"))
 	for key := range options {
 		namespace, _, _ := strings.Cut(key, "/")
@@ -235,7 +235,7 @@ func CheckFlex(f *kind.Faults, driver string, options map[string]string, at *fie
 	}
 }
 
-func CheckAzureDisk(f *kind.Faults, v *corev1.AzureDiskVolumeSource, at *field.Path) {
+func CheckAzureDisk(f *kind.Findings, v *corev1.AzureDiskVolumeSource, at *field.Path) {
 	f.Text(v.DiskName, at.Child("diskName"))
 	uri := at.Child("diskURI")
 	f.Text(v.DataDiskURI, uri)
@@ -253,7 +253,7 @@ func CheckAzureDisk(f *kind.Faults, v *corev1.AzureDiskVolumeSource, at *field.P
 	}
 }
 
-func CheckStorageOS(f *kind.Faults, name, namespace string, at *field.Path) {
+func CheckStorageOS(f *kind.Findings, name, namespace string, at *field.Path) {
 	if f.Text(name, at.Child("volumeName")) {
 		f.Label(name, at.Child("volumeName"))
 	}
@@ -262,14 +262,14 @@ func CheckStorageOS(f *kind.Faults, name, namespace string, at *field.Path) {
 	}
 }
 
-func CheckScaleIO(f *kind.Faults, gateway, system, volume string, at *field.Path) {
+func CheckScaleIO(f *kind.Findings, gateway, system, volume string, at *field.Path) {
 	f.Text(gateway, at.Child("gateway"))
 	f.Text(system, at.Child("system"))
 	f.Text(volume, at.Child("volumeName"))
 }
 
 // CheckCsiDriver checks the name of a driver, in which case is of no account.
-func CheckCsiDriver(f *kind.Faults, name string, at *field.Path) {
+func CheckCsiDriver(f *kind.Findings, name string, at *field.Path) {
 	if !f.Text(name, at) {
 		return
 	}
@@ -280,21 +280,21 @@ func CheckCsiDriver(f *kind.Faults, name string, at *field.Path) {
 }
 
 // checkMode checks the permissions of a file.
-func checkMode(f *kind.Faults, mode *int32, at *field.Path) {
+func checkMode(f *kind.Findings, mode *int32, at *field.Path) {
 	if mode != nil {
 		f.Invalid(*mode < 0 || *mode > 0o777, at, *mode, fileMode)
 	}
 }
 
 // checkFiles checks how the keys of a Secret or a ConfigMap become files.
-func checkFiles(f *kind.Faults, mode *int32, items []corev1.KeyToPath, at *field.Path) {
+func checkFiles(f *kind.Findings, mode *int32, items []corev1.KeyToPath, at *field.Path) {
 	checkMode(f, mode, at.Child("defaultMode"))
 	for i := range items {
 		checkKeyToPath(f, &items[i], at.Child("items").Index(i))
 	}
 }
 
-func checkKeyToPath(f *kind.Faults, item *corev1.KeyToPath, at *field.Path) {
+func checkKeyToPath(f *kind.Findings, item *corev1.KeyToPath, at *field.Path) {
 	f.Text(item.Key, at.Child("key"))
 	f.Text(item.Path, at.Child("path"))
 	checkLocalPath(f, item.Path, at.Child("path"))
@@ -302,7 +302,7 @@ func checkKeyToPath(f *kind.Faults, item *corev1.KeyToPath, at *field.Path) {
 }
 
 // CheckNoBacksteps refuses paths that lead upwards.
-func CheckNoBacksteps(f *kind.Faults, target string, at *field.Path) {
+func CheckNoBacksteps(f *kind.Findings, target string, at *field.Path) {
 	for _, part := range strings.Split(target, "/") {
 		if part == ".." {
 			f.Invalid(true, at, target, "must not contain '..'")
@@ -312,19 +312,19 @@ func CheckNoBacksteps(f *kind.Faults, target string, at *field.Path) {
 }
 
 // checkDescending checks a path below another one.
-func checkDescending(f *kind.Faults, target string, at *field.Path) {
+func checkDescending(f *kind.Findings, target string, at *field.Path) {
 	f.Invalid(path.IsAbs(target), at, target, "must be a relative path")
 	CheckNoBacksteps(f, target, at)
 }
 
 // checkLocalPath checks a path that a kubelet writes in a volume.
-func checkLocalPath(f *kind.Faults, target string, at *field.Path) {
+func checkLocalPath(f *kind.Findings, target string, at *field.Path) {
 	checkDescending(f, target, at)
 	f.Invalid(strings.HasPrefix(target, "..") && !strings.HasPrefix(target, "../"), at, target, "must not start with '..'")
 }
 
 // CheckSecretReference checks a reference to a Secret of any namespace.
-func CheckSecretReference(f *kind.Faults, ref *corev1.SecretReference, at *field.Path) {
+func CheckSecretReference(f *kind.Findings, ref *corev1.SecretReference, at *field.Path) {
 	if ref == nil {
 		return
 	}
@@ -338,7 +338,7 @@ func CheckSecretReference(f *kind.Faults, ref *corev1.SecretReference, at *field
 
 // validateClaimTemplate checks a claim that is made for a Pod.
 func validateClaimTemplate(claim *corev1.PersistentVolumeClaimTemplate, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	f.Add(apivalidation.ValidateAnnotations(claim.Annotations, at.Child("metadata", "annotations")))
 	f.Add(metavalidation.ValidateLabels(claim.Labels, at.Child("metadata", "labels")))
 	checkTemplateMetadata(&f, claim.ObjectMeta, at.Child("metadata"))

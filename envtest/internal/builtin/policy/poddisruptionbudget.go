@@ -39,7 +39,7 @@ func validatePodDisruptionBudget(budget, _ *policyv1.PodDisruptionBudget) field.
 	}
 	errs = append(errs, kind.CountOrPercent(spec.MinAvailable, kind.SpecPath("minAvailable"))...)
 	errs = append(errs, kind.CountOrPercent(spec.MaxUnavailable, kind.SpecPath("maxUnavailable"))...)
-	f := kind.Faults{List: errs}
+	f := kind.Findings{List: errs}
 	f.NotAll(spec.MinAvailable, kind.SpecPath("minAvailable"))
 	f.NotAll(spec.MaxUnavailable, kind.SpecPath("maxUnavailable"))
 	f.Add(kind.LabelSelector(spec.Selector, kind.SpecPath("selector")))
@@ -49,7 +49,7 @@ func validatePodDisruptionBudget(budget, _ *policyv1.PodDisruptionBudget) field.
 
 func validatePodDisruptionBudgetStatus(budget, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 	at := field.NewPath("status")
-	f := kind.Faults{List: metavalidation.ValidateConditions(budget.Status.Conditions, at.Child("conditions"))}
+	f := kind.Findings{List: metavalidation.ValidateConditions(budget.Status.Conditions, at.Child("conditions"))}
 	f.NotNegative(int64(budget.Status.DisruptionsAllowed), at.Child("disruptionsAllowed"))
 	f.NotNegative(int64(budget.Status.CurrentHealthy), at.Child("currentHealthy"))
 	f.NotNegative(int64(budget.Status.DesiredHealthy), at.Child("desiredHealthy"))

@@ -36,8 +36,8 @@ type grantREST struct {
 }
 
 // attachGrant guards a resource by a check.
-func attachGrant(check func(context.Context, *kind.Access, user.Info, runtime.Object, runtime.Object) error) func(*kind.Attachment) (map[string]rest.Storage, error) {
-	return func(a *kind.Attachment) (map[string]rest.Storage, error) {
+func attachGrant(check func(context.Context, *kind.Access, user.Info, runtime.Object, runtime.Object) error) func(*kind.Served) (map[string]rest.Storage, error) {
+	return func(a *kind.Served) (map[string]rest.Storage, error) {
 		return map[string]rest.Storage{"": grantREST{kind.ResourceREST{Store: a.Store, Kind: a.Kind}, a.Access, check}}, nil
 	}
 }

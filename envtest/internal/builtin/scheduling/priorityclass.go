@@ -85,7 +85,7 @@ func validatePriorityClass(class, old *schedulingv1.PriorityClass) field.ErrorLi
 	}
 	var errs field.ErrorList
 	if class.PreemptionPolicy != nil {
-		f := kind.Faults{}
+		f := kind.Findings{}
 		kind.Choice(&f, *class.PreemptionPolicy, field.NewPath("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)
 		errs = f.List
 	}
@@ -124,7 +124,7 @@ func (r priorityClassREST) Delete(ctx context.Context, name string, validate res
 }
 
 // attachPriorityClass replaces the main resource.
-func attachPriorityClass(a *kind.Attachment) (map[string]rest.Storage, error) {
+func attachPriorityClass(a *kind.Served) (map[string]rest.Storage, error) {
 	return map[string]rest.Storage{"": priorityClassREST{kind.ResourceREST{Store: a.Store, Kind: a.Kind}}}, nil
 }
 

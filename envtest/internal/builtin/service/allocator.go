@@ -6,9 +6,11 @@ package service
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,13 +33,23 @@ const (
 var dynamicAddress = netip.MustParseAddr("10.0.0.16")
 
 // serviceAllocator gives cluster IPs and node ports that no other Service has. Taken are the numbers of the stored
-// Services, and of requests whose write is not seen in storage yet. There is nothing else to keep or repair.
+// Services, and of requests whose write is not seen in storage yet. What was given to a write that has failed, which nobody tells, is
+// free again when no request is as old.
 type serviceAllocator struct {
 	list func(context.Context) (*corev1.ServiceList, error)
 
 	mu    sync.Mutex                     // held while a request chooses
-	given map[types.NamespacedName]taken // guarded by mu
+	given map[types.NamespacedName]grant // guarded by mu
 }
+
+// grant is what a request was given, and when.
+type grant struct {
+	taken
+	at time.Time
+}
+
+// longestRequest is more than the minute that a request may take.
+const longestRequest = 2 * time.Minute
 
 // taken are addresses and node ports in use.
 type taken struct {
@@ -46,7 +58,7 @@ type taken struct {
 }
 
 func newServiceAllocator(list func(context.Context) (*corev1.ServiceList, error)) *serviceAllocator {
-	return &serviceAllocator{list: list, given: map[types.NamespacedName]taken{}}
+	return &serviceAllocator{list: list, given: map[types.NamespacedName]grant{}}
 }
 
 // begin completes svc with what its type needs and does not have yet. old is nil on create. The returned function is called
@@ -81,7 +93,7 @@ func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, 
 		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name, errs)
 	}
 	// The store tells of success before it writes, when the write is a PUT: what was given is kept until it shows up.
-	a.given[keyOf(svc)] = takenBy(svc)
+	a.given[keyOf(svc)] = grant{takenBy(svc), time.Now()}
 	return func(_ context.Context, success bool) {
 		if !success || dryRun {
 			a.forget(svc)
@@ -93,7 +105,7 @@ func (a *serviceAllocator) begin(ctx context.Context, svc, old *corev1.Service, 
 func (a *serviceAllocator) seen(svc *corev1.Service) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if takenBy(svc).holds(a.given[keyOf(svc)]) {
+	if takenBy(svc).holds(a.given[keyOf(svc)].taken) {
 		delete(a.given, keyOf(svc))
 	}
 }
@@ -114,16 +126,17 @@ func (a *serviceAllocator) used(ctx context.Context, svc *corev1.Service) (taken
 	var used taken
 	for i := range list.Items {
 		key, stored := keyOf(&list.Items[i]), takenBy(&list.Items[i])
-		if stored.holds(a.given[key]) {
+		if stored.holds(a.given[key].taken) {
 			delete(a.given, key)
 		}
 		if key != keyOf(svc) {
 			used.add(stored)
 		}
 	}
+	maps.DeleteFunc(a.given, func(_ types.NamespacedName, given grant) bool { return time.Since(given.at) > longestRequest })
 	for key, given := range a.given {
 		if key != keyOf(svc) {
-			used.add(given)
+			used.add(given.taken)
 		}
 	}
 	return used, nil

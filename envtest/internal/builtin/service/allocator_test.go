@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +62,29 @@ func TestAllocatorGivesBackWhatIsNotWritten(t *testing.T) {
 			t.Errorf("%s leaves %v", name, a.given)
 		}
 	}
+}
+
+// TestAllocatorForgetsWritesThatFail has a PUT fail after the store has told of success.
+func TestAllocatorForgetsWritesThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, storage := t.Context(), &stored{}
+		a := newServiceAllocator(storage.list)
+		one, two := newService("one", corev1.ServiceTypeNodePort), newService("two", corev1.ServiceTypeNodePort)
+		one.Spec.Ports[0].NodePort, two.Spec.Ports[0].NodePort = 30500, 30500
+		finish, err := a.begin(ctx, one, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		finish(ctx, true)
+		time.Sleep(time.Minute) // its request may be under way
+		if _, err := a.begin(ctx, two, nil, false); err == nil {
+			t.Error("two Services have a port")
+		}
+		time.Sleep(longestRequest)
+		if _, err := a.begin(ctx, two, nil, false); err != nil {
+			t.Errorf("the port of a Service that was not written: %v", err)
+		}
+	})
 }
 
 func TestAllocatorForgetsWhatStorageKnows(t *testing.T) {

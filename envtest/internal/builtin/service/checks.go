@@ -20,7 +20,7 @@ import (
 )
 
 // checkServiceAnnotations checks two names of one setting.
-func checkServiceAnnotations(f *kind.Faults, annotations map[string]string) {
+func checkServiceAnnotations(f *kind.Findings, annotations map[string]string) {
 	const older = corev1.DeprecatedAnnotationTopologyAwareHints
 	hints, old := annotations[older]
 	mode, now := annotations[corev1.AnnotationTopologyMode]
@@ -46,7 +46,7 @@ func ValidateService(svc, old *corev1.Service) field.ErrorList {
 	case len(spec.Ports) == 0 && !isHeadless(svc):
 		errs = append(errs, field.Required(path.Child("ports"), ""))
 	}
-	f := kind.Faults{List: errs}
+	f := kind.Findings{List: errs}
 	checkServiceAnnotations(&f, svc.Annotations)
 	errs = append(f.List, serviceAddresses(svc)...)
 	errs = append(errs, affinityTimeout(spec, path.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"))...)
@@ -185,7 +185,7 @@ func affinityTimeout(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList
 	if spec.SessionAffinity != corev1.ServiceAffinityClientIP {
 		return nil
 	}
-	var f kind.Faults
+	var f kind.Findings
 	config := spec.SessionAffinityConfig
 	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
 		f.Need(false, path)
@@ -199,7 +199,7 @@ func affinityTimeout(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList
 // externalAddresses checks the addresses at which others lead to a Service. An old address may keep its form, but must be
 // reachable.
 func externalAddresses(svc, old *corev1.Service, path *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	var before []string
 	if old != nil {
 		before = old.Spec.ExternalIPs
@@ -220,7 +220,7 @@ const onlyBalancers = "may only be used when `type` is 'LoadBalancer'"
 // have spaces around it, and an old one is not checked again.
 func sourceRanges(svc, old *corev1.Service) field.ErrorList {
 	const key = corev1.AnnotationLoadBalancerSourceRangesKey
-	var f kind.Faults
+	var f kind.Findings
 	was := &corev1.Service{}
 	if old != nil {
 		was = old
@@ -317,7 +317,7 @@ func keptServiceFields(svc, old *corev1.Service, path *field.Path) field.ErrorLi
 
 // ValidateServiceStatus checks the addresses of a load balancer, which only Services of that type have.
 func ValidateServiceStatus(svc, old *corev1.Service) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	at := field.NewPath("status", "loadBalancer", "ingress")
 	balancers := svc.Status.LoadBalancer.Ingress
 	if !isBalanced(svc) {

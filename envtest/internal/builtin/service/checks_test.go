@@ -69,7 +69,7 @@ func TestServiceSourceRanges(t *testing.T) {
 			if c.old != nil {
 				old = changedService(c.kind, c.old)
 			}
-			kindtest.ExpectFaults(t, ValidateService(changedService(c.kind, c.change), old), c.want)
+			kindtest.ExpectFindings(t, ValidateService(changedService(c.kind, c.change), old), c.want)
 		})
 	}
 }
@@ -103,7 +103,7 @@ func TestServiceExternalIPs(t *testing.T) {
 			if c.want != "" {
 				want = []string{`spec.externalIPs[0]: Invalid value: "` + c.address + `": ` + c.want}
 			}
-			kindtest.ExpectFaults(t, ValidateService(having(c.address), old), want)
+			kindtest.ExpectFindings(t, ValidateService(having(c.address), old), want)
 		})
 	}
 }
@@ -118,7 +118,7 @@ func TestServiceAffinityTimeout(t *testing.T) {
 			svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			svc.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(seconds)}}
 		})
-		kindtest.ExpectFaults(t, ValidateService(svc, nil), want)
+		kindtest.ExpectFindings(t, ValidateService(svc, nil), want)
 	}
 }
 
@@ -136,6 +136,6 @@ func TestServiceAddressInRange(t *testing.T) {
 			want = []string{`spec.clusterIPs: Invalid value: ["` + c.wanted + `"]: failed to allocate IP ` + c.wanted + ": " + c.wrong}
 		}
 		spec := &corev1.ServiceSpec{ClusterIP: c.wanted, ClusterIPs: []string{c.wanted}}
-		kindtest.ExpectFaults(t, giveClusterIP(spec, []string{"10.0.0.7"}), want)
+		kindtest.ExpectFindings(t, giveClusterIP(spec, []string{"10.0.0.7"}), want)
 	}
 }

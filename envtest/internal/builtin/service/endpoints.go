@@ -47,7 +47,7 @@ func EndpointsCells(endpoints *corev1.Endpoints) []any {
 }
 
 // CheckEndpointAddress reports an address of the wrong family at all addresses, as a kube-apiserver does.
-func CheckEndpointAddress(f *kind.Faults, address string, family discoveryv1.AddressType, all, at *field.Path) {
+func CheckEndpointAddress(f *kind.Findings, address string, family discoveryv1.AddressType, all, at *field.Path) {
 	if family == discoveryv1.AddressTypeFQDN {
 		f.Add(validation.IsFullyQualifiedDomainName(at, address))
 		return
@@ -68,7 +68,7 @@ func CheckEndpointAddress(f *kind.Faults, address string, family discoveryv1.Add
 }
 
 // checkReachable refuses addresses at which no endpoint can be.
-func checkReachable(f *kind.Faults, address string, at *field.Path) {
+func checkReachable(f *kind.Findings, address string, at *field.Path) {
 	ip := netutils.ParseIPSloppy(address)
 	if ip == nil {
 		f.Invalid(true, at, address, "must be a valid IP address")
@@ -82,7 +82,7 @@ func checkReachable(f *kind.Faults, address string, at *field.Path) {
 
 //lint:ignore SA1019 Endpoints are served as long as a kube-apiserver serves them.
 func ValidateEndpoints(endpoints, _ *corev1.Endpoints) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	for i, subset := range endpoints.Subsets {
 		at := field.NewPath("subsets").Index(i)
 		f.Need(len(subset.Addresses)+len(subset.NotReadyAddresses) > 0, at)

@@ -62,7 +62,7 @@ func DefaultService(svc *corev1.Service) {
 // (PrepareService), and checks it (ValidateService).
 
 // AttachService makes the server give addresses and node ports to Services, and adds services/proxy.
-func AttachService(a *kind.Attachment) (map[string]rest.Storage, error) {
+func AttachService(a *kind.Served) (map[string]rest.Storage, error) {
 	allocator := newServiceAllocator(func(ctx context.Context) (*corev1.ServiceList, error) {
 		return kind.ListAll[*corev1.ServiceList](ctx, a.Store)
 	})
@@ -218,7 +218,7 @@ func nodePorts(svc *corev1.Service) []int32 {
 }
 
 // CheckBalancer checks where a load balancer is: its address, where it need not be better than before, and its name.
-func CheckBalancer(f *kind.Faults, ip, host string, before []string, at *field.Path) {
+func CheckBalancer(f *kind.Findings, ip, host string, before []string, at *field.Path) {
 	if ip != "" {
 		f.Add(validation.IsValidIPForLegacyField(at.Child("ip"), ip, true, before))
 	}

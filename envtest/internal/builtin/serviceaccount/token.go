@@ -117,7 +117,7 @@ var (
 	_ rest.GroupVersionKindProvider = tokenREST{}
 )
 
-func AttachServiceAccount(a *kind.Attachment) (map[string]rest.Storage, error) {
+func AttachServiceAccount(a *kind.Served) (map[string]rest.Storage, error) {
 	return map[string]rest.Storage{"token": tokenREST{Accounts{a.Access, a.Peer}}}, nil
 }
 

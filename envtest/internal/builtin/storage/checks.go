@@ -79,7 +79,7 @@ func validateCSIStorageCapacity(capacity, old *storagev1.CSIStorageCapacity) fie
 }
 
 func validateVolumeAttachment(attachment, old *storagev1.VolumeAttachment) field.ErrorList {
-	f := kind.Faults{}
+	f := kind.Findings{}
 	spec, at := &attachment.Spec, kind.SpecPath()
 	podspec.CheckCsiDriver(&f, spec.Attacher, at.Child("attacher"))
 	f.Messages(apivalidation.NameIsDNSSubdomain(spec.NodeName, false), spec.NodeName, at.Child("nodeName"))
@@ -104,7 +104,7 @@ func validateVolumeAttachment(attachment, old *storagev1.VolumeAttachment) field
 }
 
 func attachmentStatus(status *storagev1.VolumeAttachmentStatus, at *field.Path) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	size := 0
 	for key, value := range status.AttachmentMetadata {
 		f.Need(key != "", at.Child("attachmentMetadata").Key(key))
@@ -129,7 +129,7 @@ func attachmentStatus(status *storagev1.VolumeAttachmentStatus, at *field.Path) 
 }
 
 func validateStorageClass(class, old *storagev1.StorageClass) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	if f.Text(class.Provisioner, field.NewPath("provisioner")) {
 		f.Messages(validation.IsQualifiedName(strings.ToLower(class.Provisioner)), class.Provisioner, field.NewPath("provisioner"))
 	}
@@ -152,7 +152,7 @@ func validateStorageClass(class, old *storagev1.StorageClass) field.ErrorList {
 }
 
 // checkParameters checks what a class tells its driver.
-func checkParameters(f *kind.Faults, parameters map[string]string, at *field.Path) {
+func checkParameters(f *kind.Findings, parameters map[string]string, at *field.Path) {
 	size := 0
 	for key, value := range parameters {
 		f.Invalid(key == "", at, key, "field can not be empty.")
@@ -166,7 +166,7 @@ func checkParameters(f *kind.Faults, parameters map[string]string, at *field.Pat
 	}
 }
 
-func checkTopologies(f *kind.Faults, terms []corev1.TopologySelectorTerm, at *field.Path) {
+func checkTopologies(f *kind.Findings, terms []corev1.TopologySelectorTerm, at *field.Path) {
 	for i, term := range terms {
 		keys := sets.New[string]()
 		for j, e := range term.MatchLabelExpressions {

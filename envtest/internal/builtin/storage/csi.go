@@ -17,7 +17,7 @@ import (
 // The rules are those of kube-apiserver's pkg/apis/storage/validation.
 
 func validateCSIDriver(driver, old *storagev1.CSIDriver) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	spec, at := &driver.Spec, kind.SpecPath()
 	f.Need(spec.AttachRequired != nil, at.Child("attachedRequired"))
 	f.Need(spec.PodInfoOnMount != nil, at.Child("podInfoOnMount"))
@@ -54,7 +54,7 @@ func validateCSIDriver(driver, old *storagev1.CSIDriver) field.ErrorList {
 
 // validateCSINode checks the drivers of a node. An old driver stays as it was, but for what it can attach.
 func validateCSINode(node, old *storagev1.CSINode) field.ErrorList {
-	var f kind.Faults
+	var f kind.Findings
 	names := sets.New[string]()
 	for i := range node.Spec.Drivers {
 		driver, at := &node.Spec.Drivers[i], kind.SpecPath("drivers").Index(i)

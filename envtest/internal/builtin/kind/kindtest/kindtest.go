@@ -30,8 +30,8 @@ func StrategyOf(t *testing.T, rows []*kind.Kind, obj runtime.Object) kind.Strate
 	return kind.Strategy{}
 }
 
-// ExpectFaults compares the faults with the expected ones, as a client reads them.
-func ExpectFaults(t *testing.T, errs field.ErrorList, want []string) {
+// ExpectFindings compares the findings with the expected ones, as a client reads them.
+func ExpectFindings(t *testing.T, errs field.ErrorList, want []string) {
 	t.Helper()
 	var got []string
 	for _, err := range errs {

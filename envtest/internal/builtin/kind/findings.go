@@ -9,71 +9,71 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Faults collects what is wrong with an object. The zero value has nothing.
-type Faults struct{ List field.ErrorList }
+// Findings collects what is wrong with an object. The zero value has nothing.
+type Findings struct{ List field.ErrorList }
 
 // Add takes what another rule found.
-func (f *Faults) Add(errs field.ErrorList) { f.List = append(f.List, errs...) }
+func (f *Findings) Add(errs field.ErrorList) { f.List = append(f.List, errs...) }
 
 // Need reports a value that must be given.
-func (f *Faults) Need(given bool, at *field.Path) {
+func (f *Findings) Need(given bool, at *field.Path) {
 	if !given {
 		f.List = append(f.List, field.Required(at, ""))
 	}
 }
 
 // Text reports a text that must be given, and reports whether it is.
-func (f *Faults) Text(value string, at *field.Path) bool {
+func (f *Findings) Text(value string, at *field.Path) bool {
 	f.Need(value != "", at)
 	return value != ""
 }
 
 // Invalid reports a value that is wrong.
-func (f *Faults) Invalid(wrong bool, at *field.Path, value any, why string) {
+func (f *Findings) Invalid(wrong bool, at *field.Path, value any, why string) {
 	if wrong {
 		f.List = append(f.List, field.Invalid(at, value, why))
 	}
 }
 
 // Forbid reports what must not be given.
-func (f *Faults) Forbid(given bool, at *field.Path, why string) {
+func (f *Findings) Forbid(given bool, at *field.Path, why string) {
 	if given {
 		f.List = append(f.List, field.Forbidden(at, why))
 	}
 }
 
 // Messages reports what a rule of apimachinery says about a value.
-func (f *Faults) Messages(messages []string, value any, at *field.Path) {
+func (f *Findings) Messages(messages []string, value any, at *field.Path) {
 	f.List = append(f.List, InvalidIf(messages, value, at)...)
 }
 
 // Within reports a number that is out of bounds.
-func (f *Faults) Within(value, lowest, highest int64, at *field.Path) {
+func (f *Findings) Within(value, lowest, highest int64, at *field.Path) {
 	f.Invalid(value < lowest || value > highest, at, value, validation.InclusiveRangeError(int(lowest), int(highest)))
 }
 
 // NotNegative reports a number below zero.
-func (f *Faults) NotNegative(value int64, at *field.Path) {
+func (f *Findings) NotNegative(value int64, at *field.Path) {
 	f.Invalid(value < 0, at, value, "must be greater than or equal to 0")
 }
 
 // Positive reports a number that is not above zero.
-func (f *Faults) Positive(value int64, at *field.Path) {
+func (f *Findings) Positive(value int64, at *field.Path) {
 	f.Invalid(value <= 0, at, value, "must be greater than zero")
 }
 
 // Label reports what is no DNS label.
-func (f *Faults) Label(value string, at *field.Path) {
+func (f *Findings) Label(value string, at *field.Path) {
 	f.Messages(validation.IsDNS1123Label(value), value, at)
 }
 
 // Subdomain reports what is no DNS subdomain.
-func (f *Faults) Subdomain(value string, at *field.Path) {
+func (f *Findings) Subdomain(value string, at *field.Path) {
 	f.Messages(validation.IsDNS1123Subdomain(value), value, at)
 }
 
 // Unique reports a value that seen has, and adds it otherwise.
-func (f *Faults) Unique(value string, seen sets.Set[string], at *field.Path) {
+func (f *Findings) Unique(value string, seen sets.Set[string], at *field.Path) {
 	if seen.Has(value) {
 		f.List = append(f.List, field.Duplicate(at, value))
 	}
@@ -81,12 +81,12 @@ func (f *Faults) Unique(value string, seen sets.Set[string], at *field.Path) {
 }
 
 // Known reports an enumerated value that is none of those.
-func Known[T ~string](f *Faults, value T, at *field.Path, values ...T) {
+func Known[T ~string](f *Findings, value T, at *field.Path, values ...T) {
 	f.Add(OneOf(value, at, values...))
 }
 
 // Choice is an enumerated value that must be given.
-func Choice[T ~string](f *Faults, value T, at *field.Path, values ...T) {
+func Choice[T ~string](f *Findings, value T, at *field.Path, values ...T) {
 	if value == "" {
 		f.Need(false, at)
 		return
@@ -95,7 +95,7 @@ func Choice[T ~string](f *Faults, value T, at *field.Path, values ...T) {
 }
 
 // Chosen checks an optional enumerated value.
-func Chosen[T ~string](f *Faults, value *T, at *field.Path, values ...T) {
+func Chosen[T ~string](f *Findings, value *T, at *field.Path, values ...T) {
 	if value != nil {
 		f.Add(OneOf(*value, at, values...))
 	}
@@ -112,7 +112,7 @@ type Alternative struct {
 }
 
 // ExactlyOne checks the first alternative that is given, refuses further ones, and asks for one if there is none.
-func (f *Faults) ExactlyOne(at *field.Path, more, none string, all []Alternative) {
+func (f *Findings) ExactlyOne(at *field.Path, more, none string, all []Alternative) {
 	found := false
 	for _, a := range all {
 		switch {
