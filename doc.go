@@ -23,7 +23,6 @@
 //
 //   - ambiguous write: a write whose result the response does not say; reads ask the server.
 //   - catching up: the state of a watcher of the Cacher that reads the history by itself.
-//   - counter: a number that a part adds to, and that metrics and pages read.
 //   - cursor: a place in the events of an engine, from which one reader goes on.
 //   - decode error: the error of an object that does not fit its Go type.
 //   - decoded event: an event with the flat form of its object, and a struct if handlers need one.
@@ -39,8 +38,10 @@
 //   - minimum revision: the resourceVersion that the watch must reach before a read is answered from it.
 //   - pending write: a write of the program that the watch has not shown yet.
 //   - posting list: the keys of the objects that have one value of an index.
+//   - projection: the fields of the objects of a kind that a cache keeps.
 //   - reflector store: what a Reflector writes into, in front of the engine.
 //   - retained bytes: the memory that old states hold for lists with pages to come.
+//   - ring: the replicas that share keys, each a member with a Lease.
 //   - scope: the namespaces and selectors that one informer covers.
 //   - shared replay: a whole state that several handlers are told of, with shared objects.
 //   - snapshot: a state of one moment, which never changes.

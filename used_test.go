@@ -54,9 +54,6 @@ var notInExamples = map[string]string{
 	"pkg/informers.StaleError":     "the example of package cache has it by its alias",
 	"pkg/informers.Storage":        "the type of constants that are in examples",
 	"pkg/lease.Lease":              "what Acquire returns",
-	"pkg/informers.Leases":         "for a cache, as package cache is",
-	"pkg/reader.NotFreshError":     "the example of package client has it by its alias",
-	"pkg/reader.UnansweredError":   "the example of package client has it by its alias",
 }
 
 // addUsed adds what a file names of the packages of this module, such as "pkg/cache.New".

@@ -14,17 +14,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/pkg/cache"
+	"github.com/tarn-dev/tarn/pkg/lease"
 )
 
 // family is a metric as a page or a cache has it: its type, the labels that it has beside those of all,
@@ -125,14 +129,14 @@ func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // exercise reads from a cache whose metrics go to registry, in all ways.
-func exercise(t *testing.T, registry prometheus.Registerer) {
+func exercise(t *testing.T, registry *prometheus.Registry) {
 	t.Helper()
 	env := envtest.Start(t)
 	cfg := env.Config()
 	transport, err := rest.TransportFor(cfg)
 	must(t, err)
 	refused, handler := untilItFails(t)
-	c, err := cache.With(cache.Tuning{Registerer: registry})(cfg, cache.Options{
+	c, err := cache.With(cache.Tuning{Registerer: registry, MaxBytes: 1})(cfg, cache.Options{
 		HTTPClient: &http.Client{Transport: refusing{transport}}, DefaultWatchErrorHandler: handler,
 	})
 	must(t, err)
@@ -155,13 +159,54 @@ func exercise(t *testing.T, registry prometheus.Registerer) {
 	for _, opts := range [][]client.ListOption{{}, {client.MatchingFields{"data.set": "x"}}, {client.MatchingLabelsSelector{}}, {client.MatchingLabels{"set": "x"}}} {
 		must(t, c.List(ctx, &corev1.ConfigMapList{}, opts...))
 	}
+	must(t, c.Get(ctx, key, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy)) // makes what is evicted
+	waitForMetric(t, registry, "tarn_cache_evictions_total")
 	key.Name = "two"
 	if c.Get(ctx, key, &corev1.ConfigMap{}) == nil || c.Get(ctx, key, &corev1.ConfigMap{}, cache.ReadThrough()) == nil {
 		t.Error("an object is found that does not exist")
 	}
+	must(t, c.List(ctx, &corev1.NamespaceList{})) // starts an informer
+	refer(t, c, direct(t, env))
+	waitForMetric(t, registry, "tarn_cache_wake_ups_total")
 	_, err = c.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 	must(t, err)
 	<-refused.Done()
+}
+
+// refer has a request refer to an object whose metadata alone are watched, and wakes it.
+func refer(t *testing.T, c cache.Cache, api client.Client) {
+	t.Helper()
+	refs, err := lease.NewReferences[string](c)
+	must(t, err)
+	refs.SetNameWatches(0)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	t.Cleanup(queue.ShutDown)
+	must(t, refs.Source().Start(t.Context(), queue))
+	template := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}
+	template.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	must(t, api.Create(t.Context(), template))
+	_, err = refs.Reconciler(reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+		return reconcile.Result{}, refs.Get(ctx, client.ObjectKeyFromObject(template), &corev1.PodTemplate{})
+	})).Reconcile(t.Context(), "r")
+	must(t, err)
+	template.Labels = map[string]string{"a": "b"}
+	must(t, api.Update(t.Context(), template))
+	queue.Get()
+}
+
+// waitForMetric waits until a metric has a series.
+func waitForMetric(t *testing.T, from prometheus.Gatherer, name string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		families, err := from.Gather()
+		must(t, err)
+		for _, f := range families {
+			if f.GetName() == name {
+				return
+			}
+		}
+	}
+	t.Fatalf("there is no %s", name)
 }
 
 // run runs a cache until the test ends.

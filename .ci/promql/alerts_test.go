@@ -39,6 +39,7 @@ var firing = map[string][]struct{ metric, own, fires, quiet string }{
 	"TarnCacheOwnWritesUnconfirmed": {{"tarn_informer_own_writes_unconfirmed_total", `reason="deadline"`, "0+1x40", "5x40"}},
 	"TarnCacheUndecodable":          {{"tarn_informer_not_synced", `cause="undecodable"`, "1x40", "0x40"}},
 	"TarnCacheIncomplete":           {{"tarn_informer_incomplete_objects", `cause="transform_failed"`, "2x40", "0x40"}},
+	"TarnCacheOverMaxBytes":         {{"tarn_cache_over_max_bytes", "", "1x40", "0x40"}},
 	"TarnCacheRelists": {
 		{"tarn_informer_lists_total", `reason="expired"`, "0+1x40", "0x40"},
 		{"tarn_informer_informers", `phase="synced"`, "1x40", "1x40"},

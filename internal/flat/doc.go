@@ -36,10 +36,10 @@
 // may change the result, and neither the Object nor another caller sees it. Only strings are
 // shared, because they are immutable: each refers to a block of memory of the Object or of its
 // dictionary, and a reader that keeps the string keeps that block. A block has at most 4 KiB, or holds a
-// single string that is longer than 1 KiB. Within one decoded object, small values behind pointers,
-// small byte slices, and string slices share allocations with others of their kind, and an
-// allocation lives as long as one of its values is referred to. In a large object only few values
-// share one: byte slices share chunks of 8 KiB, and string headers are allocated by 16.
+// single string that is longer than 1 KiB. Within one decoded object, values behind pointers and in
+// slices share allocations, and an allocation lives as long as one of its values is referred to. At
+// most 16 values of a type share one, and values of several types at most 4 KiB; byte slices share
+// chunks of 8 KiB, and string headers of a large object are allocated by 16.
 //
 // DecodeReusing is for a caller that changes nothing. Its result shares the memory of a similar
 // object wherever the two objects are equal.

@@ -52,7 +52,7 @@ func table(o Object) (all [][2]int, size int) {
 	}
 	_, _ = number(), number() // the sizes
 	if slabs := number(); slabs&1 == 0 {
-		at += slabs >> 1
+		at += slabs >> 1 * 2
 	}
 	from, length := at, number()
 	body := at + length

@@ -5,9 +5,7 @@ package flat_test
 
 import (
 	"math/rand"
-	"os"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +17,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/flat"
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // similar returns objects with which obj may be decoded: its equal, itself with a change at a
@@ -31,11 +30,8 @@ func similar(obj runtime.Object, fill *filler, r *rand.Rand) map[string]any {
 }
 
 // similarRounds is how often each kind is filled; TARN_FUZZ_ROUNDS asks for more.
-func similarRounds() int {
-	if n, err := strconv.Atoi(os.Getenv("TARN_FUZZ_ROUNDS")); err == nil {
-		return n
-	}
-	return rounds()
+func similarRounds(t *testing.T) int {
+	return int(variable.Number(t, "TARN_FUZZ_ROUNDS", uint64(rounds())))
 }
 
 func TestEveryKindDecodesReusingAnother(t *testing.T) {
@@ -44,7 +40,7 @@ func TestEveryKindDecodesReusingAnother(t *testing.T) {
 	var cases reusingCases
 	for _, typ := range kinds() {
 		codec := codecFor(t, typ)
-		for range similarRounds() {
+		for range similarRounds(t) {
 			obj := reflect.New(typ).Interface().(runtime.Object)
 			fill.Fill(obj)
 			for _, uid := range []types.UID{"one", "two", "three"} {
@@ -116,7 +112,7 @@ func TestUnstructuredDecodesReusingAnother(t *testing.T) {
 	r, d := rand.New(rand.NewSource(seed)), dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[unstructured.Unstructured]())
 	var cases reusingCases
-	for range 300 * similarRounds() {
+	for range 300 * similarRounds(t) {
 		u := &unstructured.Unstructured{Object: randomMap(r, 4)}
 		if u.Object != nil && r.Intn(2) == 0 {
 			u.Object["metadata"] = randomContent(r, 3)
@@ -140,7 +136,7 @@ func TestEverythingDecodesReusingAnother(t *testing.T) {
 	fill.MaxDepth(9)
 	c := codecFor(t, reflect.TypeFor[everything]())
 	var cases reusingCases
-	for range 100 * similarRounds() {
+	for range 100 * similarRounds(t) {
 		e, other := &everything{}, &everything{}
 		fill.Fill(e)
 		fill.Fill(other)

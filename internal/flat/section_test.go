@@ -311,7 +311,7 @@ func TestRandomUpdatesOfEveryKind(t *testing.T) {
 		if codec.SupportsWire() != nil {
 			continue
 		}
-		for range similarRounds() {
+		for range similarRounds(t) {
 			s := &states{codec: codec, dict: dictionary.New(dictionary.Limits{}), fill: fill, r: r}
 			for range 12 {
 				if s.step(t) {

@@ -29,15 +29,34 @@ type dormancy struct {
 	dormant bool
 	leave   context.CancelCauseFunc // ends the list or watch of now; nil if there is none
 	left    bool                    // the list or watch of now was ended
-	changed signal.Broadcast        // of dormant
+	over    bool                    // it stays dormant, and the informer ends
+	changed signal.Broadcast        // of dormant and over
 }
 
 func (d *dormancy) set(dormant bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.dormant == dormant {
+	if d.dormant == dormant || d.over {
 		return
 	}
+	d.setLocked(dormant)
+}
+
+// end makes the informer dormant for good.
+func (d *dormancy) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	d.setLocked(true)
+}
+
+func (d *dormancy) isOver() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.over
+}
+
+func (d *dormancy) setLocked(dormant bool) {
 	d.dormant = dormant
 	if d.leave != nil {
 		d.leave(ErrDormant)
@@ -76,7 +95,14 @@ func (i *Informer) Sleep() { i.run.dormancy.set(true) }
 // Wake lets a dormant informer list and watch again, from nothing.
 func (i *Informer) Wake() { i.run.dormancy.set(false) }
 
-// listAndWatch lists and watches until ctx ends, except while the informer is dormant.
+// Leave ends the informer, which runs or will: as after Sleep handlers are told that the objects are gone, and then RunWithContext returns.
+// Leave does not wait for that: see Ended.
+func (i *Informer) Leave() { i.run.dormancy.end() }
+
+// Ended returns a channel that is closed when RunWithContext is about to return, and no handler runs any more.
+func (i *Informer) Ended() <-chan struct{} { return i.ended }
+
+// listAndWatch lists and watches until ctx ends, or until Leave was called, except while the informer is dormant.
 func (i *Informer) listAndWatch(ctx context.Context) {
 	for ctx.Err() == nil {
 		attempts, woken := i.run.dormancy.enter(ctx)
@@ -88,6 +114,9 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 			continue
 		}
 		i.store.clear()
+		if i.run.dormancy.isOver() {
+			return
+		}
 		select {
 		case <-woken:
 		case <-ctx.Done():

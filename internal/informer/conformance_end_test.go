@@ -26,3 +26,45 @@ func TestInformerEndsWithoutWaitingForItsNextTry(t *testing.T) {
 		}
 	})
 }
+
+// TestInformerEndsWhileAResyncIsDue, which a handler was too busy to get.
+func TestInformerEndsWhileAResyncIsDue(t *testing.T) {
+	eachInformer(t, setting{resync: 10 * time.Second}, func(r *rig) {
+		h := &recording{before: func(string) { time.Sleep(15 * time.Second) }}
+		r.handle(h)
+		r.server.put(configMap("ns/a", "1"))
+		r.start()
+		r.elapse(12 * time.Second)
+		r.stop()
+		r.Expect(h.take()).To(HaveLen(1))
+	})
+}
+
+// TestInformerLeavesWhenHandlersWereToldOfTheEnd, also if one was busy meanwhile, and a resync is due.
+func TestInformerLeavesWhenHandlersWereToldOfTheEnd(t *testing.T) {
+	eachInformer(t, setting{resync: 10 * time.Second}, func(r *rig) {
+		i, ours := r.informer.(*Informer)
+		if !ours {
+			return // another one cannot leave alone
+		}
+		busy, quick := &recording{before: func(string) { time.Sleep(4 * time.Second) }}, &recording{}
+		r.handle(busy)
+		r.handle(quick)
+		r.server.put(configMap("ns/a", "1"), configMap("ns/b", "1"))
+		r.start()
+		r.elapse(9 * time.Second)
+		r.Expect(busy.take()).To(ConsistOf("initial ns/a=1", "initial ns/b=1"))
+		i.Leave()
+		r.settle()
+		r.Expect(quick.take()).To(ConsistOf("initial ns/a=1", "initial ns/b=1", "missed delete ns/a=1", "missed delete ns/b=1"))
+		select {
+		case <-i.Ended():
+			r.t.Error("it has ended before its handlers")
+		default:
+		}
+		r.elapse(10 * time.Second)
+		r.Expect(busy.take()).To(ConsistOf("missed delete ns/a=1", "missed delete ns/b=1"))
+		<-i.Ended()
+		<-r.done
+	})
+}

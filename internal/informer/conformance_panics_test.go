@@ -220,7 +220,7 @@ func TestAPanicIsReportedBeforeTheProcessEnds(t *testing.T) {
 			NewWithT(t).Expect(i.GetStore().Add(bad.Object)).To(Succeed())
 			handle, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { broken() }})
 			NewWithT(t).Expect(err).NotTo(HaveOccurred())
-			handle.(*registration).run(ctx)
+			handle.(*registration).run(ctx, ctx)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -98,7 +98,7 @@ func newOwnInformer(decoded bool, how delivered) func(*server, setting) toolscac
 func noSource(Receiver) toolscache.ListerWatcher { return nil }
 
 // sourceOf returns the source that lists and watches s.
-func sourceOf(s *server, how delivered) Source {
+func sourceOf(s *server, how delivered) ListerWatcherFunc {
 	return func(to Receiver) toolscache.ListerWatcher {
 		o := listwatch.Options{Bookmarks: s.streaming, Each: to.Each}
 		switch how {

@@ -3,7 +3,7 @@
 
 // Package informer is client-go's SharedIndexInformer on the engine of package watchcache.
 //
-// client-go's Reflector lists and watches a [Source] and writes into the engine. The engine
+// client-go's Reflector lists and watches what a [ListerWatcherFunc] returns, and writes into the engine. The engine
 // keeps the state and a window of events. Readers take snapshots of the state, and each event
 // handler follows the window in a goroutine of its own.
 //

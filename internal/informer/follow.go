@@ -9,14 +9,14 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// Note is an event without its objects. It has nothing to do with the notes of writes in package pending.
-type Note struct {
+// Notification is an event without its objects.
+type Notification struct {
 	Type watchcache.EventType
 	// Key is the key of the object, as object.Key makes it.
 	Key string
 	// Revision is the revision of the write, or zero if it is not known.
 	Revision uint64
-	// Merged says that the note stands for all that happened to the object between two states: the
+	// Merged says that the notification stands for all that happened to the object between two states: the
 	// informer has listed again, or the events came faster than they were taken.
 	Merged bool
 }
@@ -24,7 +24,7 @@ type Note struct {
 // Follow calls see for each event from now on, in the goroutine of the caller, until ctx ends. It
 // makes no object, and nothing of the state of now is passed on. If see is slower than the events,
 // Follow merges them, as it does for a handler. The error is the cause for which ctx ended.
-func (i *Informer) Follow(ctx context.Context, see func(Note)) error {
+func (i *Informer) Follow(ctx context.Context, see func(Notification)) error {
 	cursor := i.engine.MergingCursor(i.engine.Snapshot())
 	defer cursor.Close()
 	for {
@@ -34,18 +34,18 @@ func (i *Informer) Follow(ctx context.Context, see func(Note)) error {
 		}
 		if batch.Diff != nil {
 			for e := range batch.Diff.Events() {
-				see(noteOf(&e, true))
+				see(notificationOf(&e, true))
 				if ctx.Err() != nil { // a Diff may be long
 					return context.Cause(ctx)
 				}
 			}
 		}
 		for n := range batch.Events {
-			see(noteOf(&batch.Events[n], false))
+			see(notificationOf(&batch.Events[n], false))
 		}
 	}
 }
 
-func noteOf(e *event, merged bool) Note {
-	return Note{Type: e.Type, Key: e.Item.Key, Revision: e.Item.Revision, Merged: merged}
+func notificationOf(e *event, merged bool) Notification {
+	return Notification{Type: e.Type, Key: e.Item.Key, Revision: e.Item.Revision, Merged: merged}
 }

@@ -25,28 +25,28 @@ func TestFollowTellsOfEventsWithoutTheirObjects(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(i.store.Replace([]any{versioned("ns/old", "5"), versioned("ns/gone", "6")}, "10")).To(Succeed())
 
-		var notes []Note
+		var told []Notification
 		over := errors.New("over")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error)
-		go func() { ended <- i.Follow(ctx, func(n Note) { notes = append(notes, n) }) }()
+		go func() { ended <- i.Follow(ctx, func(n Notification) { told = append(told, n) }) }()
 		synctest.Wait()
-		g.Expect(notes).To(BeEmpty(), "what was there before is no event")
+		g.Expect(told).To(BeEmpty(), "what was there before is no event")
 
 		g.Expect(i.store.Update(versioned("ns/new", "11"))).To(Succeed())
 		g.Expect(i.store.Update(versioned("ns/old", "12"))).To(Succeed())
 		g.Expect(i.store.Delete(versioned("ns/new", "13"))).To(Succeed())
 		synctest.Wait()
-		g.Expect(notes).To(Equal([]Note{
+		g.Expect(told).To(Equal([]Notification{
 			{Type: watchcache.Added, Key: "ns\x00new", Revision: 11},
 			{Type: watchcache.Updated, Key: "ns\x00old", Revision: 12},
 			{Type: watchcache.Deleted, Key: "ns\x00new", Revision: 13},
 		}))
-		notes = nil
+		told = nil
 		g.Expect(i.store.Replace([]any{versioned("ns/old", "12"), versioned("ns/late", "15")}, "20")).To(Succeed())
 		synctest.Wait()
-		g.Expect(notes).To(HaveLen(2))
-		for _, n := range notes {
+		g.Expect(told).To(HaveLen(2))
+		for _, n := range told {
 			g.Expect(n.Merged).To(BeTrue())
 			g.Expect(strings.TrimPrefix(n.Key, "ns\x00")).To(BeElementOf("late", "gone"))
 		}

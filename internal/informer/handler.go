@@ -56,6 +56,9 @@ type listened struct {
 	resyncs     *resyncs
 	replay      *sharedReplay
 	counts      *counts
+	events      context.Context         // of the run, from its start on: ends when no event comes any more, and handlers are to be told of those there are
+	last        context.CancelCauseFunc // ends events
+	ended       chan struct{}           // closed when no handler runs any more
 }
 
 // AddEventHandler implements SharedInformer.
@@ -109,8 +112,8 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 	i.handlers[r] = struct{}{}
 	i.store.handled.Store(true)
 	if i.run.phase == started {
-		ctx := i.run.ctx
-		i.running.Go(func() { r.run(ctx) })
+		ctx, events := i.run.ctx, i.events
+		i.running.Go(func() { r.run(ctx, events) })
 	}
 	return r, nil
 }
@@ -170,18 +173,34 @@ func (r *registration) HasSyncedChecker() toolscache.DoneChecker {
 // ShutDownEventHandler waits for it.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.ended }
 
-// run passes events to the handler until ctx ends or the handler is removed.
-func (r *registration) run(ctx context.Context) {
+// errLast is the cause with which a wait for events ends when none come any more.
+var errLast = errors.New("no events come any more")
+
+// next waits for what there is to tell; see Cursor.Next. After the last event the error is errLast.
+func (r *registration) next(ctx context.Context) (watchcache.Batch[object.Object, *delivery], error) {
+	batch, err := r.cursor.Next(ctx)
+	if !errors.Is(err, errLast) {
+		return batch, err
+	}
+	if batch, err = r.cursor.Poll(); err == nil && batch.Diff == nil && len(batch.Events) == 0 {
+		err = errLast
+	}
+	return batch, err
+}
+
+// run passes events to the handler until ctx ends, the handler is removed, or the last event was passed. Events is a context of
+// ctx that ends with errLast when no event comes any more.
+func (r *registration) run(ctx, events context.Context) {
 	defer close(r.ended)
 	defer r.cursor.Close()
 	defer r.informer.replay.leave(r.replayer)
 	resyncs, clock := r.informer.resyncs, r.informer.clock
 	due := resyncs.after(clock.Now(), r.resync)
 	r.informer.replay.schedule(r.replayer, due)
-	until, cancel := untilResync(ctx, due)
+	until, cancel := untilResync(events, due)
 	defer func() { cancel() }()
 	for {
-		batch, err := r.cursor.Next(until)
+		batch, err := r.next(until)
 		if err != nil && !errors.Is(err, errResync) {
 			return
 		}
@@ -193,6 +212,11 @@ func (r *registration) run(ctx context.Context) {
 				return
 			}
 		}
+		if events.Err() != nil { // no resync comes any more, also if one is due
+			cancel()
+			until = events
+			continue
+		}
 		if !due.IsZero() && until.Err() != nil { // also if there are always events to come
 			seen := r.cursor.State()
 			if seen == nil { // the handler was removed meanwhile
@@ -202,7 +226,7 @@ func (r *registration) run(ctx context.Context) {
 			cancel()
 			due = resyncs.next(due, clock.Now(), r.resync)
 			r.informer.replay.schedule(r.replayer, due)
-			until, cancel = untilResync(ctx, due)
+			until, cancel = untilResync(events, due)
 		}
 	}
 }

@@ -82,10 +82,10 @@ const (
 	stopped
 )
 
-// Source makes the ListerWatcher of an informer, as a rule one of package listwatch over a listwatch.Source. Its lists and watches must have objects of
-// the kind alone, because the informer does not check that. The source sends what a Receiver makes
-// of the events of a watch in place of the events.
-type Source func(Receiver) toolscache.ListerWatcher
+// ListerWatcherFunc makes the ListerWatcher of an informer, as a rule one of package listwatch. Its lists and watches must have objects
+// of the kind alone, because the informer does not check that. It sends what a Receiver makes of the events of a watch in place of
+// the events.
+type ListerWatcherFunc func(Receiver) toolscache.ListerWatcher
 
 // Receiver makes of a received object what an informer keeps of it. That takes time, and the source
 // may call the functions for several events at once. A source that does not call them leaves the
@@ -153,7 +153,7 @@ func (o Observer) complete() Observer {
 }
 
 // New returns an informer of what source lists and watches.
-func New(source Source, o Options) (*Informer, error) {
+func New(source ListerWatcherFunc, o Options) (*Informer, error) {
 	var i *Informer
 	form := object.NewForm(object.Options{
 		Type: reflect.TypeOf(o.Example), Decoded: o.Decoded, Verify: o.Verify,
@@ -166,7 +166,7 @@ func New(source Source, o Options) (*Informer, error) {
 	i = &Informer{
 		listened: &listened{
 			form: form, description: o.Description, clock: clock.RealClock{},
-			resyncs: newResyncs(o.ResyncPeriod), replay: newSharedReplay(form), counts: &counts{},
+			resyncs: newResyncs(o.ResyncPeriod), replay: newSharedReplay(form), counts: &counts{}, ended: make(chan struct{}),
 		},
 		engine:       watchcache.New[object.Object, *delivery](watchcache.Options[object.Object]{Window: o.Window, Values: Values(form), Now: stats.Now}),
 		synced:       make(chan struct{}),
@@ -224,8 +224,13 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.run.phase = stopped
 	i.mu.Unlock()
 	i.indexers.close()
+	if i.run.dormancy.isOver() { // handlers end when they were told of everything
+		i.last(errLast)
+		i.running.Wait()
+	}
 	cancel()
 	i.running.Wait()
+	close(i.ended)
 }
 
 // start begins the run, and runs the handlers that there are.
@@ -236,10 +241,11 @@ func (i *Informer) start(ctx context.Context) bool {
 		return false
 	}
 	i.run.phase, i.run.ctx = started, ctx
+	i.events, i.last = context.WithCancelCause(ctx)
 	i.resyncs.start(i.clock.Now())
 	i.counts.begun.Store(i.clock.Now().UnixNano())
 	for r := range i.handlers {
-		i.running.Go(func() { r.run(ctx) })
+		i.running.Go(func() { r.run(ctx, i.events) })
 	}
 	return true
 }

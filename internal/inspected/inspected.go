@@ -7,6 +7,7 @@ package inspected
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,13 @@ type Cache[Entry any] interface {
 	Started() bool
 	// Informers returns the informers that there are, those of a kind after each other. It starts none.
 	Informers() []Entry
+	// Held calls found for each lease that is held, with the informer that serves it and the scope that the lease is on.
+	Held(found func(by Entry, scope fmt.Stringer))
+	// Controllers returns the newest requests of each controller with references to what it reads. These are kept from the first call
+	// on, until a while after the last.
+	Controllers() []Controller
+	// Bounds returns what the cache and its kinds take that have a bound in bytes, as it was seen last.
+	Bounds() []metrics.Bounded
 	// Go runs a function in a goroutine of a cache that is started: Start waits for it, so it must return when its
 	// context ends. If the cache has ended, the function is not run.
 	Go(func(context.Context))
@@ -31,7 +39,7 @@ type Cache[Entry any] interface {
 // Informer is an informer that is shown. It can be the key of a map. No method asks the API server anything.
 type Informer interface {
 	Followed
-	metrics.Source
+	metrics.Informer
 	// State returns where the informer is in its life.
 	State() State
 	// PendingWrites returns the first writes of the program that the watch has not shown, up to limit, in the order
@@ -40,6 +48,10 @@ type Informer interface {
 	// PendingWrite returns the write that lies over an object, if there is one. The namespace of the key is ignored
 	// for a cluster-scoped kind.
 	PendingWrite(key client.ObjectKey) (store.PendingWrite, bool)
+	// Selects names what the selectors of the informer select; empty if they restrict nothing.
+	Selects() string
+	// Kept returns the fields of the objects that are kept, with commas between; empty for all.
+	Kept() string
 	// Watch returns a value that is equal for informers that show what one watch brings, and for no others: the
 	// figures of such informers are those of the same objects. It can be the key of a map.
 	Watch() any

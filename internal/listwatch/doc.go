@@ -25,7 +25,8 @@
 //   - listwatch.go has New and the check of kinds, source.go the interface, selector.go
 //     the selectors.
 //   - structured.go, unstructured.go and metadata.go are the three representations;
-//     undecoded.go has the objects that a structured watch cuts and does not decode yet.
+//     undecoded.go has the objects that a structured watch cuts and does not decode yet, and
+//     projected.go keeps some fields of them only.
 //   - stream.go reads the stream of a watch, and ordered_watch.go decodes on all cores, in order.
 //     watch_serializer.go decodes events and leaves their objects undecoded, with watch_json.go for JSON.
 //   - idle_timeout.go ends a watch that brings nothing. failures.go remembers what failed, and

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+
+	"github.com/tarn-dev/tarn/internal/projection"
 )
 
 // Source makes the requests below an informer's ListerWatcher: it lists and watches one resource in one representation. There are three: those of
@@ -43,4 +45,6 @@ type Target struct {
 	// Namespace is the namespace of the objects. It is empty for all namespaces, and for a
 	// cluster-scoped resource.
 	Namespace string
+	// Projection, if it is set, cuts the objects.
+	Projection *projection.Projection
 }

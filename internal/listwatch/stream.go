@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
 	"k8s.io/klog/v2"
+
+	"github.com/tarn-dev/tarn/internal/projection"
 )
 
 // watchClient watches with the REST client of client-go, but reads the streams itself. client-go
@@ -29,10 +31,11 @@ type watchClient struct {
 	http   *http.Client
 	kind   schema.GroupVersionKind
 	other  runtime.Decoder // of objects that are not of the kind
+	keep   projection.MessageFunc
 }
 
-func newWatchClient(config *rest.Config, client *http.Client, kind schema.GroupVersionKind, other runtime.Decoder) (*watchClient, error) {
-	c := &watchClient{config: config, http: client, kind: kind, other: other}
+func newWatchClient(config *rest.Config, client *http.Client, kind schema.GroupVersionKind, other runtime.Decoder, keep projection.MessageFunc) (*watchClient, error) {
+	c := &watchClient{config: config, http: client, kind: kind, other: other, keep: keep}
 	_, err := c.client(&stream{}) // an error of the configuration is one of today
 	return c, err
 }
@@ -41,7 +44,7 @@ func newWatchClient(config *rest.Config, client *http.Client, kind schema.GroupV
 // to the serializer of its client only, so each watch needs a client.
 func (c *watchClient) client(s *stream) (rest.Interface, error) {
 	config := rest.CopyConfig(c.config)
-	config.NegotiatedSerializer = &handingSerializer{newWatchSerializer(c.kind, c.other), s}
+	config.NegotiatedSerializer = &handingSerializer{newWatchSerializer(c.kind, c.other, c.keep), s}
 	return rest.RESTClientForConfigAndClient(config, c.http)
 }
 

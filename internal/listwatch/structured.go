@@ -57,7 +57,7 @@ func Structured(t Target) (Source, error) {
 		config := watchConfig(t)
 		config.ContentType = mediaType
 		others := serializer.WithoutConversionCodecFactory{CodecFactory: codecs}.DecoderToVersion(codecs.UniversalDeserializer(), nil)
-		s.watcher, err = newWatchClient(config, t.HTTPClient, t.Kind, others)
+		s.watcher, err = newWatchClient(config, t.HTTPClient, t.Kind, others, t.keep(object))
 	}
 	return s, err
 }

@@ -15,6 +15,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/tarn-dev/tarn/internal/projection"
 )
 
 // undecoded is an object of a watch in the received bytes. client-go decodes the objects of a watch
@@ -40,12 +42,18 @@ var messages sync.Pool // of *[]byte
 // largestMessage is the size in bytes up to which a buffer is used again.
 const largestMessage = 64 << 10
 
-// undecodedMessage returns an object with a copy of a protobuf message.
-func undecodedMessage(message []byte) *undecoded {
+// undecodedMessage returns an object with a copy of a protobuf message: of all, or of what keep keeps. It reports false if keep
+// does.
+func undecodedMessage(message []byte, keep projection.MessageFunc) (*undecoded, bool) {
+	into := []byte{}
 	if buffer, ok := messages.Get().(*[]byte); ok {
-		return &undecoded{protobuf: append((*buffer)[:0], message...)}
+		into = (*buffer)[:0]
 	}
-	return &undecoded{protobuf: append([]byte{}, message...)}
+	if keep == nil {
+		return &undecoded{protobuf: append(into, message...)}, true
+	}
+	kept, ok := keep(into, message)
+	return &undecoded{protobuf: kept}, ok
 }
 
 // release gives the buffer of the message back. Nobody may refer to the message any more.

@@ -41,7 +41,7 @@ func Unstructured(t Target) (Source, error) {
 	}
 	config := dynamic.ConfigFor(watchConfig(t))
 	others := config.NegotiatedSerializer.SupportedMediaTypes()[0].Serializer
-	s.watcher, err = newWatchClient(config, t.HTTPClient, t.Kind, others)
+	s.watcher, err = newWatchClient(config, t.HTTPClient, t.Kind, others, nil)
 	return s, err
 }
 

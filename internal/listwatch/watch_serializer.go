@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"github.com/tarn-dev/tarn/internal/projection"
 )
 
 // client-go cuts the stream of a watch into events with the serializers of the REST client.
@@ -29,8 +31,8 @@ type watchSerializer struct{ types []runtime.SerializerInfo }
 var _ runtime.NegotiatedSerializer = (*watchSerializer)(nil)
 
 // newWatchSerializer returns a serializer for watches of a kind. Other decodes objects of other
-// kinds, among which is the Status of an error.
-func newWatchSerializer(kind schema.GroupVersionKind, other runtime.Decoder) *watchSerializer {
+// kinds, among which is the Status of an error, and messages that keep, if it is set, reports as unusual.
+func newWatchSerializer(kind schema.GroupVersionKind, other runtime.Decoder, keep projection.MessageFunc) *watchSerializer {
 	version := kind.GroupVersion().String()
 	return &watchSerializer{types: []runtime.SerializerInfo{
 		{
@@ -43,7 +45,13 @@ func newWatchSerializer(kind schema.GroupVersionKind, other runtime.Decoder) *wa
 		},
 		{
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
-			Serializer: &objectDecoder{kind: kind, version: version, other: other, find: protobufObject},
+			Serializer: &objectDecoder{kind: kind, version: version, other: other, find: func(apiVersion, kind string, data []byte) (*undecoded, bool) {
+				raw, ok := protobufMessage(apiVersion, kind, data)
+				if !ok {
+					return nil, false
+				}
+				return undecodedMessage(raw, keep)
+			}},
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				Framer:     protobuf.LengthDelimitedFramer,
 				Serializer: &eventDecoder{find: protobufEvent, other: protobuf.NewRawSerializer(events, events)},
@@ -136,8 +144,8 @@ func protobufEvent(data []byte) (eventType, object []byte, ok bool) {
 	return eventType, object, first && second && raw && len(data) == 0 && len(rest) == 0
 }
 
-// protobufObject returns a copy of the object of an envelope if it is of that kind.
-func protobufObject(apiVersion, kind string, data []byte) (*undecoded, bool) {
+// protobufMessage returns the object of an envelope if it is of that kind.
+func protobufMessage(apiVersion, kind string, data []byte) (message []byte, ok bool) {
 	data, enveloped := bytes.CutPrefix(data, []byte("k8s\x00"))
 	meta, data, first := cutField(data, typeTag)
 	raw, data, second := cutField(data, objectTag)
@@ -157,7 +165,7 @@ func protobufObject(apiVersion, kind string, data []byte) (*undecoded, bool) {
 	if len(data) > 0 {
 		return nil, false
 	}
-	return undecodedMessage(raw), true
+	return raw, true
 }
 
 // cutField returns the value of the first field of a message, if it has that tag, and what follows

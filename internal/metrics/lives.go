@@ -17,44 +17,44 @@ const (
 )
 
 // Made adds an informer.
-func (m *Metrics) Made(source Source) {
-	m.move(source, func(life) (life, bool) { return made, true })
+func (m *Metrics) Made(i Informer) {
+	m.move(i, func(life) (life, bool) { return made, true })
 }
 
 // Runs notes that an informer runs.
-func (m *Metrics) Runs(source Source) {
-	m.move(source, func(was life) (life, bool) { return max(was, runs), true })
+func (m *Metrics) Runs(i Informer) {
+	m.move(i, func(was life) (life, bool) { return max(was, runs), true })
 }
 
 // Removed notes that the cache has removed an informer.
-func (m *Metrics) Removed(source Source) {
-	m.move(source, func(was life) (life, bool) { return removed, was == runs || was == removed })
+func (m *Metrics) Removed(i Informer) {
+	m.move(i, func(was life) (life, bool) { return removed, was == runs || was == removed })
 }
 
 // Ended notes that an informer has run, and counts nothing any more.
-func (m *Metrics) Ended(source Source) {
-	m.move(source, func(was life) (life, bool) { return over, was != removed })
+func (m *Metrics) Ended(i Informer) {
+	m.move(i, func(was life) (life, bool) { return over, was != removed })
 }
 
 // move moves an informer on in its life, or keeps its counts in its place if it does not stay. An informer that
 // went before is gone.
-func (m *Metrics) move(source Source, next func(was life) (is life, stays bool)) {
+func (m *Metrics) move(i Informer, next func(was life) (is life, stays bool)) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	was, known := m.sources[source]
+	was, known := m.informers[i]
 	is, stays := next(was)
 	switch {
 	case !known && is != made:
 		return
 	case stays:
-		m.sources[source] = is
+		m.informers[i] = is
 	default:
-		delete(m.sources, source)
+		delete(m.informers, i)
 	}
-	of := m.seriesOf(source)
+	of := m.seriesOf(i)
 	switch {
 	case !m.countsLocked(of): // nobody has the kind any more, and its series begin anew if somebody gets it
 		delete(m.retired, of)
@@ -62,7 +62,7 @@ func (m *Metrics) move(source Source, next func(was life) (is life, stays bool))
 		if m.retired[of] == nil {
 			m.retired[of] = newFigures()
 		}
-		m.retired[of].merge(countsOf(source))
+		m.retired[of].merge(countsOf(i))
 	}
 }
 
@@ -70,8 +70,8 @@ func (m *Metrics) move(source Source, next func(was life) (is life, stays bool))
 // its handlers have returned: if the kind is made again meanwhile, the series has not ended for
 // Prometheus.
 func (m *Metrics) countsLocked(of Series) bool {
-	for source := range m.sources {
-		if m.seriesOf(source) == of {
+	for i := range m.informers {
+		if m.seriesOf(i) == of {
 			return true
 		}
 	}
@@ -82,29 +82,29 @@ func (m *Metrics) countsLocked(of Series) bool {
 func (m *Metrics) Held() (informers, ended int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.sources), len(m.retired)
+	return len(m.informers), len(m.retired)
 }
 
 // known returns all series, with the counts of informers that have ended, and all other informers.
-func (m *Metrics) known() (map[Series]*figures, map[Source]life) {
+func (m *Metrics) known() (map[Series]*figures, map[Informer]life) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[Series]*figures{}
-	for source, is := range m.sources {
-		if of := m.seriesOf(source); is != removed && all[of] == nil {
+	for i, is := range m.informers {
+		if of := m.seriesOf(i); is != removed && all[of] == nil {
 			all[of] = newFigures()
 			if ended := m.retired[of]; ended != nil {
 				all[of].merge(ended)
 			}
 		}
 	}
-	return all, maps.Clone(m.sources)
+	return all, maps.Clone(m.informers)
 }
 
 // countsOf returns what an informer has counted, without the figures of now.
-func countsOf(source Source) *figures {
+func countsOf(i Informer) *figures {
 	f := newFigures()
-	f.add(source.Sample())
+	f.add(i.Sample())
 	gauge := func(of metric) bool { return !counters[of] }
 	maps.DeleteFunc(f.single, func(of metric, _ float64) bool { return gauge(of) })
 	maps.DeleteFunc(f.labelled, func(of metric, _ map[string]float64) bool { return gauge(of) })

@@ -29,10 +29,12 @@ type Metrics struct {
 	options Options
 	descs   [numberOfMetrics]*prometheus.Desc
 	reads   *Reads
+	bounds  *Bounds
+	leases  *Leases
 
-	mu      sync.Mutex // guards what follows; it comes after the locks of maps
-	sources map[Source]life
-	retired map[Series]*figures // the counts of informers that have ended, as long as others share their series
+	mu        sync.Mutex // guards what follows; it comes after the locks of maps
+	informers map[Informer]life
+	retired   map[Series]*figures // the counts of informers that have ended, as long as others share their series
 }
 
 // New returns metrics that are registered. If there is no Registerer, it returns nil. They keep
@@ -41,7 +43,7 @@ func New(o Options) (*Metrics, error) {
 	if o.Registerer == nil {
 		return nil, nil
 	}
-	m := &Metrics{options: o, reads: newReads(o.Cache), sources: map[Source]life{}, retired: map[Series]*figures{}}
+	m := &Metrics{options: o, reads: newReads(o.Cache), bounds: newBounds(o.Cache), leases: newLeases(o.Cache), informers: map[Informer]life{}, retired: map[Series]*figures{}}
 	for n, d := range definitions {
 		m.descs[n] = prometheus.NewDesc(d.name, d.help, append(append([]string{}, kindLabels...), d.labels...), prometheus.Labels{"cache": o.Cache})
 	}
@@ -72,26 +74,30 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 		to <- d
 	}
 	m.reads.describe(to)
+	m.bounds.describe(to)
+	m.leases.describe(to)
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	all, sources := m.known()
-	for source, is := range sources {
-		if f := all[m.seriesOf(source)]; f != nil && is == removed {
-			f.merge(countsOf(source))
+	all, informers := m.known()
+	for i, is := range informers {
+		if f := all[m.seriesOf(i)]; f != nil && is == removed {
+			f.merge(countsOf(i))
 		} else if f != nil {
-			f.add(source.Sample())
+			f.add(i.Sample())
 		}
 	}
 	for of, f := range all {
 		f.send(&sender{to: to, descs: &m.descs, labels: of.labels()})
 	}
 	m.reads.collect(to, &m.descs)
+	m.bounds.collect(to)
+	m.leases.collect(to)
 }
 
-func (m *Metrics) seriesOf(source Source) Series {
-	of := source.Series()
+func (m *Metrics) seriesOf(i Informer) Series {
+	of := i.Series()
 	if !m.options.ByNamespace {
 		of.Namespace = ""
 	}

@@ -24,10 +24,10 @@ const (
 	MissNotCached Miss = "not_cached"    // the kind has no informer, and reads may not start one
 )
 
-// Reads count the reads of one cache that it cannot answer from what it holds. A nil *Reads
+// Reads count the reads of one cache that it cannot answer from what it holds, and the informers that reads start. A nil *Reads
 // counts nothing. Safe for concurrent use.
 type Reads struct {
-	missed, answers, requests *prometheus.CounterVec
+	missed, answers, requests, started *prometheus.CounterVec
 
 	mu   sync.Mutex // guards live
 	live map[Series]*stats.Histogram
@@ -42,6 +42,7 @@ func newReads(cache string) *Reads {
 		missed:   counter("tarn_cache_read_misses_total", "Reads that asked for what the cache does not have, by reason: an object that is not found, one outside the scope of the cache, or one of a kind that is not cached.", "reason"),
 		answers:  counter("tarn_cache_read_through_total", "Reads that missed and were passed on to the API server, by their result.", "result"),
 		requests: counter("tarn_cache_read_through_requests_total", "Requests that these reads took: reads of the same object share one."),
+		started:  counter("tarn_cache_read_started_informers_total", "Informers that reads have started: one for each namespace to which the kind is restricted, or one."),
 		live:     map[Series]*stats.Histogram{},
 	}
 }
@@ -67,6 +68,13 @@ func (m *Reads) Requested(gvk schema.GroupVersionKind) {
 	}
 }
 
+// Started counts informers that a read has started.
+func (m *Reads) Started(gvk schema.GroupVersionKind, informers int) {
+	if m != nil {
+		m.started.WithLabelValues(gvk.Group, gvk.Version, gvk.Kind).Add(float64(informers))
+	}
+}
+
 // Live measures a read that was passed on to the API server.
 func (m *Reads) Live(of Series, took time.Duration) {
 	if m == nil {
@@ -84,12 +92,14 @@ func (m *Reads) describe(to chan<- *prometheus.Desc) {
 	m.missed.Describe(to)
 	m.answers.Describe(to)
 	m.requests.Describe(to)
+	m.started.Describe(to)
 }
 
 func (m *Reads) collect(to chan<- prometheus.Metric, descs *[numberOfMetrics]*prometheus.Desc) {
 	m.missed.Collect(to)
 	m.answers.Collect(to)
 	m.requests.Collect(to)
+	m.started.Collect(to)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for of, took := range m.live {

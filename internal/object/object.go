@@ -14,7 +14,10 @@ import (
 )
 
 // Object is one kept object, flat or decoded. The zero Object holds no object.
-type Object struct {
+type Object struct{ kept }
+
+// kept stands apart, because the linker writes the fields of an Object into the name of each function that is generic over it.
+type kept struct {
 	flat    flat.Object
 	decoded any                   // if flat is zero; a runtime.Object unless a transform made it something else
 	terms   unique.Handle[string] // the values of the declared fields, see terms.go

@@ -82,6 +82,9 @@ func (f *Form) Share(s Sharing) { f.shared.report(s) }
 // SharedSize returns how many decoded objects the store keeps for reads without copies.
 func (f *Form) SharedSize() SharedSize { return f.shared.size() }
 
+// DropShared lets go of all decoded objects that the store keeps for reads without copies: later reads decode again.
+func (f *Form) DropShared() { f.shared.dropAll() }
+
 // Forget lets go of the decoded object of o, because o was replaced or deleted. A reader of an old
 // state may decode o again; that one goes when it is not read any more.
 func (f *Form) Forget(o Object) {
@@ -137,6 +140,10 @@ func (s *shared) report(from Sharing) {
 // are asked for only by readers of old states.
 func (s *shared) begin(dict *dictionary.Dictionary) {
 	s.dict.Store(dict)
+	s.dropAll()
+}
+
+func (s *shared) dropAll() {
 	s.made.Range(func(key, _ any) bool { s.drop(key.(flat.Identity)); return true })
 }
 

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -117,7 +118,7 @@ func TestAReadThatIsSettledAsksNoMore(t *testing.T) {
 			return pending.Answer[thing]{Revision: 20}, nil
 		}
 		for n := range 8 {
-			f.writes.Note(entry{Key: fmt.Sprint("a/", n), Outcome: pending.Ambiguous, Revision: 20})
+			f.writes.Note(entry{Key: fmt.Sprint("a/", n), Outcome: note.Ambiguous, Revision: 20})
 		}
 		time.AfterFunc(time.Second, func() { f.engine.Bookmark(20) })
 		began := time.Now()
@@ -132,15 +133,30 @@ func TestAReadThatIsSettledAsksNoMore(t *testing.T) {
 func TestTheRevisionOfAnAnswerIsNotWaitedFor(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
 		f.answer = func(pending.Target) (pending.Answer[thing], error) { return pending.Answer[thing]{Revision: 50}, nil }
-		f.writes.Note(entry{Key: "a/1", Outcome: pending.Ambiguous})
-		f.writes.Note(entry{Key: "a/2", Outcome: pending.Ambiguous})
+		f.writes.Note(entry{Key: "a/1", Outcome: note.Ambiguous})
+		f.writes.Note(entry{Key: "a/2", Outcome: note.Ambiguous})
 		_, _, err := f.get("a/1") // which bounds a/2 by 50 too
 		f.Expect(err).NotTo(HaveOccurred())
-		f.writes.Note(entry{Key: "a/2", Outcome: pending.Ambiguous, Revision: 40})
+		f.writes.Note(entry{Key: "a/2", Outcome: note.Ambiguous, Revision: 40})
 		f.engine.Bookmark(45) // the write of 40 is there; nothing may ever come at 50
 		began := time.Now()
 		_, _, err = f.get("a/2")
 		f.Expect(err).NotTo(HaveOccurred())
 		f.Expect(time.Since(began)).To(BeNumerically("<", 100*time.Millisecond))
+	})
+}
+
+// TestARestoreIsSeenThoughNobodyTells: the revisions of pending writes are of the time before, so the server is asked.
+func TestARestoreIsSeenThoughNobodyTells(t *testing.T) {
+	inBubble(t, 0, func(f *fixture) {
+		f.answer = func(pending.Target) (pending.Answer[thing], error) {
+			return pending.Answer[thing]{Revision: 7, Items: []item{{Key: "a/1", Revision: 6, Value: thing{uid: "new"}}}}, nil
+		}
+		f.writes.Note(made("a/1", 12))
+		f.engine.Restore(nil, 5)
+		found, _, err := f.get("a/1")
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(found.uid).To(BeEquivalentTo("new"))
+		f.Expect(f.asked.Load()).To(BeEquivalentTo(1))
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -31,7 +32,7 @@ func TestAPrefixIsKeptWithoutRoomForKeys(t *testing.T) {
 	e := watchcache.New[bare, struct{}](watchcache.Options[bare]{})
 	e.Replace(nil, 100)
 	b := NewBudget(1)
-	b.keys.used.Store(b.keys.limit) // others have taken it
+	b.used.Store(b.all) // others have taken it
 	w := bareWrites(e, b, nil)
 	defer w.Close()
 	w.NotePrefix("ns/", 0)
@@ -44,7 +45,7 @@ func TestADeletionEndsByItsDeadline(t *testing.T) {
 		e.Replace([]watchcache.Item[bare]{{Key: "a", Revision: 90, Value: bare{"A"}}}, 100)
 		w := bareWrites(e, NewBudget(0), nil)
 		defer w.Close()
-		w.Note(Entry[bare]{Key: "a", Outcome: Gone, UID: "A", Revision: 90})
+		w.Note(Entry[bare]{Key: "a", Outcome: note.Gone, UID: "A", Revision: 90})
 		for n := range 20 {
 			time.Sleep(time.Minute)
 			e.Bookmark(uint64(200 + n))
@@ -65,7 +66,7 @@ func TestTheWatchIsBelievedWithoutRevisions(t *testing.T) {
 		asked := 0
 		w := bareWrites(e, NewBudget(0), func(context.Context, Target) (Answer[bare], error) { asked++; return Answer[bare]{}, ErrNoRevision })
 		defer w.Close()
-		w.Note(Entry[bare]{Key: "a", Outcome: Ambiguous, Revision: 110})
+		w.Note(Entry[bare]{Key: "a", Outcome: note.Ambiguous, Revision: 110})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := w.Read(ctx, Target{Key: "a"}); err != nil || asked != 1 {
@@ -86,10 +87,10 @@ func TestAnAmbiguousWriteIsCountedOnce(t *testing.T) {
 	w.Note(Entry[bare]{Key: "a", UID: "A", Revision: 110, Make: mk("A"), Bytes: 50})
 	_, _ = w.Read(t.Context(), Target{Key: "a"})
 	w.Note(Entry[bare]{Key: "a", UID: "A", Revision: 111, Make: mk("A"), Bytes: 50})
-	w.Note(Entry[bare]{Key: "a", Outcome: Ambiguous})
+	w.Note(Entry[bare]{Key: "a", Outcome: note.Ambiguous})
 	_, before := w.Size()
 	for range 1000 {
-		w.Note(Entry[bare]{Key: "a", Outcome: Ambiguous})
+		w.Note(Entry[bare]{Key: "a", Outcome: note.Ambiguous})
 	}
 	_, after := w.Size()
 	if before != after {

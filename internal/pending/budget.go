@@ -5,8 +5,8 @@ package pending
 
 import (
 	"sync/atomic"
-	"time"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -23,61 +23,69 @@ const (
 	entryBytes = 288
 )
 
-// Budget is the number of bytes that the pending writes of one cache take together. Three quarters are for
-// objects, and a quarter is for keys. In addition each informer may hold one object.
-type Budget struct{ objects, keys pool }
+// Budget is the number of bytes that the pending writes of one cache take together. The last quarter is for
+// keys alone. In addition each informer may hold one object.
+type Budget struct {
+	objects, all int64 // how many bytes there may be before objects go, and before keys do
+	used         atomic.Int64
+}
 
 // NewBudget returns a budget of so many bytes; zero stands for the default, 64 MiB. With a negative
-// number there is no room for objects, and for as many keys as by default. There is room for a mebibyte
+// number there is no room for objects, and for as many keys as the last quarter of the default. There is room for a mebibyte
 // of keys at least.
 func NewBudget(bytes int64) *Budget {
-	b := &Budget{}
-	if bytes == 0 {
+	switch {
+	case bytes < 0:
+		return &Budget{all: defaultBudget / 4}
+	case bytes == 0:
 		bytes = defaultBudget
 	}
-	b.objects.limit, b.keys.limit = bytes-bytes/4, max(bytes/4, leastKeys)
-	if bytes < 0 {
-		b.objects.limit, b.keys.limit = 0, defaultBudget/4
-	}
-	return b
+	return &Budget{objects: bytes - bytes/4, all: max(bytes, leastKeys)}
 }
 
-// pool is a number of bytes that several informers share.
-type pool struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// exceeds reports whether an informer takes more bytes than one may take. Used lacks some more of these yet.
-func (p *pool) exceeds(bytes, more int) bool {
-	return int64(bytes)/share > p.limit-p.used.Load()-int64(more)
-}
-
-// size is what statements take.
-type size struct{ objects, keys int }
-
+// countLocked counts what is noted in the budget.
 func (w *Writes[V]) countLocked() {
-	w.options.Budget.objects.used.Add(int64(w.now.size.objects - w.counted.objects))
-	w.options.Budget.keys.used.Add(int64(w.now.size.keys - w.counted.keys))
-	w.counted = w.now.size
+	w.options.Budget.used.Add(int64(w.now.bytes - w.counted))
+	w.counted = w.now.bytes
 }
 
-// fitLocked tells that there was no room. If there is none for so many keys, all keys are ambiguous.
+// fitsLocked reports whether what is noted, and so many more bytes, are within the share that one informer has of a limit.
+func (w *Writes[V]) fitsLocked(limit int64, more int) bool {
+	w.countLocked()
+	return int64(w.now.bytes+more)/share <= limit-w.options.Budget.used.Load()-int64(more)
+}
+
+// fitLocked makes room: all objects and lists but the newest one go, and what they were about is ambiguous. If there is no room for
+// so many keys either, all keys are ambiguous.
 func (w *Writes[V]) fitLocked(state *watchcache.Snapshot[V]) {
-	if k := w.now.refused; k != nil {
-		w.now.refused = nil
-		w.endLocked(k, state, true)
-	}
-	if w.countLocked(); w.now.keys.Len()+len(w.now.prefixes) > 1 && w.options.Budget.keys.exceeds(w.now.size.keys, 0) {
-		all := statement[V]{Target: Target{All: true}, outcome: Ambiguous, number: w.now.number, noted: time.Now()}
+	if !w.fitsLocked(w.options.Budget.objects, 0) && w.now.objects > 1 {
 		w.now.change(func(k *statement[V]) *statement[V] {
-			if all.at = max(all.at, k.at); k.outcome == Gone { // at a revision that is not known
-				all.at = unknown
+			if k.bytes == 0 || k.number == w.now.number {
+				return k
 			}
-			w.endLocked(k, state, true)
+			dropped := w.dropLocked(k, state)
+			return &dropped
+		})
+	}
+	if !w.fitsLocked(w.options.Budget.all, 0) && w.now.len() > 1 {
+		at := uint64(0)
+		w.now.change(func(k *statement[V]) *statement[V] {
+			if at = max(at, k.at, k.minimum); k.outcome == note.Gone { // at a revision that is not known
+				at = unknown
+			}
+			w.dropLocked(k, state)
 			return nil
 		})
-		w.now.putPrefix(all)
+		w.now.store(w.ambiguousLocked(Target{All: true}, at))
 		w.countLocked()
 	}
+}
+
+// dropLocked returns k without its object or list, for which there is no room. This is told once, until nothing is pending.
+func (w *Writes[V]) dropLocked(k *statement[V], state *watchcache.Snapshot[V]) statement[V] {
+	if !w.told {
+		w.told = true
+		w.sweeper.ended = append(w.sweeper.ended, Ending{k.look(), state.Revision(), true})
+	}
+	return k.with(known[V]{})
 }

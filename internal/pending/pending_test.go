@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -150,7 +151,7 @@ func TestWhatHasNoRoomIsAmbiguous(t *testing.T) {
 		f.Expect(there).To(BeTrue())
 		f.Expect(f.asked.Load()).To(BeEquivalentTo(1))
 		for n := range 60_000 {
-			f.writes.Note(entry{Key: fmt.Sprint("b/", n), Outcome: pending.Ambiguous})
+			f.writes.Note(entry{Key: fmt.Sprint("b/", n), Outcome: note.Ambiguous})
 		}
 		count, bytes := f.writes.Size()
 		f.Expect(count).To(BeNumerically("<", 60_000))
@@ -166,9 +167,9 @@ func TestADeletionIsNotForgottenWithoutRoom(t *testing.T) {
 	inBubble(t, -1, func(f *fixture) {
 		f.answer = func(pending.Target) (pending.Answer[thing], error) { return pending.Answer[thing]{Revision: 20}, nil }
 		f.engine.Apply(watchcache.Change[thing, struct{}]{Item: item{Key: "a/1", Revision: 11, Value: thing{uid: "a/1"}}})
-		f.writes.Note(entry{Key: "a/1", Outcome: pending.Gone, UID: "a/1"})
+		f.writes.Note(entry{Key: "a/1", Outcome: note.Gone, UID: "a/1"})
 		for n := range 60_000 {
-			f.writes.Note(entry{Key: fmt.Sprint("b/", n), Outcome: pending.Hidden, Revision: 12})
+			f.writes.Note(entry{Key: fmt.Sprint("b/", n), Outcome: note.Hidden, Revision: 12})
 		}
 		count, _ := f.writes.Size()
 		f.Expect(count).To(BeNumerically("<", 60_000))
@@ -189,7 +190,7 @@ func TestADeletedObjectStaysDeleted(t *testing.T) {
 			f.ExpectWithOffset(1, there).To(BeFalse())
 		}
 		f.engine.Apply(watchcache.Change[thing, struct{}]{Item: item{Key: "a/1", Revision: 11, Value: thing{uid: "a/1"}}})
-		f.writes.Note(entry{Key: "a/1", Outcome: pending.Gone, UID: "a/1"})
+		f.writes.Note(entry{Key: "a/1", Outcome: note.Gone, UID: "a/1"})
 		hidden()
 		f.writes.Note(made("a/1", 13))
 		hidden()
@@ -211,10 +212,10 @@ func TestAnAmbiguousWriteAfterADeletion(t *testing.T) {
 		asked int64
 		finds types.UID
 	}{
-		"of the deleted object":        {entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: 13, UID: "a/1"}, 0, ""},
-		"of another object":            {entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: 13, UID: "other"}, 1, "other"},
-		"without a response":           {entry{Key: "a/1", Outcome: pending.Ambiguous}, 1, "other"},
-		"that was before the deletion": {entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: 10, UID: "before"}, 0, ""},
+		"of the deleted object":        {entry{Key: "a/1", Outcome: note.Ambiguous, Revision: 13, UID: "a/1"}, 0, ""},
+		"of another object":            {entry{Key: "a/1", Outcome: note.Ambiguous, Revision: 13, UID: "other"}, 1, "other"},
+		"without a response":           {entry{Key: "a/1", Outcome: note.Ambiguous}, 1, "other"},
+		"that was before the deletion": {entry{Key: "a/1", Outcome: note.Ambiguous, Revision: 10, UID: "before"}, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 0, func(f *fixture) {
@@ -222,7 +223,7 @@ func TestAnAmbiguousWriteAfterADeletion(t *testing.T) {
 					return pending.Answer[thing]{Revision: 20, Items: []item{{Key: of.Key, Revision: 14, Value: thing{uid: "other"}}}}, nil
 				}
 				f.engine.Apply(watchcache.Change[thing, struct{}]{Item: item{Key: "a/1", Revision: 11, Value: thing{uid: "a/1"}}})
-				f.writes.Note(entry{Key: "a/1", Outcome: pending.Gone, UID: "a/1"})
+				f.writes.Note(entry{Key: "a/1", Outcome: note.Gone, UID: "a/1"})
 				f.writes.Note(c.write)
 				found, there, err := f.get("a/1")
 				f.Expect(err).NotTo(HaveOccurred())

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
 )
 
@@ -26,11 +27,11 @@ func TestAReadEndsHoweverMuchIsWritten(t *testing.T) {
 	}{
 		"whose revisions alone are known": {
 			every: 100 * time.Millisecond, of: pending.Target{Key: "a/1"},
-			write: func(at uint64) entry { return entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: at} },
+			write: func(at uint64) entry { return entry{Key: "a/1", Outcome: note.Ambiguous, Revision: at} },
 		},
 		"faster than the server answers": {
 			every: 20 * time.Millisecond, takes: 50 * time.Millisecond, of: pending.Target{Key: "a/", All: true},
-			write: func(at uint64) entry { return entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: at} },
+			write: func(at uint64) entry { return entry{Key: "a/1", Outcome: note.Ambiguous, Revision: at} },
 		},
 		"without room": {
 			budget: -1, every: 5 * time.Millisecond, takes: 20 * time.Millisecond, of: pending.Target{Key: "a/", All: true},
@@ -75,7 +76,7 @@ func TestAReadEndsHoweverMuchIsWritten(t *testing.T) {
 func TestAnAnswerBelowTheMinimumRevisionIsBelieved(t *testing.T) {
 	inBubble(t, 0, func(f *fixture) {
 		f.answer = func(pending.Target) (pending.Answer[thing], error) { return pending.Answer[thing]{Revision: 15}, nil }
-		f.writes.Note(entry{Key: "a/1", Outcome: pending.Ambiguous, Revision: 20})
+		f.writes.Note(entry{Key: "a/1", Outcome: note.Ambiguous, Revision: 20})
 		_, _, err := f.get("a/1")
 		f.Expect(err).NotTo(HaveOccurred())
 		f.Expect(f.asked.Load()).To(BeEquivalentTo(1))
@@ -114,8 +115,8 @@ func TestAListDoesNotLackWhatTheCacheCannotHold(t *testing.T) {
 		_, err := f.writes.Read(context.Background(), all)
 		f.Expect(err).NotTo(HaveOccurred())
 		f.writes.Note(entry{Key: "b/0", Revision: 91, UID: "b/0", Bytes: 1, Make: func() (pending.Made[thing], error) { return pending.Made[thing]{Lost: lost}, nil }})
-		f.writes.Note(entry{Key: "a/0", Outcome: pending.Ambiguous})
-		time.AfterFunc(10*time.Millisecond, func() { f.writes.Note(entry{Key: "b/0", Outcome: pending.Ambiguous}) })
+		f.writes.Note(entry{Key: "a/0", Outcome: note.Ambiguous})
+		time.AfterFunc(10*time.Millisecond, func() { f.writes.Note(entry{Key: "b/0", Outcome: note.Ambiguous}) })
 		view, err := f.writes.Read(context.Background(), all)
 		f.Expect(err).NotTo(HaveOccurred())
 		_, there, err := view.Find("b/0")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/query"
 )
@@ -141,7 +142,7 @@ func (r *randomReader) finds(i item, least uint64) {
 		return v.there && !v.poison && v.revision == i.Revision && v.thing == i.Value
 	})
 	p, ok := r.writes.At(i.Key)
-	kept := ok && p.Outcome == pending.Shown && p.Revision == i.Revision
+	kept := ok && p.Outcome == note.Shown && p.Revision == i.Revision
 	if now, there := r.engine.Snapshot().Get(i.Key); (ok && !kept || r.budget < 0) && (!there || now.Revision != i.Revision) {
 		return // an answer is not kept that is not the newest one, or for which there is no room
 	}

@@ -6,8 +6,6 @@ package pending_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +13,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/variable"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -26,18 +26,6 @@ const (
 	// roundsVariable is how many seeds there are for each mode.
 	roundsVariable = "TARN_OWN_WRITES_ROUNDS"
 )
-
-func numberOf(t *testing.T, variable string, otherwise uint64) uint64 {
-	text := os.Getenv(variable)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
-	return n
-}
 
 // mode is what happens in a world beside plain writes.
 type mode struct {
@@ -61,8 +49,8 @@ func TestRandomWritesAreReadAsPromised(t *testing.T) {
 		"new lists and little of else": {relists: true, budget: -1, refused: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := numberOf(t, seedVariable, rand.Uint64())
-			for n := range numberOf(t, roundsVariable, 5) {
+			first := variable.Number(t, seedVariable, rand.Uint64())
+			for n := range variable.Number(t, roundsVariable, 5) {
 				synctest.Test(t, func(t *testing.T) {
 					if newWorld(t, m, first+n).run(); t.Failed() {
 						t.Logf("%s=%d", seedVariable, first+n)
@@ -219,7 +207,7 @@ func (w *world) request(random *rand.Rand, key string, f effect, partly bool) {
 	lost := random.IntN(5) == 0
 	w.travel()
 	if lost && random.IntN(2) == 0 { // on its way there
-		w.note(entry{Key: key, Outcome: pending.Ambiguous}, 0)
+		w.note(entry{Key: key, Outcome: note.Ambiguous}, 0)
 		if random.IntN(2) == 0 {
 			w.travel()
 			w.do(f)
@@ -230,14 +218,14 @@ func (w *world) request(random *rand.Rand, key string, f effect, partly bool) {
 	w.travel()
 	switch e := (entry{Key: key, Revision: v.revision, UID: v.thing.uid}); {
 	case lost && v.poison: // if nobody asks in time, the cache has the object of before
-		w.note(entry{Key: key, Outcome: pending.Ambiguous}, 0)
+		w.note(entry{Key: key, Outcome: note.Ambiguous}, 0)
 	case lost:
-		w.note(entry{Key: key, Outcome: pending.Ambiguous}, v.revision)
+		w.note(entry{Key: key, Outcome: note.Ambiguous}, v.revision)
 	case !done:
 	case !v.there:
-		w.note(entry{Key: key, Outcome: pending.Gone, UID: v.thing.uid}, v.revision)
+		w.note(entry{Key: key, Outcome: note.Gone, UID: v.thing.uid}, v.revision)
 	case partly:
-		e.Outcome = pending.Ambiguous
+		e.Outcome = note.Ambiguous
 		w.note(e, v.revision)
 	default:
 		slow := random.IntN(4) == 0
@@ -312,7 +300,7 @@ func (w *world) deleteAllOf(random *rand.Rand, like version) {
 		w.history.mu.Lock()
 		written = append(written, w.left(v.key, v.thing.uid)) // maybe before
 		w.history.mu.Unlock()
-		e := entry{Key: v.key, Outcome: pending.Ambiguous}
+		e := entry{Key: v.key, Outcome: note.Ambiguous}
 		notes = append(notes, e)
 	}
 	w.travel()

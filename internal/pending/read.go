@@ -4,11 +4,14 @@
 package pending
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/tarn-dev/tarn/internal/note"
+	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
 const (
@@ -38,184 +41,159 @@ func (e *UnansweredError) Unwrap() error { return e.Cause }
 // make objects of responses. The error says for what it waited in vain.
 func (w *Writes[V]) Read(ctx context.Context, of Target) (View[V], error) {
 	v, open := w.look(of)
-	if len(open) == 0 {
-		return v, nil
+	if len(open) > 0 && w.waits(ctx, &v, open) {
+		v, open = w.look(of)
 	}
-	r := reading[V]{w: w, of: of, began: v.set.number}
-	for ; len(open) > 0; v, open = w.look(of) {
-		if seen, err := r.settle(ctx, &v, open); err != nil {
-			return v, err
-		} else if seen != nil {
-			return *seen, nil
+	for len(open) > 0 {
+		if seen, err := w.settle(ctx, of, &v, open); seen != nil || err != nil {
+			return *cmp.Or(seen, &v), err
 		}
+		v, open = w.look(of)
 	}
 	return v, nil
-}
-
-// reading is a read that waits.
-type reading[V any] struct {
-	w     *Writes[V]
-	of    Target
-	began uint64    // how many notes there were
-	asked bool      // it has asked, and that did not suffice
-	late  time.Time // until when it waits for the watch; zero until it does
 }
 
 // look returns what a read of a target sees now, and for what it has to wait.
 func (w *Writes[V]) look(of Target) (v View[V], open []*statement[V]) {
 	s := w.loaded() // before the state, see the package comment
-	v = s.view(w.options.State(), of)
+	state := w.options.State()
+	if s.restored < state.Restored() { // nobody has told yet
+		w.note(func(now *watchcache.Snapshot[V]) { s, state = w.now.copy(), now })
+	}
+	v = s.view(state, of)
 	return v, v.open(of)
 }
 
-// settle makes objects, waits for the watch, or asks the server. It returns what the read sees, or nil if it has to look
-// again. An answer about all that is read, to a question that was asked after the read began, is what the read sees, however
-// much is written meanwhile.
-func (r *reading[V]) settle(ctx context.Context, v *View[V], open []*statement[V]) (*View[V], error) {
-	ambiguous := slices.DeleteFunc(slices.Clone(open), func(k *statement[V]) bool { return k.make != nil })
-	if len(ambiguous) == 0 {
-		return r.make(ctx, v, open)
-	}
-	if ctx.Err() != nil {
-		return nil, &UnansweredError{Cause: context.Cause(ctx)}
-	}
-	if !r.asked && r.waits(ctx, v.at, ambiguous) {
-		return nil, nil
-	}
-	for _, of := range r.questions(ambiguous) {
-		a, err := r.ask(ctx, of)
-		if err != nil || a == nil {
-			return nil, err
-		}
-		if a.asked >= r.began && of.covers(r.of) {
-			s := r.w.loaded() // before the state
-			seen := a.view(s, r.w.options.State())
-			return &seen, nil
-		}
-	}
-	r.asked = true
-	return nil, nil
-}
-
-// questions returns for what to ask the server: a few keys one by one, or else all that is read, or a prefix that has it.
-func (r *reading[V]) questions(ambiguous []*statement[V]) []Target {
-	var keys []Target
-	all, only := r.of, r.asked || len(ambiguous) > askEach
-	for _, k := range ambiguous {
-		switch keys = append(keys, k.Target); {
-		case k.All && k.answered && !r.of.All: // there was no room for the list
-			return []Target{r.of}
-		case k.covers(all):
-			all = k.Target
-		}
-		only = only || k.All
-	}
-	if only {
-		return []Target{all}
-	}
-	return keys
-}
-
 // waits waits a moment for the watch, if responses have told the minimum revisions, and reports whether it did.
-func (r *reading[V]) waits(ctx context.Context, at uint64, ambiguous []*statement[V]) bool {
-	minimum := uint64(0)
-	for _, k := range ambiguous {
-		if k.at == unknown || k.answered {
-			return false
-		}
-		minimum = max(minimum, k.at)
-		if until := k.noted.Add(patience); r.late.IsZero() || until.Before(r.late) {
-			r.late = until
+func (w *Writes[V]) waits(ctx context.Context, v *View[V], open []*statement[V]) bool {
+	minimum, until := uint64(0), time.Now().Add(patience)
+	for _, k := range open {
+		minimum = max(minimum, k.minimum)
+		if k.minimum > 0 && k.until.Before(until) {
+			until = k.until
 		}
 	}
-	if at >= minimum || !time.Now().Before(r.late) {
+	if v.at >= minimum || !time.Now().Before(until) {
 		return false
 	}
-	ctx, cancel := context.WithDeadline(ctx, r.late)
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	_ = r.w.options.Wait(ctx, minimum, r.w.loaded().restored) // whatever came, it is looked at
+	_ = w.options.Wait(ctx, minimum, v.set.restored) // whatever came, it is looked at
 	return true
 }
 
-// ask asks the server about a target, once for all that do. The answer is nil if r does not need it any more.
-func (r *reading[V]) ask(ctx context.Context, of Target) (*answer[V], error) {
-	name := "key " + of.Key
-	if of.All {
-		name = "list " + of.Key
-	}
-	value, err := r.once(ctx, name, func(ctx context.Context) (any, error) { return r.w.ask(ctx, of) })
-	if err != nil {
-		return nil, &UnansweredError{Cause: err}
-	}
-	a, _ := value.(*answer[V])
-	return a, nil
-}
-
-// make makes the objects of responses, once for all that need them: v with these is what the read sees. It returns nil if a
-// response did not have the whole object, or r does not need it any more.
-func (r *reading[V]) make(ctx context.Context, v *View[V], open []*statement[V]) (*View[V], error) {
-	s := v.set.known(r.of)
-	s.setPrefixes(v.set.prefixes)
+// settle makes objects and asks the server. It returns what the read sees: what was known when it looked, and the answers,
+// however much is written meanwhile. It returns nil if the read has to look again.
+func (w *Writes[V]) settle(ctx context.Context, of Target, v *View[V], open []*statement[V]) (*View[V], error) {
+	w.mu.Lock()
+	own := v.set.copy()
+	w.mu.Unlock()
+	var ambiguous []*statement[V]
 	for _, k := range open {
-		value, err := r.once(ctx, fmt.Sprint("object ", k.number), func(context.Context) (any, error) { return r.w.make(k) })
-		if err != nil || value == nil || value.(*statement[V]).open() {
+		if k.make != nil {
+			made, err := once(ctx, w, of, fmt.Sprint("object ", k.at, k.Key), func() (*known[V], error) { return w.make(k) })
+			if made == nil || err != nil {
+				return nil, err
+			}
+			next := k.with(*made)
+			k = &next
+			own.store(next)
+		}
+		if k.minimum > k.at || k.All {
+			ambiguous = append(ambiguous, k)
+		}
+	}
+	for _, question := range questions(of, ambiguous) {
+		a, err := w.answer(ctx, of, question, v.set.number)
+		if a == nil || err != nil {
 			return nil, err
 		}
-		s.store(*value.(*statement[V]))
+		for _, k := range a.says {
+			own.put(k)
+		}
 	}
-	seen := s.view(r.w.options.State(), r.of)
+	state := w.options.State()
+	if own.restored < state.Restored() {
+		return nil, nil
+	}
+	seen := own.view(state, of)
 	return &seen, nil
 }
 
+// questions returns for what a read asks the server: for a few keys one by one, or else for all that is read. The first read of an ambiguous
+// prefix asks about the prefix, once for all its keys.
+func questions[V any](of Target, ambiguous []*statement[V]) (keys []Target) {
+	each := len(ambiguous) <= askEach
+	for _, k := range ambiguous {
+		if k.All && k.minimum == unknown && k.covers(of) {
+			return []Target{k.Target}
+		}
+		each = each && !k.All
+		keys = append(keys, k.Target)
+	}
+	if each {
+		return keys
+	}
+	return []Target{of}
+}
+
+// answer returns an answer about a target to a question that was asked when so many notes had been made, or later. It is nil if
+// the read has to look again.
+func (w *Writes[V]) answer(ctx context.Context, of, question Target, number uint64) (*answer[V], error) {
+	name := fmt.Sprint("question ", question)
+	for {
+		a, err := once(ctx, w, of, name, func() (*answer[V], error) { return w.ask(question) })
+		if err != nil {
+			return nil, &UnansweredError{Cause: err}
+		}
+		if a == nil || a.asked >= number {
+			return a, nil
+		}
+	}
+}
+
 // once calls f, once for all that wait for it under a name, in a goroutine of its own. It goes on when ctx has ended,
-// because others wait for it or come back for it. r does not wait for what it does not need any more: then the value is
-// nil.
-func (r *reading[V]) once(ctx context.Context, name string, f func(context.Context) (any, error)) (any, error) {
-	done := r.w.flights.DoChan(name, func() (any, error) {
-		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		defer cancel()
-		defer context.AfterFunc(r.w.life, cancel)()
-		return f(ctx)
-	})
+// because others wait for it or come back for it. A read of a target does not wait for what it does not need any more: then
+// the value is nil.
+func once[V, T any](ctx context.Context, w *Writes[V], of Target, name string, f func() (*T, error)) (*T, error) {
+	done := w.flights.DoChan(name, func() (any, error) { return f() })
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
 		select {
 		case result := <-done:
-			return result.Val, result.Err
+			return result.Val.(*T), result.Err
 		case <-look.C:
-			if _, open := r.w.look(r.of); len(open) == 0 {
+			if _, open := w.look(of); len(open) == 0 {
 				return nil, nil
 			}
 		case <-ctx.Done():
-			return nil, r.w.pauses.gaveUp(context.Cause(ctx))
+			return nil, w.gaveUp(context.Cause(ctx))
 		}
 	}
 }
 
-// make makes the object of a response, and returns what is known then.
-func (w *Writes[V]) make(k *statement[V]) (*statement[V], error) {
-	if now := w.loaded().get(k.Key); now != nil && now.number == k.number && now.make == nil {
-		return now, nil // another read has
+// make makes the object of a response, and returns what is known then: nothing if the response does not have the whole object.
+func (w *Writes[V]) make(k *statement[V]) (*known[V], error) {
+	if now := w.loaded().get(k.Key); now != nil && now.at == k.at && now.make == nil {
+		return &now.known, nil // another read has
 	}
 	made, err := k.make()
-	if err != nil && !errors.Is(err, ErrNotWhole) {
-		return nil, err
-	}
-	next := *k
-	next.object = object[V]{revision: k.revision, uid: k.uid}
-	switch {
+	next := k.known
+	switch next.make, next.bytes = nil, 0; {
+	case errors.Is(err, ErrNotWhole):
+		next = known[V]{}
 	case err != nil:
-		next.outcome = Ambiguous
+		return nil, err
 	case made.Held:
-		next.value, next.bytes = made.Value, w.options.Size(made.Value)
+		next.item.Value, next.bytes = made.Value, w.options.Size(made.Value)
 	default:
-		next.outcome, next.lost = Hidden, made.Lost
+		next.outcome, next.lost = note.Hidden, made.Lost
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := w.now.get(k.Key); now != nil && now.number == k.number && now.make != nil {
-		w.now.store(next)
+	if now := w.now.get(k.Key); now != nil && now.at == k.at && now.make != nil {
+		w.now.store(now.with(next))
 		w.publishLocked(w.options.State())
 	}
 	return &next, nil

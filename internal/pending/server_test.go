@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
@@ -27,7 +28,7 @@ func TestAServerThatIsDownIsAskedOnceForAllKeys(t *testing.T) {
 		end := time.Now().Add(time.Minute)
 		for n := range 100 {
 			key := fmt.Sprint("a/", n)
-			f.writes.Note(entry{Key: key, Outcome: pending.Ambiguous})
+			f.writes.Note(entry{Key: key, Outcome: note.Ambiguous})
 			all.Go(func() {
 				for time.Now().Before(end) {
 					_, _, err := f.get(key)
@@ -50,7 +51,7 @@ func TestAPauseBeginsWithTheFailure(t *testing.T) {
 			}
 			return pending.Answer[thing]{}, errDown
 		}
-		f.writes.Note(entry{Key: "a/1", Outcome: pending.Ambiguous})
+		f.writes.Note(entry{Key: "a/1", Outcome: note.Ambiguous})
 		for range 10 {
 			_, _, err := f.get("a/1")
 			f.Expect(err).To(HaveOccurred())
@@ -58,7 +59,7 @@ func TestAPauseBeginsWithTheFailure(t *testing.T) {
 		time.Sleep(time.Hour)
 		f.Expect(f.writes.Empty()).To(BeTrue())
 		up.Store(true)
-		f.writes.Note(entry{Key: "a/1", Outcome: pending.Ambiguous})
+		f.writes.Note(entry{Key: "a/1", Outcome: note.Ambiguous})
 		began := time.Now()
 		_, _, err := f.get("a/1")
 		f.Expect(err).NotTo(HaveOccurred())

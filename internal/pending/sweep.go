@@ -4,8 +4,10 @@
 package pending
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -34,14 +36,6 @@ func (w *Writes[V]) sweepLaterLocked() {
 	}
 }
 
-// endLocked has told that a statement ends. That there is no room is told once, until nothing is pending.
-func (w *Writes[V]) endLocked(k *statement[V], state *watchcache.Snapshot[V], noRoom bool) {
-	if !noRoom || !w.told {
-		w.sweeper.ended = append(w.sweeper.ended, Ending{k.look(), state.Revision(), noRoom})
-	}
-	w.told = w.told || noRoom
-}
-
 // sweep removes what the state has reached and what is past its deadline, tells what has ended, and asks for the revision if
 // something is ambiguous that nobody has read for long.
 func (w *Writes[V]) sweep() {
@@ -53,7 +47,7 @@ func (w *Writes[V]) sweep() {
 		w.options.Ended(e)
 	}
 	if unread { // the revision of the answer bounds all that was ambiguous before
-		_, _ = w.ask(w.life, Target{})
+		_, _ = w.ask(Target{})
 	}
 }
 
@@ -65,7 +59,7 @@ func (w *Writes[V]) sweepOnce() (ended []Ending, unread bool) {
 	}
 	state, now := w.options.State(), time.Now()
 	w.now.change(func(k *statement[V]) *statement[V] {
-		unread = unread || k.at == unknown && now.Sub(k.noted) >= askAfter && now.Sub(w.sweeper.asked) >= askAfter
+		unread = unread || k.minimum == unknown && now.Sub(k.noted) >= askAfter && now.Sub(w.sweeper.asked) >= askAfter
 		return w.leftLocked(k, state, now)
 	})
 	if unread {
@@ -79,15 +73,80 @@ func (w *Writes[V]) sweepOnce() (ended []Ending, unread bool) {
 
 // leftLocked returns k, or nil if it is not needed any more.
 func (w *Writes[V]) leftLocked(k *statement[V], state *watchcache.Snapshot[V], now time.Time) *statement[V] {
-	late := w.now.reached(state) < k.at
-	switch {
-	case k.All && !late, !k.All && !w.now.needed(k, state):
+	if !w.now.needed(k, state) {
 		return nil
-	case k.outcome != Gone && !late || now.Sub(k.noted) < deadline: // what the cache cannot hold stays
+	}
+	if k.outcome != note.Gone && w.now.reached(state) >= max(k.at, k.minimum) || now.Sub(k.noted) < deadline { // what the cache cannot hold stays
 		return k
 	}
-	if _, there := state.Get(k.Key); there || k.outcome != Hidden { // otherwise reads show the same
-		w.endLocked(k, state, false)
+	if _, there := state.Get(k.Key); there || k.look().Outcome != note.Hidden { // otherwise reads show the same
+		w.sweeper.ended = append(w.sweeper.ended, Ending{k.look(), state.Revision(), false})
 	}
 	return nil
+}
+
+// Pending is a pending or an ambiguous write for people who look at it.
+type Pending struct {
+	Key      string // a prefix, if all keys with it are ambiguous
+	Outcome  note.Outcome
+	Revision uint64 // 0 if it is not known
+	Noted    time.Time
+	Bytes    int
+}
+
+// Ending is the end of a write that the watch has not reached.
+type Ending struct {
+	Pending
+	Reached uint64 // of the watch
+	// NoRoom says that there was no room, which is told once until nothing is pending. Otherwise the watch was too late.
+	NoRoom bool
+}
+
+func (k *statement[V]) look() Pending {
+	p := Pending{Key: k.Key, Outcome: k.outcome, Revision: cmp.Or(k.item.Revision, k.at), Noted: k.noted, Bytes: entryBytes + len(k.Key) + k.bytes}
+	if k.minimum > k.at {
+		p.Outcome, p.Revision = note.Ambiguous, k.minimum
+	}
+	if p.Revision == unknown {
+		p.Revision = 0
+	}
+	return p
+}
+
+// Size returns how many keys and prefixes there are, and how many bytes they take.
+func (w *Writes[V]) Size() (count, bytes int) {
+	if w.Empty() {
+		return 0, 0
+	}
+	s := w.loaded()
+	return s.len(), s.bytes
+}
+
+// All returns what is pending, up to limit: prefixes, and keys in their order.
+func (w *Writes[V]) All(limit int) []Pending { return w.pending(Target{All: true}, limit) }
+
+// At returns what is pending for a key, unless there is nothing, or the newest state has reached it.
+func (w *Writes[V]) At(key string) (p Pending, ok bool) {
+	for _, p = range w.pending(Target{Key: key}, 1) {
+		ok = true
+	}
+	return p, ok
+}
+
+func (w *Writes[V]) pending(of Target, limit int) (all []Pending) {
+	if w.Empty() {
+		return nil
+	}
+	v, _ := w.look(of)
+	for _, p := range v.set.prefixes.Values() {
+		if of.covers(p.Target) && len(all) < limit && v.set.needed(p, v.state) {
+			all = append(all, p.look())
+		}
+	}
+	for k := range v.set.all(of, "") {
+		if len(all) < limit && v.set.needed(k, v.state) {
+			all = append(all, k.look())
+		}
+	}
+	return all
 }

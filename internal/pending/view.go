@@ -6,6 +6,7 @@ package pending
 import (
 	"iter"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -20,7 +21,7 @@ type View[V any] struct {
 
 func (s *set[V]) view(state *watchcache.Snapshot[V], of Target) View[V] {
 	v := View[V]{set: s, state: state, base: state, at: s.reached(state)}
-	for _, p := range s.prefixes {
+	for _, p := range s.prefixes.Values() {
 		if p.list != nil && p.covers(of) && v.at < p.at {
 			v.base, v.at = p.list, p.at
 		}
@@ -35,45 +36,37 @@ func (v *View[V]) Base() *watchcache.Snapshot[V] { return v.base }
 func (v *View[V]) State() *watchcache.Snapshot[V] { return v.state }
 
 // Bytes returns the memory of what lies over the state of the watch.
-func (v *View[V]) Bytes() int { return v.set.size.objects + v.set.size.keys }
+func (v *View[V]) Bytes() int { return v.set.bytes }
 
 // Changes reports whether a read of a target would see anything but the state of the watch.
 func (v *View[V]) Changes(of Target) bool {
-	if v.base != v.state {
+	for range v.Over(of, "") {
 		return true
 	}
-	for k := range v.set.all(of, "") {
-		if v.lies(k) {
-			return true
-		}
-	}
-	return false
+	return v.base != v.state
 }
 
-// lies reports whether k lies over the base. A list of the revision of k says nothing of an object that the cache could not hold then,
-// or has not made.
+// lies reports whether k lies over the base. A list of the server says nothing of an object that the cache could not hold then: what is known at
+// its revision lies over it.
 func (v *View[V]) lies(k *statement[V]) bool {
-	item, there := v.base.Get(k.Key)
-	return k.over(v.at, item, there, v.set.options.UID) || v.base != v.state && k.at == v.at && (k.lost != nil || k.make != nil || k.outcome == Shown && !there)
+	return v.set.over(k, v.base, v.at) || v.base != v.state && k.at == v.at
 }
 
-// open returns the statements for which a read of a target has to wait.
+// open returns the statements for which a read of a target has to wait: to make an object, or because there were ambiguous writes
+// after what is known of a key, or of all keys.
 func (v *View[V]) open(of Target) (open []*statement[V]) {
-	if v.set.open == 0 {
-		return nil
+	for k := range v.set.all(of, "") {
+		if (k.make != nil || k.minimum > k.at) && (k.minimum > v.at || v.lies(k)) {
+			open = append(open, k)
+		}
 	}
 	at := v.at
-	if k := v.set.get(of.Key); !of.All && k != nil && k.outcome != Ambiguous {
+	if k := v.set.get(of.Key); k != nil && !of.All {
 		at = max(at, k.at)
 	}
-	for _, p := range v.set.prefixes {
-		if p.meets(of) && at < p.at {
+	for _, p := range v.set.prefixes.Values() {
+		if p.meets(of) && at < p.minimum {
 			open = append(open, p)
-		}
-	}
-	for k := range v.set.all(of, "") {
-		if k.open() && v.lies(k) {
-			open = append(open, k)
 		}
 	}
 	return open
@@ -99,10 +92,10 @@ type Over[V any] struct {
 	Any  bool
 }
 
-// Over walks what changes what the base shows, in the order of the keys, with prefix and not before from.
-func (v *View[V]) Over(prefix, from string) iter.Seq[Over[V]] {
+// Over walks what changes what the base shows of a target, in the order of the keys, and not before from.
+func (v *View[V]) Over(of Target, from string) iter.Seq[Over[V]] {
 	return func(yield func(Over[V]) bool) {
-		for k := range v.set.all(Target{prefix, true}, from) {
+		for k := range v.set.all(of, from) {
 			if over, applies := v.effect(k); applies && !yield(over) {
 				return
 			}
@@ -111,19 +104,14 @@ func (v *View[V]) Over(prefix, from string) iter.Seq[Over[V]] {
 }
 
 // OverKey is Over for one key.
-func (v *View[V]) OverKey(key string) (over Over[V], applies bool) {
-	if k := v.set.get(key); k != nil {
-		return v.effect(k)
-	}
-	return over, false
-}
+func (v *View[V]) OverKey(key string) (over Over[V], applies bool) { return v.effect(v.set.get(key)) }
 
 func (v *View[V]) effect(k *statement[V]) (over Over[V], applies bool) {
-	if !v.lies(k) {
+	if k == nil || k.at == 0 || !v.lies(k) {
 		return over, false
 	}
-	if k.outcome == Shown {
-		return Over[V]{Item: k.item(), Shown: true}, true
+	if k.outcome == note.Shown {
+		return Over[V]{Item: k.item, Shown: true}, true
 	}
 	item, there := v.base.Get(k.Key)
 	if k.lost != nil && !there {
@@ -137,7 +125,7 @@ func (v *View[V]) effect(k *statement[V]) (over Over[V], applies bool) {
 // Count returns the number of objects with prefix, and not before from.
 func (v *View[V]) Count(prefix, from string) int {
 	count := v.base.Count(prefix, from)
-	for over := range v.Over(prefix, from) {
+	for over := range v.Over(Target{prefix, true}, from) {
 		if _, there := v.base.Get(over.Item.Key); over.Shown && !there {
 			count++
 		} else if !over.Shown && there {

@@ -4,6 +4,7 @@
 package pending
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -38,23 +40,21 @@ type Options[V any] struct {
 type Writes[V any] struct {
 	options Options[V]
 	flights singleflight.Group
-	pauses  pauses
 	life    context.Context // of the questions to the server; ended by Close, with mu held
 	end     context.CancelFunc
 	set     atomic.Pointer[set[V]] // what reads see; nil for nothing; written with mu held
 
 	mu      sync.Mutex // guards what follows
 	now     *set[V]
-	counted size // of now in the budget
+	counted int  // bytes of now in the budget
 	told    bool // that there is no room
+	pauses  pauses
 	sweeper sweeper
 }
 
 // New returns Writes with nothing pending.
 func New[V any](o Options[V]) *Writes[V] {
-	w := &Writes[V]{options: o}
-	w.now = newSet(&w.options)
-	w.now.room, w.now.held = o.Budget, map[string]*statement[V]{}
+	w := &Writes[V]{options: o, now: newSet(o.UID)}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w
 }
@@ -68,7 +68,7 @@ func (w *Writes[V]) Pending(key string) bool {
 		return false
 	}
 	s := w.loaded()
-	return len(s.prefixes) > 0 || s.get(key) != nil
+	return s.prefixes.Len() > 0 || s.get(key) != nil
 }
 
 // loaded returns what is noted.
@@ -76,24 +76,26 @@ func (w *Writes[V]) loaded() *set[V] {
 	if s := w.set.Load(); s != nil {
 		return s
 	}
-	return newSet(&w.options)
+	return newSet(w.options.UID)
 }
 
 // Note notes a write. Reads that begin when it has returned show it, or something newer.
 func (w *Writes[V]) Note(e Entry[V]) {
-	k := statement[V]{Target: Target{Key: e.Key}, outcome: e.Outcome, at: e.Revision}
-	k.object = object[V]{revision: e.Revision, uid: e.UID, make: e.Make, bytes: e.Bytes}
 	w.note(func(state *watchcache.Snapshot[V]) {
-		k.number, k.noted = w.now.number, time.Now()
-		if k.outcome == Gone {
-			k.at = w.existedLocked(&k, state)
-			k.revision = k.at
+		at := e.Revision
+		if e.Outcome == note.Gone {
+			at = w.existedLocked(&e, state)
 		}
-		_, there := state.Get(k.Key)
 		// If the object is not in a state of after the write, it was deleted since, or the source was restored.
-		if k.at == 0 || k.outcome == Shown && !there && k.at <= w.now.reached(state) {
-			k.outcome, k.at, k.object = Ambiguous, unknown, object[V]{}
+		if _, there := state.Get(e.Key); e.Outcome == note.Shown && !there && at <= w.now.reached(state) {
+			at = 0
 		}
+		k := w.ambiguousLocked(Target{Key: e.Key}, at)
+		if k.told = at; e.Outcome != note.Ambiguous && at > 0 {
+			k.minimum, k.told = 0, 0
+			k.known = known[V]{outcome: e.Outcome, at: at, make: e.Make, item: watchcache.Item[V]{Key: e.Key, Revision: at}, bytes: e.Bytes}
+		}
+		k.uid = e.UID
 		if w.now.needed(&k, state) {
 			w.now.put(k)
 		}
@@ -102,14 +104,16 @@ func (w *Writes[V]) Note(e Entry[V]) {
 
 // NotePrefix notes that any object with a prefix may have been written by a revision, 0 for an unknown one.
 func (w *Writes[V]) NotePrefix(prefix string, revision uint64) {
-	w.note(func(*watchcache.Snapshot[V]) { w.notePrefixLocked(prefix, revision) })
+	w.note(func(*watchcache.Snapshot[V]) { w.now.put(w.ambiguousLocked(Target{prefix, true}, revision)) })
 }
 
-func (w *Writes[V]) notePrefixLocked(prefix string, revision uint64) {
-	if revision == 0 {
-		revision = unknown
+// ambiguousLocked returns that a target may have been written by a revision, 0 for an unknown one.
+func (w *Writes[V]) ambiguousLocked(t Target, revision uint64) statement[V] {
+	k := statement[V]{Target: t, minimum: cmp.Or(revision, unknown), number: w.now.number, noted: time.Now()}
+	if revision > 0 {
+		k.until = k.noted.Add(patience)
 	}
-	w.now.putPrefix(statement[V]{Target: Target{prefix, true}, outcome: Ambiguous, at: revision, number: w.now.number, noted: time.Now()})
+	return k
 }
 
 // note has f change what is noted.
@@ -136,18 +140,18 @@ func (w *Writes[V]) stateLocked() *watchcache.Snapshot[V] {
 
 // existedLocked returns the newest revision at which the object of a deletion is known to have been there. There is none
 // if the cache may be unable to hold the object: then a state without it does not say that it is gone.
-func (w *Writes[V]) existedLocked(k *statement[V], state *watchcache.Snapshot[V]) (at uint64) {
-	at = k.at
-	item, there := state.Get(k.Key)
-	held := there && state.Restored() == w.now.restored && w.options.UID(item.Value) == k.uid
+func (w *Writes[V]) existedLocked(e *Entry[V], state *watchcache.Snapshot[V]) (at uint64) {
+	at = e.Revision
+	item, there := state.Get(e.Key)
+	held := there && state.Restored() == w.now.restored && w.options.UID(item.Value) == e.UID
 	if held {
 		at = max(at, item.Revision)
 	}
-	switch old := w.now.get(k.Key); {
+	switch old := w.now.get(e.Key); {
 	case old == nil:
-	case old.outcome == Ambiguous, (old.make != nil || old.lost != nil) && !held:
+	case old.minimum > old.at, (old.make != nil || old.lost != nil) && !held:
 		return 0
-	case old.uid == k.uid:
+	case old.uid == e.UID:
 		at = max(at, old.at)
 	}
 	return at
@@ -155,14 +159,11 @@ func (w *Writes[V]) existedLocked(k *statement[V], state *watchcache.Snapshot[V]
 
 // publishLocked shows what there is to readers, and has it swept.
 func (w *Writes[V]) publishLocked(state *watchcache.Snapshot[V]) {
-	w.fitLocked(state)
-	if w.now.keys.Len() == 0 && len(w.now.prefixes) == 0 {
+	if w.fitLocked(state); w.now.len() == 0 {
 		w.told = false
 		w.set.Store(nil)
 	} else {
-		next := *w.now
-		next.keys = w.now.keys.Copy()
-		w.set.Store(&next)
+		w.set.Store(w.now.copy())
 	}
 	w.sweepLaterLocked()
 }
@@ -175,12 +176,8 @@ func (w *Writes[V]) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.end()
-	w.now = newSet(&w.options)
-	w.countLocked()
-	w.set.Store(nil)
-	if w.sweeper.timer != nil {
-		w.sweeper.timer.Stop()
-	}
+	w.now = newSet(w.options.UID)
+	w.publishLocked(w.options.State())
 }
 
 // Reset says that the revisions of the server have gone back: all that was noted is ambiguous.
@@ -196,7 +193,8 @@ func (w *Writes[V]) restartLocked(restored int) {
 	w.now.number++
 	w.now.restored = restored
 	w.now.change(func(k *statement[V]) *statement[V] {
-		return &statement[V]{Target: k.Target, outcome: Ambiguous, at: unknown, number: w.now.number, noted: time.Now()}
+		again := w.ambiguousLocked(k.Target, 0)
+		return &again
 	})
 }
 
@@ -211,7 +209,7 @@ func (w *Writes[V]) Listed(written uint64) {
 			w.restartLocked(state.Restored())
 		}
 		if state.Revision() < written {
-			w.notePrefixLocked("", written)
+			w.now.put(w.ambiguousLocked(Target{All: true}, written))
 		}
 	})
 }

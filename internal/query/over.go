@@ -81,7 +81,7 @@ func (a *Answer[V]) matchOver(state *watchcache.Snapshot[V], q *Query[V]) error 
 // the state, or the pending write over it.
 func (q *Query[V]) over(items iter.Seq[watchcache.Item[V]]) iter.Seq2[watchcache.Item[V], *pending.Over[V]] {
 	var over []pending.Over[V]
-	for o := range q.Own.Over(q.Prefix, q.From) {
+	for o := range q.Own.Over(pending.Target{Key: q.Prefix, All: true}, q.From) {
 		over = append(over, o)
 	}
 	return func(yield func(watchcache.Item[V], *pending.Over[V]) bool) {

@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/query"
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -57,7 +58,7 @@ func TestWhatLiesOverAgreesWithAStateThatHasIt(t *testing.T) {
 			change := watchcache.Change[thing, struct{}]{Item: item{Key: key, Revision: revision, Value: value[len(value)-1].Value}}
 			entry := made(key, revision, change.Item.Value, nil)
 			if change.Deleted = random.IntN(3) == 0; change.Deleted {
-				entry = pending.Entry[thing]{Key: key, Outcome: pending.Hidden, Revision: revision}
+				entry = pending.Entry[thing]{Key: key, Outcome: note.Hidden, Revision: revision}
 			}
 			applied.engine.Apply(change)
 			overlay.Note(entry)

@@ -21,15 +21,15 @@ func planOf[V any](state *watchcache.Snapshot[V], q *Query[V]) (plan postings.Pl
 	return postings.NewPlan(q.Labels, q.Fields, state.Index, q.Prefix, state.Count(q.Prefix, "")/2+1)
 }
 
-// Source gives the state that queries are asked of: a watchcache.Engine does. It has nothing to do with a source of events.
-type Source[V any] interface {
+// Snapshotter gives the state that queries are asked of: a watchcache.Engine does.
+type Snapshotter[V any] interface {
 	Snapshot() *watchcache.Snapshot[V]
 }
 
 // Planner has the indexes kept that queries of one engine ask for. It is safe for concurrent
 // use.
 type Planner[V any] struct {
-	engine   Source[V]
+	engine   Snapshotter[V]
 	onDemand *postings.OnDemand
 	fields   bool // indexes of fields are made on demand too
 }
@@ -42,7 +42,7 @@ type PlannerOptions struct {
 
 // NewPlanner returns a planner for the queries of engine. The indexes that engine has
 // otherwise must be fixed ones of onDemand, or of fields if those are not made on demand.
-func NewPlanner[V any](engine Source[V], onDemand *postings.OnDemand, o PlannerOptions) *Planner[V] {
+func NewPlanner[V any](engine Snapshotter[V], onDemand *postings.OnDemand, o PlannerOptions) *Planner[V] {
 	return &Planner[V]{engine: engine, onDemand: onDemand, fields: o.Fields}
 }
 

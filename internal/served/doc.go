@@ -21,5 +21,5 @@
 //
 //   - follower.go has the Follower with its queue and its questions, kind.go what answers and events say of a kind, definitions.go
 //     the watches of CRDs and APIServices.
-//   - source.go asks a RESTMapper for callers that have a context, and lists and watches a kind that may not be served yet.
+//   - source.go lists and watches a kind that may not be served yet.
 package served

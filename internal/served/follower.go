@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/resolver"
 )
 
 const (
@@ -84,7 +85,7 @@ func (f *Follower) Follow(gvk schema.GroupVersionKind, mapping *meta.RESTMapping
 	defer f.mu.Unlock()
 	k := f.kinds[gvk]
 	if k == nil {
-		k = &kind{GroupVersionKind: gvk, now: State{Mapping: mapping}, last: cmp.Or(mapping, Guess(gvk)), tells: map[*func(State)]struct{}{}}
+		k = &kind{GroupVersionKind: gvk, now: State{Mapping: mapping}, last: cmp.Or(mapping, resolver.Guess(gvk)), tells: map[*func(State)]struct{}{}}
 		f.kinds[gvk] = k
 	}
 	k.tells[&tell] = struct{}{}
@@ -198,7 +199,7 @@ func (f *Follower) answered(gv schema.GroupVersion, resources *metav1.APIResourc
 		} else if k.see(now) {
 			f.queue.Forget(gv)
 		}
-		if state := k.now; err == nil || MayBeAway(err) { // after another error, an answer follows
+		if state := k.now; err == nil || resolver.MayBeAway(err) { // after another error, an answer follows
 			for tell := range k.tells {
 				tells = append(tells, func() { (*tell)(state) })
 			}

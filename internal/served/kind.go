@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarn-dev/tarn/internal/resolver"
 )
 
 // agreement is the time between two answers that agree that a kind is absent.
@@ -60,7 +62,7 @@ func (k *kind) in(resources *metav1.APIResourceList) (now State) {
 		if r.Namespaced {
 			scope = meta.RESTScopeNamespace
 		}
-		now = State{Mapping: MappingTo(k.GroupVersionKind, r.Name, scope), Verbs: r.Verbs}
+		now = State{Mapping: resolver.MappingTo(k.GroupVersionKind, r.Name, scope), Verbs: r.Verbs}
 		if len(r.Verbs) == 0 || slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch") {
 			now.Verbs = nil
 			break

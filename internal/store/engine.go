@@ -17,9 +17,9 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// Source is the engine that an [Engine] of this package reads: a watchcache.Engine, with whatever its writer
+// ObjectEngine is what an [Engine] of this package reads: a watchcache.Engine, with whatever its writer
 // attaches to events.
-type Source interface {
+type ObjectEngine interface {
 	postings.Keeper
 	Get(key string) (watchcache.Item[object.Object], bool)
 	Len() int
@@ -32,7 +32,7 @@ type Source interface {
 // Engine is the store of our own informer. Lists are read from snapshots.
 type Engine struct {
 	common
-	engine  Source
+	engine  ObjectEngine
 	form    *object.Form
 	planner *query.Planner[object.Object]
 	kept    *keptStates[engineView]
@@ -44,7 +44,7 @@ var _ Store = (*Engine)(nil)
 
 // NewEngine returns the store for an engine whose index values are those of
 // informer.Values. The store is the observer of the engine, which can have but one.
-func NewEngine(engine Source, form *object.Form, clock clock.PassiveClock) *Engine {
+func NewEngine(engine ObjectEngine, form *object.Form, clock clock.PassiveClock) *Engine {
 	planner := query.NewPlanner(engine, postings.NewOnDemand(engine, clock), query.PlannerOptions{})
 	s := &Engine{engine: engine, form: form, planner: planner, size: &size{}}
 	s.kept = newKeptStates(func(views []engineView) ([]int, budget) { return s.size.held(engine.Snapshot(), views) })

@@ -99,6 +99,12 @@ func (s *Indexer) PendingWrite(client.ObjectKey) (PendingWrite, bool) {
 // DropPages implements Store.
 func (s *Engine) DropPages() { s.kept.clear() }
 
+// DropShared implements Store.
+func (s *Engine) DropShared() { s.form.DropShared() }
+
+// DropShared implements Store.
+func (*Indexer) DropShared() {}
+
 // DropPages implements Store.
 func (s *Indexer) DropPages() { s.kept.clear() }
 

@@ -40,6 +40,8 @@ type Store interface {
 	// DropPages lets go of what lists with pages to come have read: the store is not used any more.
 	// Their tokens are answered with 410 from then on.
 	DropPages()
+	// DropShared lets go of the decoded objects that reads without copies share: later ones decode again.
+	DropShared()
 	// PendingWrites returns the first writes that the watch has not shown, up to limit, in the order of their keys.
 	PendingWrites(limit int) []PendingWrite
 	// PendingWrite returns the write that lies over an object, if there is one.

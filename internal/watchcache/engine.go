@@ -54,9 +54,9 @@ type Engine[V, A any] struct {
 	// without it.
 	snapshot atomic.Pointer[Snapshot[V]]
 
-	mu       sync.RWMutex // guards what follows
-	state[V]              // of now
-	noting   map[*notes]struct{}
+	mu       sync.RWMutex        // guards what follows
+	state[V]                     // of now
+	copies   map[*dirty]struct{} // that offLock works on
 	window   *window[V, A]
 	recent   []*Snapshot[V]             // of older revisions; the one asked for last is at the end
 	cursors  map[*Cursor[V, A]]struct{} // the merging ones
@@ -82,7 +82,7 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 		values:  o.Values,
 		clock:   o.Now,
 		state:   state[V]{items: newTree[V](), indexes: map[string]*postings.Postings{}},
-		noting:  map[*notes]struct{}{},
+		copies:  map[*dirty]struct{}{},
 		window:  &window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
 		cursors: map[*Cursor[V, A]]struct{}{},
 		told:    Observer[V]{}.complete(),
@@ -143,7 +143,7 @@ func (e *Engine[V, A]) applyLocked(c *Change[V, A], now time.Duration) {
 	if c.Deleted && !there {
 		return
 	}
-	e.noteLocked(c.Item.Key)
+	e.markLocked(c.Item.Key)
 	event := Event[V, A]{Item: c.Item, Attached: c.Attached}
 	held := 0
 	if there {
@@ -222,7 +222,7 @@ func (e *Engine[V, A]) replace(items []Item[V], revision uint64, restored int) {
 		return true
 	})
 	e.items = built
-	e.noteAllLocked()
+	e.markAllLocked()
 	e.replaced++
 	e.restored += restored
 	e.revision = revision

@@ -5,21 +5,21 @@ package watchcache
 
 import "github.com/tidwall/btree"
 
-// notes says what has changed since a copy of the state was made.
-type notes struct {
+// dirty is what has changed since a copy of the state was made.
+type dirty struct {
 	keys map[string]struct{} // that were written
 	all  bool                // the state was replaced, or all values
 }
 
-func (e *Engine[V, A]) noteLocked(key string) {
-	for n := range e.noting {
-		n.keys[key] = struct{}{}
+func (e *Engine[V, A]) markLocked(key string) {
+	for d := range e.copies {
+		d.keys[key] = struct{}{}
 	}
 }
 
-func (e *Engine[V, A]) noteAllLocked() {
-	for n := range e.noting {
-		n.all = true
+func (e *Engine[V, A]) markAllLocked() {
+	for d := range e.copies {
+		d.all = true
 	}
 }
 
@@ -44,22 +44,22 @@ func (e *Engine[V, A]) offLock(build func(*btree.BTreeG[Item[V]]), adopt func(of
 }
 
 func (e *Engine[V, A]) tryOffLock(build func(*btree.BTreeG[Item[V]]), adopt func(of *btree.BTreeG[Item[V]], written map[string]struct{})) bool {
-	n := &notes{keys: map[string]struct{}{}}
+	d := &dirty{keys: map[string]struct{}{}}
 	e.mu.Lock()
 	items := e.items.Copy()
-	e.noting[n] = struct{}{}
+	e.copies[d] = struct{}{}
 	e.mu.Unlock()
 	defer func() { // also if a function that was given to the engine panics
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		delete(e.noting, n)
+		delete(e.copies, d)
 	}()
 	build(items)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n.all {
+	if d.all {
 		return false
 	}
-	adopt(items, n.keys)
+	adopt(items, d.keys)
 	return true
 }

@@ -22,7 +22,7 @@ func (e *Engine[V, A]) Rewrite(f func(Item[V]) V) {
 				rewritten.Delete(Item[V]{Key: key})
 			}
 		}
-		e.noteAllLocked()
+		e.markAllLocked()
 		e.changeLocked()
 		e.items = rewritten
 		e.told.Rewritten()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -39,7 +40,7 @@ type (
 	// and then WaitForCacheSync. Match a pointer to this type with errors.As.
 	ErrCacheNotStarted = crcache.ErrCacheNotStarted
 	// ErrResourceNotCached is returned by reads of a kind without an informer if
-	// Options.ReaderFailOnMissingInformer is set. Match a pointer to this type with errors.As.
+	// ReaderFailOnMissingInformer is set, in Options or in TuningByObject. Match a pointer to this type with errors.As.
 	ErrResourceNotCached = crcache.ErrResourceNotCached
 )
 
@@ -138,7 +139,7 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 		shared.Metrics.Unregister()
 		release()
 	})
-	c, err := newInformerCache(opts, shared, tuning.LeaseIdleTime)
+	c, err := newInformerCache(opts, shared, &tuning)
 	if err != nil {
 		end()
 		return nil, err
@@ -146,6 +147,7 @@ func newCache(cfg *rest.Config, opts Options, tuning Tuning) (Cache, error) {
 	c.misses = newMisses(func() (client.Reader, error) {
 		return client.New(cfg, client.Options{HTTPClient: opts.HTTPClient, Scheme: opts.Scheme, Mapper: opts.Mapper})
 	}, shared.Metrics.Reads())
+	c.bounds = newBounds(&tuning, shared)
 	c.release = end
 	c.abandonWithCache()
 	return c, nil
@@ -193,5 +195,6 @@ func sharedBy(cfg *rest.Config, opts *Options, tuning *Tuning) (*informers.Share
 		WatchErrorHandler: opts.DefaultWatchErrorHandler,
 		NewInformer:       opts.NewInformer,
 	}
+	tuning.ReaderFailOnMissingInformer = cmp.Or(tuning.ReaderFailOnMissingInformer, ptr.To(opts.ReaderFailOnMissingInformer))
 	return shared, tuning.apply(shared)
 }

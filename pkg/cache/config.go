@@ -29,7 +29,16 @@ const defaultSyncPeriod = 10 * time.Hour
 type scopeConfigs map[string]Config
 
 // kindConfigs says how a kind is cached: namespaced if that is what it is, and otherwise cluster. See kindMaps.
-type kindConfigs struct{ namespaced, cluster scopeConfigs }
+type kindConfigs struct {
+	namespaced, cluster scopeConfigs
+	live                bool // namespaced is for those of the start
+}
+
+// objectConfigs are kindConfigs with the settings of the kind for a namespace that has none.
+type objectConfigs struct {
+	kindConfigs
+	all Config
+}
 
 // merge returns for each setting the first value that is set. The configs are in the order of their
 // precedence. No other function lists the settings of a Config.
@@ -100,8 +109,8 @@ func clusterDefaults(o *Options) (scopeConfigs, error) {
 // the settings of a namespace of the kind, the settings of the kind, the settings in
 // DefaultNamespaces, the defaults. A kind whose Namespaces is nil has the namespaces of
 // DefaultNamespaces, and their settings then come before the settings of the kind.
-func byObjectConfigs(o *Options, kinds *kindScopes) (map[schema.GroupVersionKind]kindConfigs, error) {
-	byGVK := make(map[schema.GroupVersionKind]kindConfigs, len(o.ByObject))
+func byObjectConfigs(o *Options, kinds *kindScopes, live bool) (map[schema.GroupVersionKind]objectConfigs, error) {
+	byGVK := make(map[schema.GroupVersionKind]objectConfigs, len(o.ByObject))
 	for obj, b := range o.ByObject {
 		gvk, namespaced, err := identify(o, kinds, obj)
 		if err != nil {
@@ -113,30 +122,40 @@ func byObjectConfigs(o *Options, kinds *kindScopes) (map[schema.GroupVersionKind
 		if !namespaced && b.Namespaces != nil {
 			return nil, fmt.Errorf("cache option ByObject: type %T is not namespaced, but its ByObject.Namespaces setting is not nil; remove it", obj)
 		}
-		if byGVK[gvk], err = objectConfigs(o, b, namespaced, kinds.vary(gvk)); err != nil {
+		if byGVK[gvk], err = configsOf(o, b, namespaced, kinds.vary(gvk), live); err != nil {
 			return nil, fmt.Errorf("cache option ByObject[%T]: %w", obj, err)
 		}
 	}
 	return byGVK, nil
 }
 
-// objectConfigs returns how a kind is cached. A kind that may come with another scope has both.
-func objectConfigs(o *Options, b ByObject, namespaced, varies bool) (of kindConfigs, err error) {
+// configsOf returns how a kind is cached. A kind that may come with another scope has both. If live is set, the namespaces of
+// DefaultNamespaces are live.
+func configsOf(o *Options, b ByObject, namespaced, varies, live bool) (of objectConfigs, err error) {
 	namespaces := b.Namespaces
+	of.live = live && namespaces == nil && (namespaced || varies)
 	if namespaces == nil && (namespaced || varies) {
 		namespaces = o.DefaultNamespaces
 	}
-	all := merge(objectConfig(b), defaultConfig(o))
-	if len(namespaces) == 0 || varies {
-		if of.cluster, err = finish(nil, all); err != nil || len(namespaces) == 0 {
+	of.all = merge(objectConfig(b), defaultConfig(o))
+	if len(namespaces) == 0 && !of.live || varies {
+		if of.cluster, err = finish(nil, of.all); err != nil {
 			return of, err
 		}
+	}
+	if of.live { // all is for namespaces that enter
+		if err := checkSelectors(of.all); err != nil {
+			return of, err
+		}
+	}
+	if len(namespaces) == 0 {
+		return of, nil
 	}
 	of.namespaced = scopeConfigs{}
 	for namespace, c := range namespaces {
 		of.namespaced[namespace] = merge(c, objectConfig(b), o.DefaultNamespaces[namespace], defaultConfig(o))
 	}
-	of.namespaced, err = finish(of.namespaced, all)
+	of.namespaced, err = finish(of.namespaced, of.all)
 	return of, err
 }
 

@@ -19,6 +19,8 @@
 //   - a read that gives up waiting for an informer says what the informer waits for, as a
 //     [NotSyncedError]; one kind that cannot be cached need not stop the others, and [Ready] and
 //     [Live] are checks of health;
+//   - a read that starts an informer is logged with its call site, and may be an error for one kind
+//     alone, see ReaderFailOnMissingInformer in [TuningByObject];
 //   - metadata.name and metadata.namespace can be selected without an index, and
 //     a field selector may use != as well as =;
 //   - several controllers can declare the same field index.

@@ -11,16 +11,17 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
 	"github.com/tarn-dev/tarn/pkg/reader"
@@ -29,16 +30,16 @@ import (
 // informerCache is the cache. It finds the scopes of a kind, and in them the informers and readers.
 // All other state is in the informer maps.
 type informerCache struct {
-	scheme        *runtime.Scheme
-	kinds         *layout
-	leases        leases
-	failOnMissing bool
-	tuning        func(schema.GroupVersionKind) TuningByObject
-	release       func() // makes the name of the cache free again
-	life          life
-	logger        logr.Logger
-	readEarly     sync.Once // logs a read before the start
-	misses        misses
+	scheme    *runtime.Scheme
+	kinds     *layout
+	leases    leases
+	bounds    *bounds // nil if nothing has one
+	tuning    func(schema.GroupVersionKind) TuningByObject
+	release   func() // makes the name of the cache free again
+	life      life
+	logger    logr.Logger
+	readEarly sync.Once // logs a read before the start
+	misses    misses
 }
 
 // life is where a cache is in its life.
@@ -52,19 +53,22 @@ var _ Cache = (*informerCache)(nil)
 
 var errStarted = errors.New("informer already started: a cache can be started once")
 
-func newInformerCache(opts Options, shared *informers.Shared, leaseIdle time.Duration) (*informerCache, error) {
-	kinds, err := newLayout(&opts, shared)
+func newInformerCache(opts Options, shared *informers.Shared, tuning *Tuning) (*informerCache, error) {
+	live, err := newLiveNamespaces(&opts, tuning.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := newLayout(&opts, shared, live)
 	if err != nil {
 		return nil, err
 	}
 	return &informerCache{
-		scheme:        opts.Scheme,
-		kinds:         kinds,
-		leases:        leases{idle: leaseIdle},
-		life:          life{served: shared.Served},
-		failOnMissing: opts.ReaderFailOnMissingInformer,
-		tuning:        shared.Tuning,
-		logger:        shared.Logger,
+		scheme: opts.Scheme,
+		kinds:  kinds,
+		leases: leases{idle: tuning.LeaseIdleTime, metrics: shared.Metrics.Leases()},
+		life:   life{served: shared.Served},
+		tuning: shared.Tuning,
+		logger: shared.Logger,
 	}, nil
 }
 
@@ -87,7 +91,12 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 		err = c.absentOr(ctx, id, s, s.outside(gvk, key, fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)))
 	} else {
 		m = c.orLeased(id, m, key)
-		err = c.get(ctx, m, id, key, obj, opts)
+		if asksThrough(opts) && key.Name != "" && c.tuning(gvk).Fields != nil { // the cache holds no whole object
+			return c.misses.through(ctx, m, id, key, obj)
+		}
+		if err = c.get(ctx, m, id, key, obj, opts); err != nil && m.HasLeft() { // it may be there
+			err = c.gone(ctx, gvk, key)
+		}
 	}
 	if err != nil {
 		return c.misses.answer(ctx, m, id, key, obj, c.readsThrough(gvk, opts), err)
@@ -110,7 +119,7 @@ func (c *informerCache) absentOr(ctx context.Context, id informers.Key, s scopes
 	if !c.kinds.scope.vary(id.GroupVersionKind) {
 		return err
 	}
-	if _, why := c.serving(ctx, id, s.maps[:1]); meta.IsNoMatchError(why) {
+	if _, why := c.serving(ctx, id, s.maps[:min(len(s.maps), 1)]); meta.IsNoMatchError(why) {
 		return why
 	}
 	return err
@@ -122,26 +131,43 @@ func (c *informerCache) List(ctx context.Context, list client.ObjectList, opts .
 	if err != nil {
 		return err
 	}
-	o := client.ListOptions{}
-	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, list), &o, opts)
-	if err != nil {
-		return err
+	for {
+		o := client.ListOptions{}
+		readers, left, err := c.listReaders(ctx, informers.KeyOf(gvk, list), &o, opts)
+		if err == nil {
+			err = reader.List(ctx, list, &o, readers...)
+		}
+		switch gone := left(); {
+		case gone && o.Namespace != "":
+			return c.gone(ctx, gvk, client.ObjectKey{Namespace: o.Namespace})
+		case !gone || err == nil || ctx.Err() != nil:
+			return err
+		}
 	}
-	return reader.List(ctx, list, &o, readers...)
 }
 
 // listReaders applies opts to o and returns the readers for a list of key: those of the namespace
-// in o or, if it is empty, those of all namespaces.
-func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *client.ListOptions, opts []client.ListOption) ([]*reader.CacheReader, error) {
+// in o or, if it is empty, those of all namespaces. Left reports whether one of the namespaces has left since.
+func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *client.ListOptions, opts []client.ListOption) (_ []*reader.CacheReader, left func() bool, _ error) {
+	left = func() bool { return false }
 	if err := checkOptions(opts); err != nil {
-		return nil, fmt.Errorf("cannot list %s: %w", key.Kind, err)
+		return nil, left, fmt.Errorf("cannot list %s: %w", key.Kind, err)
 	}
-	namespace := o.ApplyOptions(opts).Namespace
+	o.ApplyOptions(opts)
 	s, err := c.kinds.scopesOf(ctx, key.GroupVersionKind)
 	if err != nil {
-		return nil, err
+		return nil, left, err
 	}
-	if namespace == "" && len(s.maps) > 1 {
+	if s.live != nil {
+		left = func() bool { return s.hasLeft(o.Namespace) }
+	}
+	readers, err := c.readersIn(ctx, s, key, o.Namespace, opts)
+	return readers, left, err
+}
+
+// readersIn returns the readers for a list of a namespace, or of all.
+func (c *informerCache) readersIn(ctx context.Context, s scopes, key informers.Key, namespace string, opts []client.ListOption) ([]*reader.CacheReader, error) {
+	if namespace == "" && len(s.maps) != 1 {
 		return c.readers(ctx, key, opts, s.maps...)
 	}
 	if namespace == "" {
@@ -175,19 +201,25 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, opts []c
 // serving returns the entries in the given maps that serve a read of key. All of them have synced.
 func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*informers.Map) ([]*informers.MapEntry, error) {
 	found := c.view(key, from)
-	if c.failOnMissing && slices.Contains(found, nil) {
-		return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
+	if slices.Contains(found, nil) {
+		if c.failsOnMissing(key.GroupVersionKind) {
+			return nil, &ErrResourceNotCached{GVK: key.GroupVersionKind}
+		}
+		if err := key.GetAll(ctx, from, found, callSite); err != nil {
+			return nil, err
+		}
 	}
-	started, err := complete(ctx, key, from, found, true)
-	if err != nil {
-		return nil, err
-	}
-	if !started {
+	if !c.kinds.started() {
 		// A log entry says it, because programs compare the type or the whole text of the error.
 		c.readEarly.Do(func() {
 			c.logger.Info("Objects cannot be read before the cache is started: call Start in a goroutine, and WaitForCacheSync; with a manager, read in what it runs, or with its GetAPIReader", "kind", key.String())
 		})
 		return nil, &ErrCacheNotStarted{}
+	}
+	for _, entry := range found {
+		if err := entry.WaitForSync(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return found, nil
 }
@@ -207,13 +239,18 @@ func (c *informerCache) view(key informers.Key, from []*informers.Map) []*inform
 	if key.Representation != informers.Metadata || c.tuning(key.GroupVersionKind).Storage == SeparateMetadata || !slices.Contains(found, nil) {
 		return found
 	}
-	wait := c.failOnMissing || slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
+	wait := c.failsOnMissing(key.GroupVersionKind) || !c.kinds.started()
 	for i, m := range from {
 		if found[i] == nil {
 			found[i] = whole(key, m, wait)
 		}
 	}
 	return found
+}
+
+// failsOnMissing reports whether a read of a kind may start no informer.
+func (c *informerCache) failsOnMissing(gvk schema.GroupVersionKind) bool {
+	return ptr.Deref(c.tuning(gvk).ReaderFailOnMissingInformer, false)
 }
 
 // whole returns the informer of the whole objects that serves reads of metadata in a map, and nil
@@ -237,29 +274,16 @@ func peek(key informers.Key, from []*informers.Map) []*informers.MapEntry {
 	return entries
 }
 
-// entries returns the entries for key in the given maps, and whether the maps are started. If they
-// are started, the informers run; if wait is also set, the informers have synced.
-func entries(ctx context.Context, key informers.Key, from []*informers.Map, wait bool) (_ []*informers.MapEntry, started bool, err error) {
-	entries := make([]*informers.MapEntry, len(from))
-	started, err = complete(ctx, key, from, entries, wait)
-	return entries, started, err
-}
-
-// complete is entries for a slice in which some entries were found already. It fills in the others.
-func complete(ctx context.Context, key informers.Key, from []*informers.Map, found []*informers.MapEntry, wait bool) (started bool, err error) {
-	if err := key.GetAll(ctx, from, found); err != nil {
-		return false, err
+// gone returns the error of a read in a namespace that has left meanwhile. If it has entered again, the program reads again.
+func (c *informerCache) gone(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey) error {
+	s, err := c.kinds.scopesOf(ctx, gvk)
+	if err != nil {
+		return err
 	}
-	started = !slices.ContainsFunc(from, func(m *informers.Map) bool { return !m.Started() })
-	if !started || !wait {
-		return started, nil
+	if _, err = s.mapOf(key.Namespace); err == nil {
+		err = fmt.Errorf("namespace %q has left the cache during the read, and has entered it again", key.Namespace)
 	}
-	for _, entry := range found {
-		if err := entry.WaitForSync(ctx); err != nil {
-			return true, err
-		}
-	}
-	return true, nil
+	return s.outside(gvk, key, fmt.Errorf("unable to read: %s %s because of %w", gvk.Kind, key, err))
 }
 
 // GetInformer implements Informers.
@@ -292,12 +316,16 @@ func (c *informerCache) informer(ctx context.Context, key informers.Key, opts []
 	if err != nil {
 		return nil, err
 	}
-	found, started, err := entries(ctx, key, s.maps, false)
-	if err != nil {
+	wait := c.kinds.started() && (o.BlockUntilSynced == nil || *o.BlockUntilSynced)
+	if s.live != nil {
+		return s.live.informer(ctx, c.kinds.live, key, wait)
+	}
+	found := make([]*informers.MapEntry, len(s.maps))
+	if err := key.GetAll(ctx, s.maps, found, nil); err != nil {
 		return nil, err
 	}
 	for _, entry := range found {
-		if err := entry.Want(ctx, started && (o.BlockUntilSynced == nil || *o.BlockUntilSynced)); err != nil {
+		if err := entry.Want(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -318,7 +346,8 @@ func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) e
 	if _, err := c.kinds.scopesOf(ctx, gvk); err != nil {
 		return err
 	}
-	if err := informers.KeyOf(gvk, obj).RemoveAll(c.kinds.maps()); err != nil {
+	remove := func() error { return informers.KeyOf(gvk, obj).RemoveAll(c.kinds.maps()) }
+	if err := c.kinds.live.removing(ctx, informers.KeyOf(gvk, obj), remove); err != nil {
 		return err
 	}
 	c.kinds.scope.forget(gvk)
@@ -332,12 +361,19 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 	if err != nil {
 		return err
 	}
+	if err := projection.Of(c.tuning(gvk).Fields).CheckIndex(field, goType(c.scheme, gvk)); err != nil {
+		return fmt.Errorf("cannot index %s: %w", gvk.Kind, err)
+	}
 	s, err := c.kinds.scopesOf(ctx, gvk)
 	if err != nil {
 		return err
 	}
-	found, _, err := entries(ctx, informers.KeyOf(gvk, obj), s.maps, false)
-	if err != nil {
+	key := informers.KeyOf(gvk, obj)
+	if s.live != nil {
+		return s.live.indexField(ctx, c.kinds.live, key, liveField{field, extract})
+	}
+	found := make([]*informers.MapEntry, len(s.maps))
+	if err := key.GetAll(ctx, s.maps, found, nil); err != nil {
 		return err
 	}
 	for _, entry := range found {
@@ -363,7 +399,13 @@ func (c *informerCache) Start(ctx context.Context) error {
 			return nil
 		})
 	}
-	for _, m := range c.kinds.maps() {
+	if c.bounds != nil {
+		group.Go(func() error {
+			c.bounds.run(ctx, c)
+			return nil
+		})
+	}
+	for _, m := range c.kinds.fixed() {
 		group.Go(func() error {
 			err := m.Start(ctx)
 			if why := (*NotSyncedError)(nil); errors.As(err, &why) {
@@ -388,10 +430,8 @@ func (c *informerCache) Start(ctx context.Context) error {
 // the result is true: a manager looks at the error of Start only when WaitForCacheSync has returned
 // true, and would wait for ever.
 func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
-	for _, m := range c.kinds.maps() {
-		if !m.WaitForCacheSync(ctx) {
-			return c.life.failed.Load() || slices.ContainsFunc(c.kinds.maps(), (*informers.Map).Failed)
-		}
+	if !c.kinds.waitForCacheSync(ctx) {
+		return c.life.failed.Load() || slices.ContainsFunc(c.kinds.maps(), (*informers.Map).Failed)
 	}
 	for _, m := range c.leased() {
 		for _, entry := range m.Entries() {

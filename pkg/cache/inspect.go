@@ -6,6 +6,7 @@ package cache
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/tarn-dev/tarn/internal/inspected"
@@ -32,6 +33,21 @@ func (c *informerCache) Informers() []*informers.MapEntry {
 			cmp.Compare(x.Representation, y.Representation), cmp.Compare(a.Namespace(), b.Namespace()))
 	})
 	return all
+}
+
+// Held implements inspected.Cache.
+func (c *informerCache) Held(found func(by *informers.MapEntry, scope fmt.Stringer)) {
+	if made := c.leases.made.Load(); made != nil {
+		(*made).Held(found)
+	}
+}
+
+// Controllers implements inspected.Cache.
+func (c *informerCache) Controllers() []inspected.Controller {
+	if made := c.leases.made.Load(); made != nil {
+		return (*made).Controllers()
+	}
+	return nil
 }
 
 // Go implements inspected.Cache.

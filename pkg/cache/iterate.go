@@ -51,10 +51,28 @@ func (c *informerCache) iterate(ctx context.Context, of client.Object, opts []cl
 	if err != nil {
 		return fail(err)
 	}
-	o := client.ListOptions{}
-	readers, err := c.listReaders(ctx, informers.KeyOf(gvk, of), &o, opts)
-	if err != nil {
+	var o client.ListOptions
+	var readers []*reader.CacheReader
+	left := func() bool { return true }
+	for again := true; again; again = err != nil && left() && o.Namespace == "" && ctx.Err() == nil {
+		o = client.ListOptions{}
+		readers, left, err = c.listReaders(ctx, informers.KeyOf(gvk, of), &o, opts)
+	}
+	switch {
+	case err != nil && left() && o.Namespace != "":
+		return fail(c.gone(ctx, gvk, client.ObjectKey{Namespace: o.Namespace}))
+	case err != nil:
 		return fail(err)
 	}
-	return reader.Iterate(ctx, of, &o, readers...)
+	all := reader.Iterate(ctx, of, &o, readers...)
+	return func(yield func(client.Object, error) bool) {
+		for obj, err := range all {
+			if !yield(obj, err) || err != nil {
+				return
+			}
+		}
+		if o.Namespace != "" && left() { // there may have been more
+			yield(nil, c.gone(ctx, gvk, client.ObjectKey{Namespace: o.Namespace}))
+		}
+	}
 }

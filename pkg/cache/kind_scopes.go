@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	"github.com/tarn-dev/tarn/internal/resolver"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
@@ -20,7 +21,7 @@ type kindScopes struct {
 	mapper   meta.RESTMapper
 	tuning   func(schema.GroupVersionKind) TuningByObject
 	served   *served.Follower // nil if no kind is optional
-	resolver served.Resolver
+	resolver resolver.Resolver
 
 	// known has what the mapper said of each kind that was asked for, as a bool, until the informers of the kind are removed. So
 	// reads of a cached kind do not wait for a mapper that asks for another kind.
@@ -46,7 +47,7 @@ func (k *kindScopes) look(ctx context.Context, gvk schema.GroupVersionKind) (nam
 	switch {
 	case err == nil:
 		return namespaced, true, nil
-	case varies && served.MayCome(err):
+	case varies && resolver.MayCome(err):
 		return true, false, nil
 	}
 	return false, false, informers.Key{GroupVersionKind: gvk}.MappingError(err)
@@ -60,7 +61,7 @@ func (k *kindScopes) vary(gvk schema.GroupVersionKind) bool {
 // forget has the mapper asked again for a kind.
 func (k *kindScopes) forget(gvk schema.GroupVersionKind) { k.known.Delete(gvk) }
 
-// ask asks the mapper, which knows no context: the error wraps served.ErrGaveUp if ctx ends first.
+// ask asks the mapper, which knows no context: the error wraps resolver.ErrGaveUp if ctx ends first.
 func (k *kindScopes) ask(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	if namespaced, ok := k.known.Load(gvk); ok {
 		return namespaced.(bool), nil

@@ -17,18 +17,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/live"
+	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/scoped"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // leases are the leases on scopes of a cache, from the first on.
 type leases struct {
-	made atomic.Pointer[informers.Leases] // nil before the first
+	made atomic.Pointer[scoped.Leases] // nil before the first
 	once sync.Once
 	idle time.Duration
+
+	metrics *metrics.Leases
 }
 
 // Leases has package lease make the leases of the cache, once: a program that holds none links nothing of it.
-func (c *informerCache) Leases(made func() informers.Leases) informers.Leases {
+func (c *informerCache) Leases(made func() scoped.Leases) scoped.Leases {
 	c.leases.once.Do(func() {
 		first := made()
 		c.leases.made.Store(&first)
@@ -38,6 +42,9 @@ func (c *informerCache) Leases(made func() informers.Leases) informers.Leases {
 
 // LeaseIdleTime is for package lease, as what follows.
 func (c *informerCache) LeaseIdleTime() time.Duration { return c.leases.idle }
+
+// LeaseMetrics returns the metrics of leases.
+func (c *informerCache) LeaseMetrics() *metrics.Leases { return c.leases.metrics }
 
 // Kind returns the kind of an object, or of the items of a list.
 func (c *informerCache) Kind(obj runtime.Object) (schema.GroupVersionKind, error) {
@@ -72,8 +79,11 @@ func (c *informerCache) Maps(ctx context.Context, gvk schema.GroupVersionKind, n
 		return nil, nil, err
 	}
 	settings, err := s.mapOf(namespace)
-	if err != nil { // the configuration does not hold the namespace
-		return nil, s.maps[0], nil
+	switch {
+	case err != nil: // the configuration does not hold the namespace
+		return nil, s.settings, nil
+	case s.live != nil: // it may leave before the lease is released
+		return nil, settings, nil
 	}
 	if all, ok := s.byNamespace[AllNamespaces]; ok && all != settings {
 		return []*informers.Map{settings, all}, settings, nil
@@ -94,7 +104,7 @@ func (c *informerCache) ReadLive(ctx context.Context, gvk schema.GroupVersionKin
 	}
 	in, err := s.mapOf(key.Namespace)
 	if err != nil {
-		in = s.maps[0]
+		in = s.settings
 	}
 	c.misses.live.Forget(gvk, key)
 	return c.misses.read(ctx, in, live.Request{GVK: gvk, Key: key}, obj)

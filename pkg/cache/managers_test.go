@@ -29,7 +29,7 @@ import (
 )
 
 // syncTimeout is how long a controller of a program waits for its kind.
-const syncTimeout = 2 * time.Second
+const syncTimeout = 5 * time.Second
 
 // program is a manager of a user who may read ConfigMaps and nothing else, with a controller of them.
 type program struct {

@@ -6,6 +6,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +44,7 @@ func (e *OutsideScopeError) Error() string { return e.err.Error() }
 func (e *OutsideScopeError) Unwrap() error { return e.err }
 
 // ReadThrough returns an option of Get: an object that the cache does not hold is read from the API
-// server, as with [TuningByObject].ReadThrough, which says more. Other clients ignore the option.
+// server, and so is one of a kind with Fields, of which the cache holds a part; as with [TuningByObject].ReadThrough, which says more. Other clients ignore the option.
 func ReadThrough() client.GetOption { return readThrough{} }
 
 type readThrough struct{}
@@ -53,13 +54,11 @@ func (readThrough) ApplyToGet(*client.GetOptions) {}
 
 // readsThrough reports whether a Get of a kind with these options reads through.
 func (c *informerCache) readsThrough(gvk schema.GroupVersionKind, opts []client.GetOption) bool {
-	for _, o := range opts {
-		if _, ok := o.(readThrough); ok {
-			return true
-		}
-	}
-	return ptr.Deref(c.tuning(gvk).ReadThrough, false)
+	return asksThrough(opts) || ptr.Deref(c.tuning(gvk).ReadThrough, false)
 }
+
+// asksThrough reports whether ReadThrough is among the options.
+func asksThrough(opts []client.GetOption) bool { return slices.Contains(opts, ReadThrough()) }
 
 // misses answers reads of what the cache does not hold. Metrics may be nil.
 type misses struct {
@@ -86,8 +85,13 @@ func (s misses) answer(ctx context.Context, in *informers.Map, id informers.Key,
 	if !through || key.Name == "" {
 		return err
 	}
+	return s.through(ctx, in, id, key, obj)
+}
+
+// through reads an object from the API server. In is nil if no map is for its namespace.
+func (s misses) through(ctx context.Context, in *informers.Map, id informers.Key, key client.ObjectKey, obj client.Object) error {
 	begin := time.Now()
-	err = s.read(ctx, in, live.Request{GVK: id.GroupVersionKind, Key: key}, obj)
+	err := s.read(ctx, in, live.Request{GVK: id.GroupVersionKind, Key: key}, obj)
 	s.metrics.Live(metrics.Series{GroupVersionKind: id.GroupVersionKind, Representation: id.Representation.String()}, time.Since(begin))
 	return err
 }

@@ -26,9 +26,9 @@ var _ Informer = (*multiInformer)(nil)
 
 // newMultiInformer joins entries. The map owner runs the goroutines that wait for them.
 func newMultiInformer(owner *informers.Map, entries []*informers.MapEntry) *multiInformer {
-	checkers := make([]toolscache.DoneChecker, len(entries))
+	checkers := make([]syncing, len(entries))
 	for i, entry := range entries {
-		checkers[i] = entry.Informer.HasSyncedChecker()
+		checkers[i] = syncing{DoneChecker: entry.Informer.HasSyncedChecker()}
 	}
 	return &multiInformer{entries: entries, allDone: newAllDone(owner, checkers)}
 }
@@ -47,14 +47,14 @@ func (i *multiInformer) AddEventHandlerWithResyncPeriod(handler toolscache.Resou
 // of them returns an error, to none.
 func (i *multiInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	handles := make([]toolscache.ResourceEventHandlerRegistration, 0, len(i.entries))
-	checkers := make([]toolscache.DoneChecker, 0, len(i.entries))
+	checkers := make([]syncing, 0, len(i.entries))
 	for _, entry := range i.entries {
 		handle, err := entry.Informer.AddEventHandlerWithOptions(handler, options)
 		if err != nil {
 			return nil, errors.Join(err, i.remove(handles))
 		}
 		handles = append(handles, handle)
-		checkers = append(checkers, handle.HasSyncedChecker())
+		checkers = append(checkers, syncing{DoneChecker: handle.HasSyncedChecker()})
 	}
 	return &multiRegistration{
 		of:      i.entries,
@@ -103,21 +103,36 @@ type multiRegistration struct {
 	handles []toolscache.ResourceEventHandlerRegistration // one for each entry in of
 }
 
+// syncing is what syncs, unless it leaves.
+type syncing struct {
+	toolscache.DoneChecker
+	left <-chan struct{} // nil if it cannot leave
+}
+
+func (s syncing) isDone() bool {
+	select {
+	case <-s.left:
+		return true
+	default:
+		return toolscache.IsDone(s.DoneChecker)
+	}
+}
+
 // allDone is done when all its checkers are done.
 type allDone struct {
-	checkers []toolscache.DoneChecker
+	checkers []syncing
 	owner    *informers.Map // of the goroutine that waits
 	wait     sync.Once
 	done     chan struct{}
 }
 
-func newAllDone(owner *informers.Map, checkers []toolscache.DoneChecker) *allDone {
+func newAllDone(owner *informers.Map, checkers []syncing) *allDone {
 	return &allDone{owner: owner, checkers: checkers, done: make(chan struct{})}
 }
 
 // HasSynced reports whether all checkers are done, without waiting.
 func (d *allDone) HasSynced() bool {
-	return !slices.ContainsFunc(d.checkers, func(c toolscache.DoneChecker) bool { return !toolscache.IsDone(c) })
+	return !slices.ContainsFunc(d.checkers, func(s syncing) bool { return !s.isDone() })
 }
 
 // HasSyncedChecker returns d itself.
@@ -140,6 +155,7 @@ func (d *allDone) Done() <-chan struct{} {
 			for _, c := range d.checkers {
 				select {
 				case <-c.Done():
+				case <-c.left:
 				case <-ctx.Done():
 					return
 				}

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
 // caches counts the caches of the process that the user gave no name. The name of an informer
@@ -62,16 +60,16 @@ func claim(name string) (release func(), err error) {
 // holdings has what a cache holds in the process from New until Start returns.
 type holdings struct {
 	release func() // makes the name of the cache free again
-	maps    []*informers.Map
+	kinds   *layout
 }
 
 // abandonWithCache lets the garbage collector give the holdings of c back with c. A cache that is
 // garbage was never started, or has ended.
 func (c *informerCache) abandonWithCache() {
 	runtime.AddCleanup(c, func(h holdings) {
-		for _, m := range h.maps {
+		for _, m := range h.kinds.maps() {
 			m.Abandon()
 		}
 		h.release()
-	}, holdings{c.release, c.kinds.maps()})
+	}, holdings{c.release, c.kinds})
 }

@@ -131,6 +131,35 @@ var _ = Describe("One watch for all representations of a kind", Ordered, func() 
 	}
 	shared := cache.Tuning{TuningByObject: cache.TuningByObject{Storage: cache.OneWatch}}
 
+	It("shows of custom resources what a projection keeps, as the other storages do", func(ctx SpecContext) {
+		odd := content("odd", 1)
+		odd.Object["spec"] = map[string]any{
+			"size": int64(1), "port": "http", "none": nil, "empty": map[string]any{}, "list": []any{map[string]any{"a": int64(1), "b": "c"}, nil, int64(3)}, "more": "x",
+		}
+		create(ctx, odd)
+		want := map[string]any{
+			"size": int64(1), "port": "http", "none": nil, "empty": map[string]any{}, "list": []any{map[string]any{"a": int64(1)}, nil},
+		}
+		for _, storage := range []cache.Storage{cache.Flat, cache.Decoded, cache.OneWatch} {
+			_, u, m := empty()
+			tuning := cache.TuningByObject{Storage: storage, Fields: []string{"spec.size", "spec.port", "spec.none", "spec.empty.x", "spec.list.a", "status.absent"}}
+			c := started(ctx, cache.With(cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{u.DeepCopy(): tuning}}), cache.Options{})
+			key := client.ObjectKeyFromObject(odd)
+			Expect(c.Get(ctx, key, u)).To(Succeed())
+			Expect(u.Object["spec"]).To(Equal(want), string(storage))
+			Expect(u.Object).NotTo(HaveKey("status"))
+			Expect(c.Get(ctx, key, m)).To(Succeed())
+			Expect(m.GetSelfLink()).To(And(HavePrefix("?fields=spec.size,"), Equal(u.GetSelfLink())))
+
+			tuning.Fields = []string{"spec"} // of which the Go type knows a part
+			typed, u, _ := empty()
+			c = begin(ctx, cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{u.DeepCopy(): tuning}}, cache.Options{})
+			Expect(c.Get(ctx, key, typed)).To(Succeed())
+			Expect(typed.Spec.Size).To(Equal(1))
+			Expect(typed.GetSelfLink()).To(Equal("?fields=spec"))
+		}
+	})
+
 	It("is one, and each representation has its own informer, reads and field indexes", func(ctx SpecContext) {
 		create(ctx, content("a", 1), content("b", 2))
 		c := begin(ctx, shared, cache.Options{})

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -21,6 +23,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/served"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
@@ -53,9 +56,29 @@ type Tuning struct {
 
 	// OwnWritesBudget is the number of bytes that the whole cache may take for pending writes, which a client of
 	// pkg/client has made and the watch has not shown yet. Zero stands for the default, 64 MiB. A quarter of it is for
-	// the keys of these objects. When the rest is used up, all objects of a kind but the newest go, and reads of these
-	// ask the API server. A negative number is no room for objects, and as much for keys as by default.
+	// keys alone. When the rest is used up, all objects of a kind but the newest go, and reads of these ask the API
+	// server. A negative number is no room for objects, and a quarter of the default for keys.
 	OwnWritesBudget int64
+
+	// MaxBytes is how many bytes the whole cache may take, about: the sum of the parts of tarn_informer_memory_bytes
+	// (docs/metrics.md) for all informers, and the copies of single objects that references keep (package lease). It is an
+	// estimate without garbage, so a process takes up to twice as much with the default GOGC; what a list that is under way
+	// takes does not count. Zero is no bound, and a negative number is refused. So is MaxBytes with the option NewInformer,
+	// because nobody knows what these informers take.
+	//
+	// Every second the cache compares, and evicts what can be had again until it is within its bounds: first informers without
+	// leases, whose idle time is over at once; then copies, which the next read asks the API server for; then decoded objects
+	// that reads without copies share. If that is not enough, the cache goes on to serve, and starts the informers for which
+	// it is asked, because to refuse reads would make programs fail by the order of their reads. A line in the log, the
+	// metric tarn_cache_over_max_bytes and package inspect say so, with the largest kinds. Ready does not fail.
+	MaxBytes int64
+
+	// Namespaces makes the namespaces of Options.DefaultNamespaces a list that can change while the cache runs, also of kinds in
+	// ByObject without Namespaces; nil leaves them fixed. The cache begins with those of DefaultNamespaces, without any if it is
+	// empty. With labels.Nothing() the method SetNamespaces of the cache sets the list. In such a cache OnFailure is Isolate unless
+	// it is WaitOnFailure, so a namespace without permission keeps no other one waiting; GetInformer returns an informer without
+	// GetIndexer; and leases have informers of their own.
+	Namespaces labels.Selector
 
 	// LeaseIdleTime is how long an informer that was made for leases (package lease) goes on when the last of them was
 	// released. Zero stands for the default, half a minute.
@@ -91,6 +114,9 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 	if err := checkKind(defaults); err != nil {
 		return nil, fmt.Errorf("cache tuning: %w", err)
 	}
+	if defaults.Fields != nil {
+		return nil, errors.New("cache tuning: Fields are those of one kind: set them in ByObject")
+	}
 	kinds := make(map[schema.GroupVersionKind]TuningByObject, len(t.ByObject))
 	for obj, settings := range t.ByObject {
 		gvk, err := kindOf(obj, scheme)
@@ -102,6 +128,9 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 		}
 		if err := checkKind(settings); err != nil {
 			return nil, fmt.Errorf("cache tuning: ByObject[%T]: %w", obj, err)
+		}
+		if err := checkFields(settings.Fields, goType(scheme, gvk)); err != nil {
+			return nil, fmt.Errorf("cache tuning: ByObject[%T]: Fields of %s: %w", obj, object.Describe(gvk), err)
 		}
 		kinds[gvk] = settings.Or(defaults)
 	}
@@ -120,10 +149,32 @@ func checkKind(t TuningByObject) error {
 		return fmt.Errorf("the Window is %d; use 0 for the default", t.Window)
 	case t.WatchSilence < 0:
 		return fmt.Errorf("the WatchSilence is %s; use 0 for the default, or a long time", t.WatchSilence)
+	case t.MaxBytes < 0:
+		return fmt.Errorf("the MaxBytes is %d; use 0 for no bound", t.MaxBytes)
 	case !t.Storage.Valid():
 		return fmt.Errorf("Storage is %q; use %s, %s, %s or %s", t.Storage, Flat, Decoded, SeparateMetadata, OneWatch)
 	case !t.OnFailure.Valid():
 		return fmt.Errorf("OnFailure is %q; use %s, %s or %s", t.OnFailure, WaitOnFailure, FailFast, Isolate)
+	}
+	return nil
+}
+
+// checkFields returns an error if an object of a Go type, which may be unknown, cannot be cut down to fields.
+func checkFields(fields []string, of reflect.Type) error {
+	if fields == nil {
+		return nil
+	}
+	kept, err := projection.New(fields)
+	if err != nil {
+		return err
+	}
+	return kept.Check(of)
+}
+
+// goType returns the Go type of a kind, nil if the scheme has none.
+func goType(scheme *runtime.Scheme, gvk schema.GroupVersionKind) reflect.Type {
+	if obj, err := scheme.New(gvk); err == nil {
+		return reflect.TypeOf(obj)
 	}
 	return nil
 }
@@ -139,10 +190,12 @@ func (t *Tuning) checkNewInformer() error {
 			refused = "Window"
 		case ptr.Deref(settings.Optional, false):
 			refused = "Optional"
+		case settings.MaxBytes != 0 || t.MaxBytes != 0:
+			refused = "MaxBytes"
 		default:
 			continue
 		}
-		return fmt.Errorf("cache tuning: %s cannot be set with the option NewInformer, whose informers decide how they keep objects and tell handlers", refused)
+		return fmt.Errorf("cache tuning: %s cannot be set with the option NewInformer, whose informers decide how they keep objects, with how many bytes, and tell handlers", refused)
 	}
 	return nil
 }
@@ -154,6 +207,9 @@ func (t *Tuning) apply(o *informers.Shared) (err error) {
 	}
 	if t.LeaseIdleTime < 0 {
 		return fmt.Errorf("cache tuning: the LeaseIdleTime is %s; use 0 for the default, or a short time", t.LeaseIdleTime)
+	}
+	if t.MaxBytes < 0 {
+		return fmt.Errorf("cache tuning: the MaxBytes is %d; use 0 for no bound", t.MaxBytes)
 	}
 	if o.NewInformer != nil {
 		if err := t.checkNewInformer(); err != nil {

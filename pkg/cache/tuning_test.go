@@ -310,6 +310,8 @@ var _ = Describe("Tuning", func() {
 		c := started(ctx, cache.With(cache.Tuning{Registerer: registry}), cache.Options{
 			DefaultNamespaces: map[string]cache.Config{namespace: {}},
 		})
+		_, err := c.GetInformer(ctx, &corev1.ConfigMap{}) // one that a read starts would stay counted
+		Expect(err).NotTo(HaveOccurred())
 		list := &corev1.ConfigMapList{}
 		for range 3 { // the first ones are not worth an index
 			Expect(c.List(ctx, list, client.MatchingLabels{"set": "x"})).To(Succeed())
@@ -338,9 +340,21 @@ var _ = Describe("Tuning", func() {
 		Entry("a name of a cache without one", cache.Tuning{Name: "unnamed-1"}, `Name "unnamed-1"`),
 		Entry("a nil object", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{nil: {}}}, "ByObject: the object is nil"),
 		Entry("an object without a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&metav1.PartialObjectMetadata{}: {}}}, "ByObject: Object 'Kind' is missing"),
+		Entry("fields of all kinds", cache.Tuning{TuningByObject: cache.TuningByObject{Fields: []string{"metadata"}}}, "Fields are those of one kind"),
+		Entry("no fields", fieldsOf(&corev1.ConfigMap{}), "ByObject[*v1.ConfigMap]: Fields of ConfigMap (v1): no field is named"),
+		Entry("a field that is no path", fieldsOf(&corev1.ConfigMap{}, "data[a]"), `"data[a]" is no path`),
+		Entry("a field twice", fieldsOf(&corev1.ConfigMap{}, "data", "data"), `"data" is there twice`),
+		Entry("a field that the Go type has not", fieldsOf(&corev1.ConfigMap{}, "spec"), `v1.ConfigMap has no field "spec"`),
+		Entry("a field that the Go type of content has not", fieldsOf(views[1].object(), "spec"), `v1.ConfigMap has no field "spec"`),
+		Entry("a field of a text", fieldsOf(&corev1.ConfigMap{}, "data.a.b"), "data.a is a string"),
 		Entry("two entries of a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {}, views[1].object(): {}}}, "two entries for"),
 	)
 })
+
+// fieldsOf returns the settings of a kind with a projection.
+func fieldsOf(obj client.Object, fields ...string) cache.Tuning {
+	return cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{obj: {Fields: append([]string{}, fields...)}}}
+}
 
 // total returns the sum of a metric over all informers.
 func total(from prometheus.Gatherer, name string) float64 {

@@ -48,8 +48,6 @@ type lifetime struct {
 var _ storage.Interface = (*Cacher)(nil)
 
 const (
-	// listPageSize is how many objects the Reflector asks the storage for at once.
-	listPageSize = 10_000
 	// restartAfter is the time between the end of a list-watch and the next one.
 	restartAfter = time.Second
 	// internalErrorRetries is for how long the Reflector retries internal errors of a watch
@@ -183,6 +181,15 @@ func (c *Cacher) Stop() {
 	c.engine.Forget()
 	c.metrics.end()
 }
+
+// CheckConsistency compares digests of the objects in the cache with those of the storage at
+// the same resource version: of their metadata and, if there is a Codec, of all that they
+// contain. They differ after an error of this package or of the storage, and when a program has
+// changed an object of the cache. Then the error is ErrInconsistent and names some of the
+// objects, OnInconsistency is called, and lists are answered by the storage until a later
+// comparison finds no difference. Other errors say why the comparison failed. It reads and
+// encodes every object.
+func (c *Cacher) CheckConsistency(ctx context.Context) error { return c.checker.check(ctx) }
 
 // Versioner implements storage.Interface.
 func (c *Cacher) Versioner() storage.Versioner { return c.config.Storage.Versioner() }

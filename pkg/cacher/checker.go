@@ -54,15 +54,6 @@ func (k *checker) run(ctx context.Context) {
 // ErrInconsistent is in the error of a comparison that found a difference.
 var ErrInconsistent = errors.New("the cache does not hold what the storage does")
 
-// CheckConsistency compares digests of the objects in the cache with those of the storage at
-// the same resource version: of their metadata and, if there is a Codec, of all that they
-// contain. They differ after an error of this package or of the storage, and when a program has
-// changed an object of the cache. Then the error is ErrInconsistent and names some of the
-// objects, OnInconsistency is called, and lists are answered by the storage until a later
-// comparison finds no difference. Other errors say why the comparison failed. It reads and
-// encodes every object.
-func (c *Cacher) CheckConsistency(ctx context.Context) error { return c.checker.check(ctx) }
-
 func (k *checker) check(ctx context.Context) error {
 	differs, err := k.compare(ctx)
 	switch {

@@ -37,6 +37,9 @@ type conformance struct {
 func TestConformance(t *testing.T) {
 	for _, i := range implementations() {
 		t.Run(i.name, func(t *testing.T) {
+			if detector && i.name != "tarn" {
+				t.Skip("the race detector is for our code: it makes upstream's miss the deadlines of upstream's tests")
+			}
 			for _, c := range conformanceTests() {
 				t.Run(c.name, func(t *testing.T) {
 					if c.before != nil {

@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/util/watchlist"
 )
 
+// listPageSize is how many objects the storage is asked for at once.
+const listPageSize = 10_000
+
 // listerWatcher shows a storage to a Reflector.
 type listerWatcher struct {
 	storage storage.Interface
@@ -72,6 +75,15 @@ func (l *listerWatcher) WatchWithContext(ctx context.Context, options metav1.Lis
 		return nil, errNoWatchList
 	}
 	return l.storage.Watch(ctx, l.prefix, opts)
+}
+
+// streamsList reports that the watch stands for a list.
+func streamsList(opts storage.ListOptions) bool {
+	return sendsInitial(opts) && opts.Predicate.AllowWatchBookmarks
+}
+
+func sendsInitial(opts storage.ListOptions) bool {
+	return opts.SendInitialEvents != nil && *opts.SendInitialEvents
 }
 
 // List implements ListerWatcher.

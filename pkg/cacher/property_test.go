@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/utils/ptr"
 
+	"github.com/tarn-dev/tarn/internal/variable"
 	"github.com/tarn-dev/tarn/pkg/cacher"
 )
 
@@ -31,13 +31,7 @@ import (
 const seedVariable = "TARN_CACHER_SEED"
 
 func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if text := os.Getenv(seedVariable); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := variable.Number(t, seedVariable, rand.Uint64())
 	t.Logf("%s=%d", seedVariable, seed)
 	return seed
 }

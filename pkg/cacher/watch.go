@@ -58,15 +58,6 @@ func (c *Cacher) Watch(ctx context.Context, key string, opts storage.ListOptions
 	return w, nil
 }
 
-// streamsList reports that the watch stands for a list.
-func streamsList(opts storage.ListOptions) bool {
-	return sendsInitial(opts) && opts.Predicate.AllowWatchBookmarks
-}
-
-func sendsInitial(opts storage.ListOptions) bool {
-	return opts.SendInitialEvents != nil && *opts.SendInitialEvents
-}
-
 // beginning returns where a watch from revision begins: with the state of now if it asks for
 // that, otherwise with the events after the revision.
 func (c *Cacher) beginning(

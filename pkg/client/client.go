@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/note"
 )
 
 var _ client.NewClientFunc = New
@@ -51,11 +51,11 @@ func New(config *rest.Config, options client.Options) (client.Client, error) {
 }
 
 // noterOf returns the cache in which to note writes; nil if they need not, or cannot, be noted.
-func noterOf(options client.Options) pending.Noter {
+func noterOf(options client.Options) note.Noter {
 	if options.Cache == nil || options.Cache.Reader == nil || ptr.Deref(options.DryRun, false) {
 		return nil
 	}
-	noter, ok := options.Cache.Reader.(pending.Noter)
+	noter, ok := options.Cache.Reader.(note.Noter)
 	if !ok {
 		logger := options.Log
 		if logger.IsZero() {
@@ -75,17 +75,26 @@ type ownClient struct {
 
 // Create implements client.Writer.
 func (c *ownClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	if err := refusal("create", obj); err != nil {
+		return err
+	}
 	return c.notes.write(ctx, obj, func(ctx context.Context) error { return c.Client.Create(ctx, obj, opts...) })
 }
 
 // Update implements client.Writer.
 func (c *ownClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	if err := refusal("update", obj); err != nil {
+		return err
+	}
 	return c.notes.write(ctx, obj, func(ctx context.Context) error { return c.Client.Update(ctx, obj, opts...) })
 }
 
 // Patch implements client.Writer.
 func (c *ownClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return c.notes.write(ctx, obj, func(ctx context.Context) error { return c.Client.Patch(ctx, obj, patch, opts...) })
+	if err := patchRefusal(obj, patch); err != nil {
+		return err
+	}
+	return patched(obj, c.notes.write(ctx, obj, func(ctx context.Context) error { return c.Client.Patch(ctx, obj, patch, opts...) }))
 }
 
 // Apply implements client.Writer.

@@ -18,6 +18,10 @@
 // CacheOptions.Reader. With any other Reader, also with one that wraps such a cache, it is
 // controller-runtime's client and nothing else, and logs that: wrap the client in place of the cache.
 //
+// A write that would send an object that the cache has kept in part (Fields of its tuning) is refused with a
+// BadRequest API error: Create, Update, Apply, and a Patch that is made of such an object and would send all of it, or
+// replace a list that is not kept as a whole. Other merge patches have what was changed, and nothing else.
+//
 // Dry runs are not noted. If no informer holds the kind, only the newest revision is noted: its first list asks for no older one.
 // No write starts an informer or waits for one. CacheOptions.EnableReadYourWritesConsistency, with which controller-runtime's
 // client waits for the watch, is not needed and has no effect.
@@ -26,6 +30,7 @@
 //
 //   - client.go has New and the writes, subresource.go those of subresources.
 //   - exchange.go sees the requests of a write, response.go decodes their answers, and notes.go says what these mean for the cache.
+//   - projected.go refuses writes of objects that a cache has kept in part.
 //   - stored_as.go says in objects of which kind a server keeps a write.
 //   - options.go has the options of single reads.
 package client

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/pkg/cache"
 	"github.com/tarn-dev/tarn/pkg/client"
 )
@@ -30,11 +30,11 @@ import (
 // recorder is a cache that remembers what is noted.
 type recorder struct {
 	cache.Cache
-	writes []pending.Write
+	writes []note.Write
 }
 
-// NoteWrite implements pending.Noter.
-func (r *recorder) NoteWrite(w pending.Write) { r.writes = append(r.writes, w) }
+// NoteWrite implements note.Noter.
+func (r *recorder) NoteWrite(w note.Write) { r.writes = append(r.writes, w) }
 
 // Writes whose response says little, or that never come.
 var _ = Describe("unusual own writes", func() {

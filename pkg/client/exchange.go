@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarn-dev/tarn/internal/note"
 )
 
 // exchange is what the requests of one call to a client have come to. The call makes them one after
@@ -25,6 +27,9 @@ type exchange struct {
 	body     bytes.Buffer
 	complete bool // the body was read to its end
 	unknown  bool // a request may have had an effect, though no response says so
+
+	follower note.Follower // nil if nobody asks for what follows
+	demanded string        // the resource version that the last request demands of the object; empty if it demands none
 }
 
 // exchangeKey is the key of the exchange in the context of a call.
@@ -42,6 +47,36 @@ func (x *exchange) answered() bool {
 // ambiguous reports whether it is not known if the server did what it was asked for.
 func (x *exchange) ambiguous() bool {
 	return x.unknown || x.status >= http.StatusOK && x.status < http.StatusMultipleChoices && !x.complete
+}
+
+// replaced returns what the write has replaced for certain: an unconditional one may have changed the version of another writer, and one that
+// changes nothing is answered with that.
+func (x *exchange) replaced() string {
+	if x.status == http.StatusCreated {
+		return note.Nothing
+	}
+	return x.demanded
+}
+
+// demandedBy returns the resource version in the body of a request: a server writes no other version. A JSON patch has none.
+func demandedBy(r *http.Request) string {
+	if r.GetBody == nil {
+		return ""
+	}
+	copied, err := r.GetBody()
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = copied.Close() }()
+	body, err := io.ReadAll(copied)
+	if err != nil {
+		return ""
+	}
+	m := metav1.PartialObjectMetadata{}
+	if sent, err := readResponse(body); err != nil || sent.into(&m) != nil {
+		return ""
+	}
+	return m.ResourceVersion
 }
 
 // partly reports whether a refused deletion of a collection may have had an effect: whether it was
@@ -80,6 +115,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	x.dryRun = r.URL.Query().Has("dryRun")
+	if x.follower != nil {
+		x.demanded = demandedBy(r)
+	}
 	x.status, x.complete = 0, false
 	x.body.Reset()
 	if r.Context().Err() != nil {

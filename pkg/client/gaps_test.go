@@ -21,7 +21,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
@@ -244,10 +244,10 @@ type recordingCache struct {
 	handlers []toolscache.ResourceEventHandler
 }
 
-var _ pending.Noter = (*recordingCache)(nil)
+var _ note.Noter = (*recordingCache)(nil)
 
-// NoteWrite implements pending.Noter.
-func (c *recordingCache) NoteWrite(w pending.Write) { c.Cache.(pending.Noter).NoteWrite(w) }
+// NoteWrite implements note.Noter.
+func (c *recordingCache) NoteWrite(w note.Write) { c.Cache.(note.Noter).NoteWrite(w) }
 
 // GetInformer implements cache.Informers.
 func (c *recordingCache) GetInformer(ctx context.Context, obj crclient.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {

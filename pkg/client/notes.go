@@ -17,17 +17,17 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/note"
 )
 
 // notes tells a cache what the requests of a client have written.
 type notes struct {
 	client  client.Client
-	noter   pending.Noter
+	noter   note.Noter
 	decoder runtime.Decoder // into the types of the scheme, from both encodings
 }
 
-func newNotes(c client.Client, noter pending.Noter) *notes {
+func newNotes(c client.Client, noter note.Noter) *notes {
 	return &notes{client: c, noter: noter, decoder: serializer.NewCodecFactory(c.Scheme()).UniversalDeserializer()}
 }
 
@@ -42,19 +42,28 @@ func (n *notes) target(obj client.Object) (target, error) {
 	return target{storedAs(gvk), client.ObjectKeyFromObject(obj)}, err
 }
 
-// targetOf returns what an apply configuration is for.
-func targetOf(configuration runtime.ApplyConfiguration) (target, error) {
+// targetOf returns what an apply configuration is for. It is refused if it is an object that the cache has kept in part.
+func targetOf(configuration runtime.ApplyConfiguration) (_ target, refused, err error) {
 	named := metav1.PartialObjectMetadata{}
 	raw, err := json.Marshal(configuration)
 	if err == nil {
 		err = json.Unmarshal(raw, &named)
 	}
-	return target{storedAs(named.GroupVersionKind()), client.ObjectKeyFromObject(&named)}, err
+	return target{storedAs(named.GroupVersionKind()), client.ObjectKeyFromObject(&named)}, refusal("apply", &named), err
+}
+
+// begin begins an exchange, of which the follower in the context is told.
+func (n *notes) begin(ctx context.Context) *exchange {
+	x := &exchange{follower: note.FollowerOf(ctx, n.noter)}
+	if x.follower != nil {
+		x.follower.WillWrite()
+	}
+	return x
 }
 
 // write does a request that writes obj, and notes what came of it.
 func (n *notes) write(ctx context.Context, obj client.Object, do func(context.Context) error) error {
-	x := &exchange{}
+	x := n.begin(ctx)
 	generated := obj != nil && obj.GetName() == "" // the response is read into obj
 	err := do(x.in(ctx))
 	n.wrote(x, func() (target, error) { return n.target(obj) })
@@ -72,8 +81,11 @@ func (n *notes) apply(ctx context.Context, configuration runtime.ApplyConfigurat
 	if configuration == nil {
 		return do(ctx) // which says what is wrong
 	}
-	x := &exchange{}
-	to, unnamed := targetOf(configuration) // before the response is read into it
+	to, refused, unnamed := targetOf(configuration) // before the response is read into it
+	if refused != nil {
+		return refused
+	}
+	x := n.begin(ctx)
 	err := do(x.in(ctx))
 	n.wrote(x, func() (target, error) { return to, unnamed })
 	return err
@@ -97,7 +109,7 @@ func (n *notes) wrote(x *exchange, of func() (target, error)) {
 		n.unknown(to)
 		return
 	}
-	n.stored(to, r)
+	n.stored(to, r, x)
 }
 
 // unknown notes that a write may have happened. If the server has chosen the name, it may be any object of the
@@ -106,11 +118,11 @@ func (n *notes) unknown(to target) {
 	if to.gvk.Empty() {
 		return // the server keeps none
 	}
-	n.noter.NoteWrite(pending.Write{Kind: to.gvk, Key: to.key, Outcome: pending.Ambiguous})
+	n.noter.NoteWrite(note.Write{Kind: to.gvk, Key: to.key, Outcome: note.Ambiguous})
 }
 
 // stored notes the response to a write of an object that is there now.
-func (n *notes) stored(to target, r *response) {
+func (n *notes) stored(to target, r *response, x *exchange) {
 	if to.gvk.Empty() || r.gvk.Kind == "Status" { // of an eviction or a binding: it says nothing of the object
 		n.unknown(to)
 		return
@@ -124,7 +136,7 @@ func (n *notes) stored(to target, r *response) {
 	if err != nil {
 		return // of an aggregated API, or of an object that is not kept: no watch is behind it
 	}
-	w := pending.Write{Kind: to.gvk, Key: to.key, Outcome: pending.Ambiguous, Revision: revision, UID: m.UID}
+	w := note.Write{Kind: to.gvk, Key: to.key, Outcome: note.Ambiguous, Revision: revision, UID: m.UID}
 	if r.gvk == to.gvk || r.partial() {
 		if m.DeletionTimestamp != nil && !waits(to.gvk, m, r) {
 			// The write has taken the last thing for which the deleted object waited. A server answers
@@ -132,9 +144,14 @@ func (n *notes) stored(to target, r *response) {
 			n.gone(target{to.gvk, client.ObjectKeyFromObject(m)}, m.UID, m.ResourceVersion)
 			return
 		}
-		w.Key, w.Outcome, w.Metadata = client.ObjectKeyFromObject(m), pending.Shown, m
+		w.Key, w.Outcome, w.Metadata = client.ObjectKeyFromObject(m), note.Shown, m
 		w.Bytes = len(r.body)
 		w.Object = func(example runtime.Object) (client.Object, error) { return r.object(to.gvk, example, n.decoder) }
+		if x.follower != nil {
+			followed := w
+			followed.Replaced = x.replaced()
+			x.follower.NoteWrite(followed)
+		}
 	}
 	n.noter.NoteWrite(w)
 }
@@ -146,7 +163,7 @@ func (n *notes) delete(ctx context.Context, obj client.Object, do func(context.C
 	if to, unknown := n.target(obj); unknown == nil {
 		switch {
 		case x.answered():
-			n.deleted(to, obj, x.body.Bytes())
+			n.deleted(to, obj, x)
 		case x.ambiguous():
 			n.unknown(to)
 		}
@@ -157,8 +174,8 @@ func (n *notes) delete(ctx context.Context, obj client.Object, do func(context.C
 // deleted notes the response to a deletion. Most servers answer with a Status when the object is
 // gone, and with the object when it waits for something. Some kinds are answered with the object also
 // when they are gone.
-func (n *notes) deleted(to target, obj client.Object, body []byte) {
-	r, err := readResponse(body)
+func (n *notes) deleted(to target, obj client.Object, x *exchange) {
+	r, err := readResponse(x.body.Bytes())
 	if err != nil {
 		n.unknown(to)
 		return
@@ -168,7 +185,7 @@ func (n *notes) deleted(to target, obj client.Object, body []byte) {
 		if err := r.into(m); err != nil {
 			n.unknown(to)
 		} else if waits(to.gvk, m, r) {
-			n.stored(to, r)
+			n.stored(to, r, x)
 		} else {
 			n.gone(to, m.UID, m.ResourceVersion)
 		}
@@ -216,7 +233,7 @@ func (n *notes) gone(to target, uid types.UID, was string) {
 	if err != nil && was != "" {
 		return // of an aggregated API
 	}
-	n.noter.NoteWrite(pending.Write{Kind: to.gvk, Key: to.key, Outcome: pending.Gone, UID: uid, Revision: revision})
+	n.noter.NoteWrite(note.Write{Kind: to.gvk, Key: to.key, Outcome: note.Gone, UID: uid, Revision: revision})
 }
 
 // deleteAllOf does a request that deletes a collection, and notes the objects of the response: they
@@ -231,12 +248,12 @@ func (n *notes) deleteAllOf(ctx context.Context, obj client.Object, o *client.De
 	}
 	deleted, known := deletedOf(x)
 	if !known {
-		n.noter.NoteWrite(pending.Write{Kind: gvk, Key: client.ObjectKey{Namespace: o.Namespace}, Outcome: pending.Ambiguous})
+		n.noter.NoteWrite(note.Write{Kind: gvk, Key: client.ObjectKey{Namespace: o.Namespace}, Outcome: note.Ambiguous})
 		return err
 	}
 	for i := range deleted { // they may wait for something, or have changed before they were deleted
 		m := &deleted[i]
-		n.noter.NoteWrite(pending.Write{Kind: gvk, Key: client.ObjectKeyFromObject(m), Outcome: pending.Ambiguous, Metadata: m})
+		n.noter.NoteWrite(note.Write{Kind: gvk, Key: client.ObjectKeyFromObject(m), Outcome: note.Ambiguous, Metadata: m})
 	}
 	return err
 }

@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/internal/store"
 )
 
 // NotFreshError is the error of a read that waited in vain for a resource version: with
 // [NotOlderThan], or for a pending write. Match a pointer to it with errors.As.
-type NotFreshError = reader.NotFreshError
+type NotFreshError = store.NotFreshError
 
 // UnansweredError is the error of a read after a write whose outcome is not known, if the API server does
 // not say it either.
-type UnansweredError = reader.UnansweredError
+type UnansweredError = store.UnansweredError
 
 // ReadOption is an option of a Get and of a List.
 type ReadOption interface {

@@ -25,18 +25,18 @@ import (
 	"k8s.io/client-go/rest"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/pkg/client"
 )
 
 // unread notes writes, and is never read.
 type unread struct {
 	crclient.Reader
-	writes []pending.Write
+	writes []note.Write
 }
 
-// NoteWrite implements pending.Noter.
-func (u *unread) NoteWrite(w pending.Write) { u.writes = append(u.writes, w) }
+// NoteWrite implements note.Noter.
+func (u *unread) NoteWrite(w note.Write) { u.writes = append(u.writes, w) }
 
 // clientOf returns a client, and what it notes.
 func clientOf(g *WithT, config *rest.Config) (crclient.Client, *unread) {

@@ -18,14 +18,12 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// A program that has an informer of client-go declares a field, and lists by it.
+// A program that has an informer of client-go declares a field of its Indexer, and lists by it.
 func ExampleFields_Declare() {
-	var informer index.Informer
 	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-	informer = indexer // or a SharedIndexInformer
 	pods := corev1.SchemeGroupVersion.WithKind("Pod")
 	fields := index.NewFields(pods, logr.Discard())
-	_ = fields.Declare(informer, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
+	_ = fields.Declare(indexer, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	for _, node := range []string{"n1", "n2"} {
 		_ = indexer.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "on-" + node}, Spec: corev1.PodSpec{NodeName: node}})
 	}

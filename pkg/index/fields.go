@@ -49,12 +49,7 @@ func (f *Fields) In(space string) *Fields {
 	return in
 }
 
-// Informer is what Declare adds an index to: the part of a SharedIndexInformer that it needs.
-type Informer interface {
-	AddIndexers(toolscache.Indexers) error
-}
-
-// Declare adds an index of the values that extract returns to informer, before or after the
+// Declare adds an index of the values that extract returns to informer, a SharedIndexInformer or an Indexer, before or after the
 // informer has started. When Declare returns, lists can select by the field.
 //
 // A field can be declared again, so that several controllers can each declare what they list
@@ -64,7 +59,9 @@ type Informer interface {
 // values differ is logged as an error.
 //
 // The error says that field is empty, that extract is nil, or why the informer refused the index.
-func (f *Fields) Declare(informer Informer, field string, extract client.IndexerFunc) error {
+func (f *Fields) Declare(informer interface {
+	AddIndexers(toolscache.Indexers) error
+}, field string, extract client.IndexerFunc) error {
 	switch {
 	case field == "":
 		return fmt.Errorf("cannot index %s: the name of the field is empty", object.Describe(f.gvk))
@@ -79,7 +76,11 @@ func (f *Fields) Declare(informer Informer, field string, extract client.Indexer
 		return nil
 	}
 	d := &declared{field: field, index: postings.Name(f.space + field), gvk: f.gvk, logger: f.logger, extract: extract, name: fmt.Sprintf("field %q of %s", field, object.Describe(f.gvk))}
-	if err := add(informer, d.index, d.values); err != nil {
+	add := func() error { return informer.AddIndexers(toolscache.Indexers{d.index: indexFunc(d.values)}) }
+	if own, ok := informer.(postings.Informer); ok {
+		add = func() error { return own.AddField(d.index, d.values) }
+	}
+	if err := add(); err != nil {
 		return fmt.Errorf("cannot index field %q of %s: %w", field, object.Describe(f.gvk), err)
 	}
 	f.mu.Lock()
@@ -95,15 +96,8 @@ func (f *Fields) declared(field string) (*declared, bool) {
 	return d, ok
 }
 
-func add(informer Informer, name string, extract client.IndexerFunc) error {
-	if own, ok := informer.(postings.Informer); ok {
-		return own.AddField(name, extract)
-	}
-	return informer.AddIndexers(toolscache.Indexers{name: indexFunc(extract)})
-}
-
 // objectsOf walks the objects that an informer, or a store of client-go's, has now.
-func objectsOf(informer Informer) iter.Seq[client.Object] {
+func objectsOf(informer any) iter.Seq[client.Object] {
 	var list func() []any
 	switch i := informer.(type) {
 	case interface {

@@ -180,7 +180,9 @@ func TestDeclareTwiceReportsADifferenceOnWhatIsThere(t *testing.T) {
 	own := &walked{Indexer: newStore()}
 	shared := toolscache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, toolscache.Indexers{})
 	for name, informer := range map[string]struct {
-		index.Informer
+		informer interface {
+			AddIndexers(toolscache.Indexers) error
+		}
 		store toolscache.Store
 	}{"a store": {own.Indexer, own}, "ours": {own, own}, "client-go's": {shared, shared.GetStore()}} {
 		t.Run(name, func(t *testing.T) {
@@ -191,12 +193,12 @@ func TestDeclareTwiceReportsADifferenceOnWhatIsThere(t *testing.T) {
 			field := "of " + name
 			g.Expect(informer.store.Add(pod("a", "one", "n1", "Always"))).To(Succeed())
 			g.Expect(informer.store.Add(pod("a", "two", "n1", "n1"))).To(Succeed())
-			g.Expect(declared.Declare(informer.Informer, field, byNode)).To(Succeed())
-			g.Expect(declared.Declare(informer.Informer, field, func(o client.Object) []string { return append(byNode(o), byNode(o)...) })).To(Succeed())
+			g.Expect(declared.Declare(informer.informer, field, byNode)).To(Succeed())
+			g.Expect(declared.Declare(informer.informer, field, func(o client.Object) []string { return append(byNode(o), byNode(o)...) })).To(Succeed())
 			g.Expect(logged).To(BeEmpty(), "that would make the same index")
 			own.walked = 0
 			for range 2 {
-				g.Expect(declared.Declare(informer.Informer, field, byPolicy)).To(Succeed())
+				g.Expect(declared.Declare(informer.informer, field, byPolicy)).To(Succeed())
 			}
 			g.Expect(logged).To(HaveLen(2))
 			g.Expect(logged[0]).To(And(ContainSubstring("one"), ContainSubstring("Always"), ContainSubstring("n1")))

@@ -21,13 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/internal/pending"
-	"github.com/tarn-dev/tarn/pkg/reader"
+	"github.com/tarn-dev/tarn/internal/note"
+	"github.com/tarn-dev/tarn/internal/store"
 )
 
 // lostDeletion is the deletion of all Pods in the namespace ns, whose answer was lost.
-func lostDeletion() pending.Write {
-	return pending.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns"}, Outcome: pending.Ambiguous}
+func lostDeletion() note.Write {
+	return note.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns"}, Outcome: note.Ambiguous}
 }
 
 // TestAnAmbiguousWriteOfBeforeTheFirstListWaitsForNoBookmark: the list was asked for before the write, and the kind
@@ -190,7 +190,7 @@ func TestAListOfALargeClusterTakesItsTime(t *testing.T) {
 		server.hang.Store(true)
 		m.NoteWrite(lostDeletion())
 		err := entry.Reader.List(t.Context(), list)
-		why := (*reader.UnansweredError)(nil)
+		why := (*store.UnansweredError)(nil)
 		g.Expect(errors.As(err, &why)).To(BeTrue(), "%v", err)
 		g.Expect(why.GVK).To(Equal(podKey.GroupVersionKind))
 		g.Expect(err).To(MatchError(ContainSubstring("no answer within 10s")))

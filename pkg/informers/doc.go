@@ -21,7 +21,8 @@
 //
 // # Files
 //
-//   - map.go has Map, options.go its options, runner.go its goroutines, entry.go the informer and the reader of a key.
+//   - map.go has Map, options.go its options, runner.go its goroutines, entry.go the informer and the reader of a key,
+//     and starter.go tells of the informers that reads have started.
 //   - representation.go has Key and Representation; source.go chooses how a key is listed
 //     and watched, storage.go how its objects are kept.
 //   - sync.go waits for entries as their policies say; cause.go tells causes apart, and
@@ -30,7 +31,7 @@
 //   - optional.go makes the entry of a kind dormant that is not served; package internal/served says when that is.
 //   - pending_writes.go shows in reads what the program has written, and pending_writes_ask.go asks the server about it;
 //     written.go knows which kinds the program has written.
-//   - hold.go holds entries, and removes those that nobody holds; leases.go says what a cache needs of leases on its scopes.
+//   - hold.go holds entries, and removes those that nobody holds; leave.go ends a map before its cache.
 //   - phase.go and age.go have what people and probes ask of an entry, follow.go its events without objects, and
 //     sample.go what metrics read. errors.go has the other errors that users meet.
 package informers

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarn-dev/tarn/internal/inspected"
+	"github.com/tarn-dev/tarn/internal/resolver"
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
@@ -190,7 +191,7 @@ func TestAFailureOfBeforeAKindCameBackIsNotItsCause(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		synctest.Wait()
 		entry.optional().tell(served.State{})
-		entry.optional().tell(served.State{Mapping: served.MappingTo(podKey.GroupVersionKind, "pods", meta.RESTScopeNamespace)})
+		entry.optional().tell(served.State{Mapping: resolver.MappingTo(podKey.GroupVersionKind, "pods", meta.RESTScopeNamespace)})
 		server.answer <- struct{}{}
 		synctest.Wait()
 		reason := entry.NotSynced()

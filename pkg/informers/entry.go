@@ -22,6 +22,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
@@ -50,6 +51,8 @@ type life struct {
 	remove  context.CancelFunc
 	release func() // makes the informer's name free again, once
 	held    int    // how often; Shared.holding guards it
+
+	startedBy string // see StartedBy; it does not change once the map has the entry
 }
 
 // newLife returns the life of an entry that begins.
@@ -86,6 +89,8 @@ type scope struct {
 	// while it is dormant, this is what it had last, or a guess.
 	mapping     func() *meta.RESTMapping
 	namespaceOf func(*meta.RESTMapping) string
+	keeps       *projection.Projection // of the objects; nil keeps all
+	selector    *Selector              // of the map
 }
 
 // requested returns the namespace in requests; empty for all and for a cluster-scoped kind.
@@ -101,7 +106,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		failures: failed,
 		metrics:  o.Metrics,
 		key:      key,
-		scope:    &scope{o.Namespace, func() *meta.RESTMapping { return mapping }, o.namespaceOf},
+		scope:    &scope{o.Namespace, func() *meta.RESTMapping { return mapping }, o.namespaceOf, o.projection(key.GroupVersionKind), &o.Selector},
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		life:     newLife(func() {}),
 		waiting:  waiting{policy: o.onFailure(key.GroupVersionKind), idleTimeout: o.idleTimeout(key.GroupVersionKind)},
@@ -218,7 +223,7 @@ func (e *MapEntry) sharing(o *Options) object.Sharing {
 // informer has a name of its own, because names must be unique in a process, and so each can be
 // released by itself.
 func (e *MapEntry) identify(o *Options, mapping *meta.RESTMapping) (toolscache.InformerNameAndResource, error) {
-	if o.part {
+	if o.part || o.live {
 		return toolscache.InformerNameAndResource{}, nil
 	}
 	scope := e.scope.namespace
@@ -258,7 +263,7 @@ func (e *MapEntry) saidOnce(policy FailurePolicy, next toolscache.WatchErrorHand
 func (e *MapEntry) configure(o *Options) error {
 	handle := o.WatchErrorHandler
 	if handle == nil {
-		handle = e.saidOnce(o.tuning(e.key.GroupVersionKind).OnFailure, toolscache.DefaultWatchErrorHandler)
+		handle = e.saidOnce(o.onFailure(e.key.GroupVersionKind), toolscache.DefaultWatchErrorHandler)
 	}
 	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(e.optional().handler(handle)))
 	// An informer that the user made may refuse a handler. This is an error only if the user has

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
-	"github.com/tarn-dev/tarn/internal/served"
+	"github.com/tarn-dev/tarn/internal/resolver"
 )
 
 var (
@@ -29,7 +29,7 @@ var (
 // is a *NotSyncedError with the cause Timeout.
 func (k Key) MappingError(err error) error {
 	switch {
-	case errors.Is(err, served.ErrGaveUp):
+	case errors.Is(err, resolver.ErrGaveUp):
 		return k.timeout(fmt.Errorf("cannot find the resource of %s: %w", k, err))
 	case !meta.IsNoMatchError(err) && causeOf(err) == Timeout:
 		return k.timeout(fmt.Errorf("cannot find the resource of %s: the API server has not answered discovery in time: %w", k, err))

@@ -30,7 +30,7 @@ func (e shown) Follow(ctx context.Context, see func(inspected.Change)) error {
 	if base == nil {
 		return e.followHandler(ctx, see)
 	}
-	return base.Follow(ctx, func(n informer.Note) {
+	return base.Follow(ctx, func(n informer.Notification) {
 		namespace, name := object.SplitKey(n.Key)
 		see(inspected.Change{
 			Type: changeTypes[n.Type], Key: client.ObjectKey{Namespace: namespace, Name: name},

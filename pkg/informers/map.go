@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,13 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
-	"github.com/tarn-dev/tarn/internal/served"
+	"github.com/tarn-dev/tarn/internal/resolver"
 )
 
 // Map holds the informers of one scope.
 type Map struct {
 	options Options
 	runner  *runner
+	left    chan struct{} // closed by Leave
 
 	mu      sync.RWMutex // guards what follows; comes before runner.mu
 	entries map[Key]*MapEntry
@@ -39,7 +41,7 @@ func NewMap(o Options) *Map {
 
 func newMap(o Options, in *runner) *Map {
 	return &Map{
-		options: o, runner: in,
+		options: o, runner: in, left: make(chan struct{}),
 		entries: map[Key]*MapEntry{}, watches: map[schema.GroupVersionKind]*sharedWatch{},
 	}
 }
@@ -76,8 +78,8 @@ func (m *Map) run(e *MapEntry) bool {
 }
 
 // Go runs f in a goroutine as soon as the map is started. Start waits for it, so f must return when
-// its context ends. If the map has stopped, f is not run.
-func (m *Map) Go(f func(context.Context)) { m.runner.Go(f) }
+// its context ends. If the map has stopped, f is not run, and the result is false.
+func (m *Map) Go(f func(context.Context)) bool { return m.runner.Go(f) }
 
 // Name returns the name of the cache.
 func (m *Map) Name() string { return m.options.Name }
@@ -124,13 +126,25 @@ func (m *Map) Get(ctx context.Context, key Key) (*MapEntry, error) {
 		return entry, nil
 	}
 	found := make([]*MapEntry, 1)
-	err := key.GetAll(ctx, []*Map{m}, found)
+	err := key.GetAll(ctx, []*Map{m}, found, nil)
 	return found[0], err
 }
 
 // GetAll is [Map.Get] for each of the maps whose element in found is nil, and puts the entry there. It asks for the resource
 // of the kind at most once: the maps belong to one cache, and have the same RESTMapper. It ends at the first error.
-func (key Key) GetAll(ctx context.Context, from []*Map, found []*MapEntry) error {
+//
+// CallSite is nil, or returns where the program reads what needs the entries. It is called if an informer is started. Then a
+// line of the log names the call site, metrics count the informers, and [MapEntry.StartedBy] returns the call site.
+func (key Key) GetAll(ctx context.Context, from []*Map, found []*MapEntry, callSite func() string) error {
+	by := &starter{callSite: callSite}
+	err := key.getAll(ctx, from, found, by)
+	if len(by.made) > 0 {
+		by.tell(key, from[0].options.Shared)
+	}
+	return err
+}
+
+func (key Key) getAll(ctx context.Context, from []*Map, found []*MapEntry, by *starter) error {
 	var answer *mapped
 	for i, m := range from {
 		if found[i] == nil {
@@ -145,7 +159,7 @@ func (key Key) GetAll(ctx context.Context, from []*Map, found []*MapEntry) error
 		if answer == nil {
 			// The mapping may need a request to the server. It is done without the lock, so that other
 			// kinds do not wait for it.
-			answer = &mapped{}
+			answer = &mapped{by: by}
 			answer.mapping, answer.err = m.options.resolver.Mapping(ctx, m.options.Mapper, key.GroupVersionKind)
 		}
 		var err error
@@ -156,15 +170,16 @@ func (key Key) GetAll(ctx context.Context, from []*Map, found []*MapEntry) error
 	return nil
 }
 
-// mapped is what a RESTMapper has answered.
+// mapped is what a RESTMapper has answered, and what needs the entry.
 type mapped struct {
 	mapping *meta.RESTMapping
 	err     error
+	by      *starter
 }
 
 // mappedEntry returns the entry for key, and makes it by what the mapper has answered.
 func (m *Map) mappedEntry(key Key, answer *mapped) (*MapEntry, error) {
-	if err := answer.err; err != nil && !(m.options.isOptional(key) && served.MayCome(err)) {
+	if err := answer.err; err != nil && !(m.options.isOptional(key) && resolver.MayCome(err)) {
 		return nil, m.notMapped(key, err)
 	}
 	failed := &listwatch.Failures{}
@@ -181,7 +196,9 @@ func (m *Map) mappedEntry(key Key, answer *mapped) (*MapEntry, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot list and watch %s: %w", key, err)
 	}
-	return m.add(key, answer.mapping, failed.Source(src), failed, nil)
+	return m.add(key, answer.by, func(key Key) (*MapEntry, error) {
+		return newEntry(&m.options, key, answer.mapping, failed.Source(src), failed, nil)
+	})
 }
 
 // getOptional is mappedEntry for an optional kind, which the API server may not serve.
@@ -190,7 +207,9 @@ func (m *Map) getOptional(key Key, answer *mapped, failed *listwatch.Failures) (
 	if err != nil {
 		return nil, err
 	}
-	return m.add(key, known.source.Mapping(), failed.Source(known.source), failed, known)
+	return m.add(key, answer.by, func(key Key) (*MapEntry, error) {
+		return newEntry(&m.options, key, known.source.Mapping(), failed.Source(known.source), failed, known)
+	})
 }
 
 // notMapped returns the error for a kind whose resource is unknown.
@@ -208,17 +227,18 @@ func (m *Map) notMapped(key Key, err error) error {
 }
 
 // add returns the entry for key. It makes the entry unless another goroutine has done so.
-func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
+func (m *Map) add(key Key, by *starter, create func(Key) (*MapEntry, error)) (*MapEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if entry, ok := m.entries[key]; ok {
 		return entry, nil
 	}
 	stopped := fmt.Errorf("cannot start an informer of %s: %w", key, errStopped)
-	if m.runner.ended() {
+	if m.runner.ended() || m.HasLeft() {
 		return nil, stopped
 	}
-	entry, err := m.newLocked(key, mapping, src, failed, known)
+	_, watched := m.watches[key.GroupVersionKind] // a view of it begins no watch
+	entry, err := m.newLocked(key, create)
 	if err != nil {
 		return nil, err
 	}
@@ -227,24 +247,27 @@ func (m *Map) add(key Key, mapping *meta.RESTMapping, src listwatch.Source, fail
 		m.forgetEndedLocked(key.GroupVersionKind)
 		return nil, stopped
 	}
+	if !watched {
+		by.started(entry)
+	}
 	m.entries[key] = entry
 	return entry, nil
 }
 
-func (m *Map) newLocked(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
+func (m *Map) newLocked(key Key, create func(Key) (*MapEntry, error)) (*MapEntry, error) {
 	if m.options.isView(key) {
-		return m.newViewLocked(key, func() (*MapEntry, error) { return m.newInformer(m.options.watched(key), mapping, src, failed, known) })
+		return m.newViewLocked(key, func() (*MapEntry, error) { return m.newInformer(m.options.watched(key), create) })
 	}
-	return m.newInformer(key, mapping, src, failed, known)
+	return m.newInformer(key, create)
 }
 
 // newInformer makes an entry with an informer of its own.
-func (m *Map) newInformer(key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
-	entry, err := newEntry(&m.options, key, mapping, src, failed, known)
+func (m *Map) newInformer(key Key, create func(Key) (*MapEntry, error)) (*MapEntry, error) {
+	entry, err := create(key)
 	if err != nil {
 		return nil, err
 	}
-	if known != nil {
+	if known := entry.optional(); known != nil {
 		entry.life.then(known.follow())
 	}
 	entry.metrics.Made(shown{entry})
@@ -269,17 +292,18 @@ func (m *Map) take(key Key) *MapEntry {
 	return entry
 }
 
-// Part returns a map without informers for another scope, with the settings of m. Its informers run while m does, in goroutines
-// of m: a part is neither started nor abandoned. It knows which kinds the program has written in the scope of m. Parts may be many,
+// Part returns a map without informers for another scope, with the settings of m. Its informers run while m does, or the map of which m is
+// a live one, in goroutines of that: a part is neither started nor abandoned. It knows which kinds the program has written in the scope of
+// m. Parts may be many,
 // and overlap: their informers have no names in the metrics of client-go, and the policy FailFast is Isolate for them. A part without
 // a namespace holds an optional kind with whichever scope it comes, and one with a namespace if it is namespaced.
 func (m *Map) Part(namespace string, selector Selector) *Map {
 	o := m.options
-	o.Namespace, o.Selector, o.part, o.Scope = namespace, selector, true, ""
+	o.Namespace, o.Selector, o.part, o.live, o.Scope = namespace, selector, true, false, ""
 	if namespace != "" {
 		o.Scope = meta.RESTScopeNameNamespace
 	}
-	return newMap(o, m.runner)
+	return newMap(o, cmp.Or(m.runner.parts, m.runner))
 }
 
 // IsForOneScope reports whether a kind, an optional one, may come with a scope with which the map does not hold it.
@@ -297,6 +321,7 @@ func (m *Map) Selector() Selector { return m.options.Selector }
 func (m *Map) WaitForCacheSync(ctx context.Context) bool {
 	select {
 	case <-m.runner.started:
+	case <-m.left:
 	case <-ctx.Done():
 		return false
 	}
@@ -307,7 +332,7 @@ func (m *Map) WaitForCacheSync(ctx context.Context) bool {
 			if was := entry.waiting.skipped.Swap(&skipped.Cause); was == nil || *was != skipped.Cause {
 				m.options.Logger.Info("Not waiting for the cache of a kind", "kind", entry.String(), "reason", skipped.Error())
 			}
-		case err != nil && !m.removed(entry):
+		case err != nil && !m.removed(entry) && !m.HasLeft():
 			m.options.Logger.Info("The cache did not sync", "reason", err.Error())
 			return false
 		}

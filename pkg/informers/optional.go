@@ -12,6 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/resolver"
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
@@ -42,7 +43,7 @@ type optional struct {
 func (o *Options) newOptional(key Key, answer *mapped, failed *listwatch.Failures, watched Key) (*optional, error) {
 	known, mapping := &optional{options: o, mapping: answer.mapping}, answer.mapping
 	if mapping == nil {
-		mapping = served.Guess(key.GroupVersionKind)
+		mapping = resolver.Guess(key.GroupVersionKind)
 		if !meta.IsNoMatchError(answer.err) {
 			known.away.Store(&answer.err)
 		}
@@ -187,7 +188,7 @@ func (o *optional) handler(next toolscache.WatchErrorHandlerWithContext) toolsca
 	}
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
 		gone := causeOf(err) == NotServed
-		if gone || served.MayBeAway(err) && !o.entry.synced() {
+		if gone || resolver.MayBeAway(err) && !o.entry.synced() {
 			o.options.Served.Refused(o.entry.key.GroupVersionKind)
 		}
 		if !gone {

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/inspected"
-	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
@@ -113,7 +113,7 @@ func TestAListOfBeforeAKindCameBackIsNotTheFirstOne(t *testing.T) {
 		}
 		m := newOptionalMapOf(g, server, o)
 		stop := running(t, m)
-		m.NoteWrite(pending.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: "a"}, Outcome: pending.Ambiguous, Revision: 50})
+		m.NoteWrite(note.Write{Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: "a"}, Outcome: note.Ambiguous, Revision: 50})
 		entry, err := m.Get(t.Context(), podKey)
 		g.Expect(err).NotTo(HaveOccurred())
 		server.next <- podList(60, pod("old", 4, "n"))
@@ -249,6 +249,38 @@ func TestAKindThatIsBackIsNotSaidToBeAbsent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// behind is one of several API servers: it does not know Pods yet when discovery shows them.
+type behind struct {
+	hosting
+	until time.Time
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *behind) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/api/v1/pods" && time.Now().Before(s.until) {
+		return new(hosting).RoundTrip(r) // it serves nothing
+	}
+	return s.hosting.RoundTrip(r)
+}
+
+// TestAnAPIServerThatIsBehindDiscoveryIsNoFailure: with FailFast a list that fails would end the cache.
+func TestAnAPIServerThatIsBehindDiscoveryIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &behind{hosting: hosting{end: make(chan struct{})}, until: time.Now().Add(time.Second)}
+		server.serves.Store(true)
+		o := testOptions()
+		o.Tuning = func(schema.GroupVersionKind) KindTuning { return KindTuning{OnFailure: FailFast} }
+		m := newOptionalMapOf(g, server, o)
+		running(t, m)
+		entry, err := m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		time.Sleep(1100 * time.Millisecond) // the Reflector alone would try again later
+		g.Expect(m.Failed()).To(BeFalse())
+		g.Expect(entry.phase()).To(Equal(inspected.Synced))
+	})
 }
 
 // heap returns the number of bytes of the heap that are in use.

@@ -22,6 +22,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
+	"github.com/tarn-dev/tarn/internal/resolver"
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
@@ -47,6 +48,7 @@ type Options struct {
 
 	written *written // of the map, and of its parts
 	part    bool     // the map is a part of another: see Map.Part
+	live    bool     // the map may leave: see Map.Live
 }
 
 // Shared is what all maps of a cache have in common. Name, Config, HTTPClient, Scheme and Mapper are required. It must
@@ -63,8 +65,8 @@ type Shared struct {
 	HTTPClient *http.Client
 	Scheme     *runtime.Scheme
 	Mapper     meta.RESTMapper
-	resolver   served.Resolver // asks Mapper
-	holding    sync.Mutex      // guards how often entries are held; comes before Map.mu
+	resolver   resolver.Resolver // asks Mapper
+	holding    sync.Mutex        // guards how often entries are held; comes before Map.mu
 
 	WatchErrorHandler toolscache.WatchErrorHandlerWithContext
 	// Tuning returns the settings of a kind; nil means the zero value for all kinds.
@@ -115,19 +117,49 @@ type KindTuning struct {
 	// version has moved on, a server sends none. Until then a watch ends half a minute after its
 	// time-out. A negative time is refused; a year is as good as for ever.
 	WatchSilence time.Duration
+	// MaxBytes is how many bytes the kind may take in a cache, about, with all its representations, namespaces and leases; zero is
+	// no bound. What counts, and what happens beyond, is said at Tuning.MaxBytes of package cache, which is for all kinds together.
+	// Of single informers only a cache looks at it.
+	MaxBytes int64
 	// OnFailure says what happens if the kind cannot be cached. The default is WaitOnFailure.
 	OnFailure FailurePolicy
+	// ReaderFailOnMissingInformer says whether a read for which there is no informer returns an *ErrResourceNotCached of
+	// controller-runtime (true), or starts one for the whole kind (false). The default is the option of that name of
+	// controller-runtime's cache. Informers that GetInformer, event handlers, indexes or leases have started serve reads in any
+	// case.
+	ReaderFailOnMissingInformer *bool
+	// Fields are the fields of an object that are kept; nil for all. The others are cut when an object is received, before it
+	// passes its transform. A field is a path: names with dots between, such as "spec.nodeName" or "spec.containers.image",
+	// which goes through the list. A dot in a key of a map has a backslash before it: `metadata.annotations.example\.com/size`.
+	// The parents of a field that are present stay, without the rest. The kind and the metadata are always kept, apart from
+	// annotations and managedFields.
+	//
+	// Objects of reads and of events have a mark then, in metadata.selfLink: "?fields=spec.nodeName,status.phase". An object
+	// without it is whole: a read through the cache, and a read with the option ReadThrough, return it. A client of
+	// pkg/client refuses an update or apply of an object with the mark, and sends merge patches of it, whose lists must be
+	// kept. Functions of indexes get objects that are cut, and so do functions that extract apply configurations. An index
+	// by the path of a field that is cut is refused.
+	Fields []string
 }
 
 // Or returns t with the settings of other where t leaves them open.
 func (t KindTuning) Or(other KindTuning) KindTuning {
+	fields := t.Fields
+	if fields == nil {
+		fields = other.Fields
+	}
 	return KindTuning{
 		Storage:      cmp.Or(t.Storage, other.Storage),
 		Window:       cmp.Or(t.Window, other.Window),
 		ReadThrough:  cmp.Or(t.ReadThrough, other.ReadThrough),
 		Optional:     cmp.Or(t.Optional, other.Optional),
 		WatchSilence: cmp.Or(t.WatchSilence, other.WatchSilence),
+		MaxBytes:     cmp.Or(t.MaxBytes, other.MaxBytes),
 		OnFailure:    cmp.Or(t.OnFailure, other.OnFailure),
+
+		ReaderFailOnMissingInformer: cmp.Or(t.ReaderFailOnMissingInformer, other.ReaderFailOnMissingInformer),
+
+		Fields: fields,
 	}
 }
 
@@ -152,9 +184,13 @@ func (o *Options) idleTimeout(gvk schema.GroupVersionKind) time.Duration {
 	return max(limit, 0)
 }
 
-// onFailure returns the policy for informers of a kind. The informers of a part do not end the cache: their kind is isolated.
+// onFailure returns the policy for informers of a kind. The informers of a part do not end the cache: their kind is isolated. So it is in
+// a live map, unless the program wants to wait.
 func (o *Options) onFailure(gvk schema.GroupVersionKind) FailurePolicy {
 	policy := o.tuning(gvk).OnFailure
+	if o.live && policy != WaitOnFailure {
+		return Isolate
+	}
 	if o.part && policy == FailFast {
 		return Isolate
 	}

@@ -16,9 +16,11 @@ import (
 	"github.com/tarn-dev/tarn/internal/contain"
 	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/postings"
+	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -37,7 +39,12 @@ type pendingWrites struct {
 	newest func() uint64     // revision at which the program has written the kind, as far as is known
 	before atomic.Uint64     // that revision when the informer began to list; 0 when it has
 	lacks  func(error) error // why an object is missing in reads, for the error of its transform
+	keeps  *projection.Projection
+	endings
+}
 
+// endings counts writes that reads do not show any more.
+type endings struct {
 	// unconfirmed is how many writes the watch has not shown in five minutes: reads have shown them until then. NoRoom is how
 	// often there was no room for more, told once until there is room again.
 	unconfirmed, noRoom atomic.Uint64
@@ -63,6 +70,7 @@ func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, kept *stor
 			return newSource(&scoped, o.HTTPClient, e.key, e.scope.mapping())
 		},
 		newest: func() uint64 { return o.written.newest(e.key.GroupKind()) },
+		keeps:  e.scope.keeps,
 	}
 	w.lacks = func(err error) error {
 		lost := (*informer.TransformError)(nil)
@@ -121,7 +129,7 @@ func (w *pendingWrites) ended(e pending.Ending) {
 
 // NoteWrite notes a write in the informers of its kind, if there are any. Without informers, the first
 // list of a later one is not older than the write.
-func (m *Map) NoteWrite(w pending.Write) {
+func (m *Map) NoteWrite(w note.Write) {
 	m.NoteKind(w.Kind.GroupKind(), w.Revision) // before the look at the informers
 	for _, entry := range m.informersOf(w.Kind) {
 		entry.noteWrite(w)
@@ -151,7 +159,7 @@ func (m *Map) informersOf(gvk schema.GroupVersionKind) (found []*MapEntry) {
 
 // noteWrite notes a write to an object that the informer may hold. Reads of the entry that begin
 // when it has returned show it, or something newer. It calls no function of the user: reads do.
-func (e *MapEntry) noteWrite(write pending.Write) {
+func (e *MapEntry) noteWrite(write note.Write) {
 	w := e.pending
 	if w == nil {
 		return
@@ -171,8 +179,8 @@ func (e *MapEntry) noteWrite(write pending.Write) {
 	}
 	switch {
 	case write.Metadata != nil && w.excludes(write.Metadata): // whatever else is in it, and if the response says it
-		noted.Outcome = pending.Hidden
-	case write.Outcome == pending.Shown:
+		noted.Outcome = note.Hidden
+	case write.Outcome == note.Shown:
 		noted.Bytes, noted.Make = write.Bytes, func() (made pending.Made[object.Object], err error) {
 			err = contain.Call("a transform or an index function of "+w.kind, func() (err error) {
 				made, err = w.make(write)
@@ -185,7 +193,7 @@ func (e *MapEntry) noteWrite(write pending.Write) {
 }
 
 // make makes what the informer will keep of an object that was written.
-func (w *pendingWrites) make(write pending.Write) (made pending.Made[object.Object], err error) {
+func (w *pendingWrites) make(write note.Write) (made pending.Made[object.Object], err error) {
 	obj, err := write.Object(w.informer.Example())
 	if err != nil {
 		w.logger.V(1).Info("The response to a write cannot be shown: reads ask the API server", "object", write.Key, "reason", err.Error())
@@ -197,6 +205,7 @@ func (w *pendingWrites) make(write pending.Write) (made pending.Made[object.Obje
 	case !held:
 		return made, nil
 	}
+	w.keeps.Cut(obj)
 	item, err := w.informer.Keep(obj)
 	if err != nil { // as it will be with what the watch brings
 		return pending.Made[object.Object]{Lost: w.lacks(err)}, nil

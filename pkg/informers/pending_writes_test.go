@@ -26,20 +26,21 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/pending"
 )
 
 // wrote is a write of a Pod in the namespace ns, whose response is not the Pod.
-func wrote(name string, revision uint64) pending.Write {
-	return pending.Write{
-		Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: name}, Outcome: pending.Ambiguous, Revision: revision,
+func wrote(name string, revision uint64) note.Write {
+	return note.Write{
+		Kind: podKey.GroupVersionKind, Key: client.ObjectKey{Namespace: "ns", Name: name}, Outcome: note.Ambiguous, Revision: revision,
 	}
 }
 
 // created is the creation of a Pod.
-func created(name string, revision uint64) pending.Write {
+func created(name string, revision uint64) note.Write {
 	write := wrote(name, revision)
-	write.Outcome, write.UID = pending.Shown, types.UID(name)
+	write.Outcome, write.UID = note.Shown, types.UID(name)
 	write.Object = func(runtime.Object) (client.Object, error) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: name, UID: types.UID(name), ResourceVersion: fmt.Sprint(revision),
@@ -158,9 +159,9 @@ func TestAnOwnWriteIsShownBeforeTheSignOfARestore(t *testing.T) {
 
 // TestAWriteWithoutAVersionEndsWithABookmark, though the watch has never shown the object, and nobody has read it.
 func TestAWriteWithoutAVersionEndsWithABookmark(t *testing.T) {
-	for name, write := range map[string]pending.Write{
-		"a deletion by name":           {Outcome: pending.Gone, UID: "deleted"},
-		"an eviction or a lost answer": {Outcome: pending.Ambiguous},
+	for name, write := range map[string]note.Write{
+		"a deletion by name":           {Outcome: note.Gone, UID: "deleted"},
+		"an eviction or a lost answer": {Outcome: note.Ambiguous},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestATransformThatPanicsInAQuestionIsAnErrorOfTheRead(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(entry.WaitForSync(t.Context())).To(Succeed())
 			write := wrote("written", 0)
-			write.Outcome = pending.Ambiguous
+			write.Outcome = note.Ambiguous
 			m.NoteWrite(write)
 			server.setList(101, pod("written", 101, "n"))
 			for range 2 {
@@ -283,13 +284,13 @@ func TestWhatTheCacheNeverHoldsIsNotNoted(t *testing.T) {
 		g.Expect(entry.pending.writes.Empty()).To(BeTrue())
 	}
 	leaving := wrote("held", 10)
-	leaving.Outcome, leaving.UID = pending.Ambiguous, "1"
+	leaving.Outcome, leaving.UID = note.Ambiguous, "1"
 	leaving.Metadata = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "held"}}
 	m.NoteWrite(leaving)
-	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", pending.Hidden)))
+	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", note.Hidden)))
 	leaving.Metadata.Labels, leaving.Revision = map[string]string{"app": "x"}, 11
 	m.NoteWrite(leaving)
-	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", pending.Ambiguous)))
+	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", note.Ambiguous)))
 
 	m.Abandon()
 	m.NoteWrite(leaving)

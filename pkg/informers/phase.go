@@ -85,6 +85,10 @@ func (e *MapEntry) Policy() FailurePolicy {
 	return e.waiting.policy
 }
 
+// StartedBy returns the call site of the read that has started the informer, as GetAll got it. It is empty if GetInformer, an
+// index or a lease has, and of an entry that shows what another one watches.
+func (e *MapEntry) StartedBy() string { return e.life.startedBy }
+
 // Len returns the number of objects.
 func (e *MapEntry) Len() int {
 	if base := e.base(); base != nil {

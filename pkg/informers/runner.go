@@ -12,6 +12,7 @@ import (
 // runner runs functions in goroutines, from its start on, and waits for them. It is safe for concurrent use.
 type runner struct {
 	started chan struct{} // closed by run
+	parts   *runner       // runs what is to live on; nil if that is r itself
 
 	mu      sync.Mutex      // guards what follows
 	ctx     context.Context // the life of everything that runs; nil before the start
@@ -48,6 +49,9 @@ func (r *runner) run(ctx context.Context) error {
 func (r *runner) start(ctx context.Context, end context.CancelCauseFunc) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.stopped {
+		return errStopped
+	}
 	if r.ctx != nil {
 		return errors.New("informer already started: a cache can be started once")
 	}
@@ -81,6 +85,13 @@ func (r *runner) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.end(failFastError{err})
+}
+
+// finish ends the runner, which runs, without an error.
+func (r *runner) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.end(nil)
 }
 
 // failed reports whether fail was called in time.

@@ -22,12 +22,12 @@ var _ inspected.Informer = shown{}
 // Inspected returns what package inspect shows of the entry. It is for the packages of Tarn: others have the other methods.
 func (e *MapEntry) Inspected() inspected.Informer { return shown{e} }
 
-// Series implements metrics.Source.
+// Series implements metrics.Informer.
 func (e shown) Series() metrics.Series {
 	return metrics.Series{GroupVersionKind: e.key.GroupVersionKind, Representation: e.key.Representation.String(), Namespace: e.scope.namespace}
 }
 
-// Sample implements metrics.Source. The figures of a view are those of the informer below it.
+// Sample implements metrics.Informer. The figures of a view are those of the informer below it.
 func (e shown) Sample() metrics.Sample {
 	phase, _ := e.phase()
 	s := metrics.Sample{Phase: phase.Label(), Age: -1, Reads: e.store.Stats(), Requests: e.failures.Counters().Stats()}
@@ -65,6 +65,23 @@ func memory(of *store.StoreStats, window informer.Memory) iter.Seq2[string, int]
 	}
 }
 
+// Bytes returns about how many bytes the informer takes, and how many of them DropShared would free. Both are zero of an informer that
+// the user made. Entries that share a watch have the same bytes.
+func (e *MapEntry) Bytes() (all, shared int) {
+	base := e.base()
+	if base == nil {
+		return 0, 0
+	}
+	kept := e.store.Stats().Store
+	for _, bytes := range memory(kept, base.Memory()) {
+		all += bytes
+	}
+	return all, kept.Memory.Shared
+}
+
+// DropShared drops the decoded objects that reads without copies share: later ones decode again.
+func (e *MapEntry) DropShared() { e.store.DropShared() }
+
 // PendingWrites implements inspected.Informer.
 func (e shown) PendingWrites(limit int) []store.PendingWrite { return e.store.PendingWrites(limit) }
 
@@ -72,6 +89,12 @@ func (e shown) PendingWrites(limit int) []store.PendingWrite { return e.store.Pe
 func (e shown) PendingWrite(key client.ObjectKey) (store.PendingWrite, bool) {
 	return e.store.PendingWrite(key)
 }
+
+// Selects implements inspected.Informer.
+func (e shown) Selects() string { return e.scope.selector.Describe() }
+
+// Kept implements inspected.Informer.
+func (e shown) Kept() string { return e.scope.keeps.String() }
 
 // Watch implements inspected.Informer.
 func (e shown) Watch() any { return e.failures }

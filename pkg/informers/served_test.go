@@ -23,6 +23,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/resolver"
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
@@ -144,7 +145,7 @@ func TestAKindThatCannotBeBoundIsTriedAgain(t *testing.T) {
 		g := NewWithT(t)
 		server, entry := announcedMap(t, g, false)
 		tries := 0
-		source, err := served.NewSource(served.Guess(podKey.GroupVersionKind), func(*meta.RESTMapping) (listwatch.Source, error) {
+		source, err := served.NewSource(resolver.Guess(podKey.GroupVersionKind), func(*meta.RESTMapping) (listwatch.Source, error) {
 			if tries++; tries == 2 {
 				return nil, errors.New("no source")
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/projection"
 )
 
 // newSource returns the source for key. It makes its requests with client.
@@ -19,16 +20,24 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 	target := listwatch.Target{
 		Config: o.Config, HTTPClient: client, Scheme: o.Scheme,
 		Kind: key.GroupVersionKind, Resource: mapping.Resource, Namespace: o.namespaceOf(mapping),
+		Projection: o.projection(key.GroupVersionKind),
 	}
-	switch key.Representation {
-	case Structured:
-		return listwatch.Structured(target)
-	case Unstructured:
-		return listwatch.Unstructured(target)
-	case Metadata:
-		return listwatch.Metadata(target)
+	list, ok := map[Representation]func(listwatch.Target) (listwatch.Source, error){
+		Structured: listwatch.Structured, Unstructured: listwatch.Unstructured, Metadata: listwatch.Metadata,
+	}[key.Representation]
+	if !ok {
+		return nil, fmt.Errorf("unknown representation %d", key.Representation)
 	}
-	return nil, fmt.Errorf("unknown representation %d", key.Representation)
+	source, err := list(target)
+	if err != nil {
+		return nil, err
+	}
+	return target.Projected(source), nil
+}
+
+// projection returns what is kept of the objects of a kind; nil for all.
+func (s *Shared) projection(gvk schema.GroupVersionKind) *projection.Projection {
+	return projection.Of(s.tuning(gvk).Fields)
 }
 
 // checkTypes returns an error unless the scheme has the Go types that key needs.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -135,6 +136,15 @@ var _ = Describe("The overview", func() {
 		Expect(overview).To(And(HaveKeyWithValue("cache", "seen-"+name), HaveKeyWithValue("informers", 3.0)))
 	})
 
+	It("says which bounds in bytes are passed", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		create(ctx, configMap(namespace, "one", nil))
+		c := started(cache.With(cache.Tuning{NoMetrics: true, MaxBytes: 1, TuningByObject: cache.TuningByObject{MaxBytes: 1 << 40}}), cfg, cache.Options{})
+		watched(ctx, c, &corev1.ConfigMap{})
+		l := look(c, inspect.Options{})
+		Eventually(func() any { return l.json("/api/v1/overview")["over"] }).Should(ConsistOf(MatchRegexp(`^the cache takes \d\.\d MiB, MaxBytes allows 0\.0 MiB`)))
+	})
+
 	It("has one line for a kind in several namespaces, and its worst one", func(ctx SpecContext) {
 		one, other := newNamespace(ctx), newNamespace(ctx)
 		create(ctx, configMap(one, "a", nil), configMap(other, "b", nil), configMap(other, "c", nil))
@@ -146,6 +156,33 @@ var _ = Describe("The overview", func() {
 		Expect(l.json(configMaps)["allScopes"]).To(HaveLen(2))
 		Expect(namesOf(l.json(configMaps+"/objects", "namespace", other))).To(ContainElements("b", "c"))
 		Expect(l.refused(http.StatusNotFound, configMaps+"/objects", "namespace", "elsewhere")).To(ContainSubstring("does not hold"))
+	})
+
+	It("names the read that has started an informer, for all namespaces and in each", func(ctx SpecContext) {
+		one, other := newNamespace(ctx), newNamespace(ctx)
+		c := started(cache.New, cfg, cache.Options{DefaultNamespaces: map[string]cache.Config{one: {}, other: {}}})
+		watched(ctx, c, &corev1.Secret{})
+		_, file, line, _ := runtime.Caller(0)
+		Expect(c.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(other))).To(Succeed())
+		watched(ctx, c, &corev1.ConfigMap{}) // in the namespace that is left
+		l := look(c, inspect.Options{})
+		where := HavePrefix(fmt.Sprintf("%s:%d (github.com/tarn-dev/tarn/pkg/inspect_test.", file, line+1))
+		Expect(l.informer("ConfigMap", "structured")).To(HaveKeyWithValue("startedBy", where))
+		Expect(l.informer("Secret", "structured")).NotTo(HaveKey("startedBy"))
+		Expect(l.json(configMaps)).To(And(HaveKeyWithValue("startedBy", where), HaveKeyWithValue("allScopes", ConsistOf(
+			And(HaveKeyWithValue("namespace", one), Not(HaveKey("startedBy"))),
+			And(HaveKeyWithValue("namespace", other), HaveKeyWithValue("startedBy", where)),
+		))))
+	})
+
+	It("names the fields of a kind that are kept", func(ctx SpecContext) {
+		c := started(cache.With(cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.ConfigMap{}: {Fields: []string{"data.a", "immutable"}}}}), cfg, cache.Options{})
+		watched(ctx, c, &corev1.ConfigMap{})
+		watched(ctx, c, &corev1.Secret{})
+		l := look(c, inspect.Options{})
+		Expect(l.informer("ConfigMap", "structured")).To(HaveKeyWithValue("kept", "data.a, immutable"))
+		Expect(l.json(configMaps)).To(HaveKeyWithValue("kept", "data.a, immutable"))
+		Expect(l.informer("Secret", "structured")).NotTo(HaveKey("kept"))
 	})
 
 	It("says that a kind that has synced cannot follow now", func(ctx SpecContext) {

@@ -179,7 +179,8 @@ func scene(ctx context.Context) (page *httptest.Server, namespace string) {
 		Name: name, TuningByObject: cache.TuningByObject{OnFailure: cache.Isolate},
 		ByObject: map[client.Object]cache.TuningByObject{absent: {Optional: ptr.To(true)}},
 	}), its, cache.Options{Mapper: mapper(), DefaultNamespaces: map[string]cache.Config{namespace: {}}})
-	watched(ctx, c, &corev1.ConfigMap{}, &corev1.Secret{}, absent)
+	watched(ctx, c, &corev1.ConfigMap{}, absent)
+	Expect(c.List(ctx, &corev1.SecretList{})).To(Succeed()) // starts an informer
 	_, err := c.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(c.IndexField(ctx, &corev1.ConfigMap{}, "set", setOf)).To(Succeed())
@@ -247,6 +248,11 @@ var _ = Describe("The page", func() {
 		b.looks(1440, 900, "light")
 		b.run(chromedp.Navigate(address), chromedp.WaitVisible(link("ConfigMap")))
 		Expect(b.text("table")).To(And(ContainSubstring("not synced"), ContainSubstring("dormant"), ContainSubstring("forbidden")))
+		started := func(kind string) string {
+			return evaluate[string](b, fmt.Sprintf(`document.querySelector('table %s').parentElement.innerText`, link(kind)))
+		}
+		Expect(started("Secret")).To(ContainSubstring("started by a read"))
+		Expect(started("ConfigMap")).NotTo(ContainSubstring("started by a read"))
 		Expect(b.text(".notes")).To(And(ContainSubstring("Pod"), ContainSubstring("has not synced: forbidden"), Not(ContainSubstring("Whale"))), "an optional kind is absent by choice")
 		Expect(b.text("h1 + p")).To(And(MatchRegexp(`^(Pod|host) \S+ · inspect\.test `), ContainSubstring("up "), ContainSubstring("4 kinds")))
 		Eventually(func() string { return b.text(".notes") }).Should(And(ContainSubstring("slow handler"), ContainSubstring("cache.ResourceEventHandlerFuncs has not returned from an event for 1")))
@@ -329,6 +335,7 @@ var _ = Describe("The page", func() {
 
 		By("hiding values of Secrets")
 		b.run(chromedp.Navigate(address+"#/kinds/core/v1/Secret/structured"), chromedp.WaitVisible(`form + div tbody a`))
+		Eventually(func() string { return b.text("p.note") }).Should(MatchRegexp(`^Started by a read: \S+browser_test\.go:\d+ \(github\.com/tarn-dev/tarn/pkg/inspect_test\.scene\)`))
 		b.run(chromedp.Click(`form + div tbody tr:last-child a`), chromedp.WaitVisible(`pre[aria-label="YAML"]`))
 		Expect(b.text(`pre[aria-label="YAML"]`)).To(ContainSubstring("(hidden)"))
 
@@ -336,7 +343,7 @@ var _ = Describe("The page", func() {
 		for _, colours := range []string{"light", "dark"} {
 			for _, width := range []int64{1440, 390} {
 				b.looks(width, 900, colours)
-				for name, path := range map[string]string{"overview": "", "kind": "#/kinds/core/v1/ConfigMap/structured"} {
+				for name, path := range map[string]string{"overview": "", "kind": "#/kinds/core/v1/ConfigMap/structured", "read": "#/kinds/core/v1/Secret/structured"} {
 					b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(address+path), chromedp.WaitVisible("tbody"))
 					Eventually(func() string { return b.text("#status") + b.text("h1") }).ShouldNot(BeEmpty())
 					b.picture(fmt.Sprintf("%s-%s-%d", name, colours, width))

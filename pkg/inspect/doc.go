@@ -29,6 +29,7 @@
 //
 //   - handler.go: New, the paths, what all answers have in common
 //   - overview.go, figures.go, program.go: whose cache it is, the informers and their figures, by kind
+//   - leases.go: which informers serve which leases, and what has woken requests
 //   - objects.go, redact.go: lists, one object, and what is not shown of Secrets
 //   - events.go, taps.go, ring.go: the recent events of a kind
 //   - assets: the page

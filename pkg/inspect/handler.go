@@ -80,6 +80,7 @@ func (h *handler) routes() *http.ServeMux {
 	const kind = "/api/v1/kinds/{group}/{version}/{kind}/{representation}"
 	mux.HandleFunc("/api/v1/overview", answer(h.overview))
 	mux.HandleFunc("/api/v1/kinds", answer(h.kinds))
+	mux.HandleFunc("/api/v1/controllers", answer(h.controllers))
 	mux.HandleFunc(kind, answer(h.kind))
 	mux.HandleFunc(kind+"/events", answer(h.events))
 	mux.HandleFunc(kind+"/objects", answer(h.objects))

@@ -137,7 +137,7 @@ func (h *handler) objects(r *http.Request) (objectList, error) {
 		return objectList{}, err
 	}
 	page := &metav1.PartialObjectMetadataList{}
-	if err := reader.Look(r.Context(), page, &s.options, s.readers...); err != nil {
+	if err := s.readers[0].Look(r.Context(), page, &s.options, s.readers[1:]...); err != nil {
 		return objectList{}, h.unquoted(s.key, err)
 	}
 	page.Items = slices.CompactFunc(page.Items, isSame) // informers of leases may overlap
@@ -261,7 +261,7 @@ func (h *handler) yamlOf(r *http.Request) ([]byte, error) {
 	}
 	s.options = client.ListOptions{Namespace: key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", key.Name)}
 	one := &metav1.List{} // a list of any type: the cache knows which one the objects have
-	if err := reader.Look(r.Context(), one, &s.options, s.readers...); err != nil {
+	if err := s.readers[0].Look(r.Context(), one, &s.options, s.readers[1:]...); err != nil {
 		return nil, h.unquoted(s.key, err)
 	}
 	if len(one.Items) == 0 {

@@ -4,6 +4,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,6 +44,8 @@ type overview struct {
 	Total     figures                 `json:"total"`
 	Kinds     []kindInfo              `json:"kinds"`
 	MoreKinds int                     `json:"moreKinds,omitempty"`
+	// Over says which bounds in bytes are passed, although all that can be was evicted, and what to do.
+	Over []string `json:"over,omitempty"`
 }
 
 // kindList is the answer to api/v1/kinds.
@@ -68,6 +71,12 @@ type kindInfo struct {
 	Scopes    int       `json:"scopes"`
 	Namespace string    `json:"namespace,omitempty"` // if there is one scope, and it is a namespace
 	State     stateInfo `json:"state"`               // the worst of all scopes
+	// StartedBy is the call site of the first read that has started an informer of the kind; empty if the program has started all.
+	StartedBy string `json:"startedBy,omitempty"`
+	// Kept are the fields of the objects that are kept; empty for all.
+	Kept string `json:"kept,omitempty"`
+	// Leases is how many leases the informers serve.
+	Leases int `json:"leases,omitempty"`
 	// SharedWith are the representations that share one watch with this one: the figures are those of all.
 	SharedWith []string `json:"sharedWith,omitempty"`
 	// Slow are event handlers that have not returned for ten seconds or longer from an event, at most three.
@@ -101,14 +110,20 @@ type kindDetail struct {
 	Indexes      []indexInfo   `json:"indexList"` // the largest first
 	MoreIndexes  int           `json:"moreIndexes,omitempty"`
 	Pending      []pendingInfo `json:"pendingWrites"`
+	// LeaseList are the scopes with the most leases, and the informers that serve them.
+	LeaseList  []leaseInfo `json:"leaseList"`
+	MoreLeases int         `json:"moreLeases,omitempty"`
 	// MorePending is how many more there are. The watch may have shown some in this moment.
 	MorePending int `json:"morePending,omitempty"`
 }
 
 // scopeInfo is one informer.
 type scopeInfo struct {
-	Namespace string    `json:"namespace"` // empty is all
+	Namespace string    `json:"namespace"`         // empty is all
+	Selects   string    `json:"selects,omitempty"` // what its selectors select; empty for all
+	Leases    int       `json:"leases,omitempty"`  // that it serves
 	State     stateInfo `json:"state"`
+	StartedBy string    `json:"startedBy,omitempty"`
 	figures
 }
 
@@ -124,9 +139,10 @@ type pendingInfo struct {
 // overview answers api/v1/overview.
 func (h *handler) overview(*http.Request) (overview, error) {
 	o := overview{Cache: h.cache.Name(), Program: h.program, Started: h.cache.Started(), Time: time.Now(), Phases: map[inspected.Phase]int{}, Kinds: []kindInfo{}}
+	leases := h.leases()
 	for _, f := range h.byKind() {
 		stats := f.stats()
-		info, _, counted := h.describe(f, stats)
+		info, _, counted := h.describe(f, stats, leases)
 		info.Slow = slowOf(handlersOf(stats))
 		for _, s := range counted {
 			o.Phases[s.State.Phase]++
@@ -136,6 +152,12 @@ func (h *handler) overview(*http.Request) (overview, error) {
 		o.Kinds = append(o.Kinds, info)
 	}
 	o.MoreKinds = cut(&o.Kinds, maxKinds)
+	for _, bound := range h.cache.Bounds() {
+		if bound.Over != "" {
+			o.Over = append(o.Over, bound.Over)
+		}
+	}
+	_ = cut(&o.Over, maxRows)
 	return o, nil
 }
 
@@ -163,10 +185,12 @@ func (h *handler) kind(r *http.Request) (kindDetail, error) {
 	}
 	stats := f.stats()
 	d := kindDetail{Time: time.Now(), Handlers: handlersOf(stats), Indexes: indexesOf(stats), Pending: []pendingInfo{}}
-	d.kindInfo, d.AllScopes, _ = h.describe(f, stats)
+	d.kindInfo, d.AllScopes, _ = h.describe(f, stats, h.leases())
+	d.LeaseList = h.leasesOf(f)
 	d.Slow = slowOf(d.Handlers)
 	d.AllScopes = d.AllScopes[min(from, len(d.AllScopes)):]
 	d.MoreScopes, d.MoreHandlers, d.MoreIndexes = cut(&d.AllScopes, maxRows), cut(&d.Handlers, maxRows), cut(&d.Indexes, maxRows)
+	d.MoreLeases = cut(&d.LeaseList, maxRows)
 	writes := 0
 	for i, entry := range f.entries {
 		if store := stats[i].Reads.Store; store != nil {
@@ -262,17 +286,23 @@ func (f found) stats() []sample {
 }
 
 // describe returns a kind, its informers from the worst to the best, and those of them that no other representation counts.
-func (h *handler) describe(f found, stats []sample) (info kindInfo, scopes, counted []scopeInfo) {
+func (h *handler) describe(f found, stats []sample, leases map[*informers.MapEntry]int) (info kindInfo, scopes, counted []scopeInfo) {
 	info = kindInfo{kindRef: f.ref(), Scopes: len(f.entries)}
 	again, names := shared(inspectedOf(f.entries), inspectedOf(f.others))
 	info.SharedWith = names
 	for i, entry := range f.entries {
-		s := scopeInfo{Namespace: entry.Namespace(), State: h.stateOf(entry), figures: figuresOf(entry, &stats[i])}
+		s := scopeInfo{
+			Namespace: entry.Namespace(), Selects: entry.Inspected().Selects(), Leases: leases[entry],
+			State: h.stateOf(entry), StartedBy: entry.StartedBy(), figures: figuresOf(entry, &stats[i]),
+		}
 		scopes = append(scopes, s)
 		if !again[i] {
 			counted = append(counted, s)
 		}
 		info.figures.add(s.figures)
+		info.Leases += s.Leases
+		info.StartedBy = cmp.Or(info.StartedBy, s.StartedBy)
+		info.Kept = entry.Inspected().Kept()
 	}
 	slices.SortStableFunc(scopes, func(a, b scopeInfo) int { return rank(a.State.Phase) - rank(b.State.Phase) })
 	info.State = scopes[0].State
@@ -309,10 +339,16 @@ func (h *handler) stateOf(entry *informers.MapEntry) stateInfo {
 	if s.Cause != "" && h.hides(entry.Key()) && mayQuote(s.Cause) {
 		s.Message = "the text is not shown, because it may hold values of Secrets: the log has it"
 	}
-	if len(s.Message) > maxText {
-		s.Message = strings.ToValidUTF8(s.Message[:maxText], "") + " …"
-	}
+	s.Message = shortened(s.Message)
 	return s
+}
+
+// shortened returns a text within a bound.
+func shortened(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + " …"
+	}
+	return text
 }
 
 // mayQuote reports whether an error of that cause may hold parts of an object. It may, unless the

@@ -31,12 +31,15 @@
 // package informers, and so does that of a [Lease]; neither is held with the other, nor while a function of the user runs. The
 // lock of [References] comes before both. The goroutines of an informer are those of the map whose settings it has: Start of the
 // cache waits for them, and for a goroutine for each informer that has refused a read of a reference, until it answers reads or serves
-// no reference any more. An idle time is a timer, which holds no goroutine.
+// no reference any more. An idle time is a timer, which holds no goroutine. An informer that is
+// evicted has one of the cache, which waits for it. To evict a copy takes the place of a read; one that is being read stays.
 //
 // # Files
 //
 //   - scope.go says what a scope is, and when one covers another.
-//   - registry.go finds, begins and ends informers; served.go has what it keeps of each.
+//   - registry.go finds, begins and ends informers; served.go has what it keeps of each; evict.go ends those
+//     without leases early.
 //   - lease.go has the reads of a lease, handlers.go its event handlers.
-//   - references.go has the reads of reconciles, wake.go what wakes their requests; names.go chooses how a name is held.
+//   - references.go has the reads of reconciles, wake.go what wakes their requests, why.go says what did, and handled.go what handlers
+//     were told of; newest.go shows the newest requests; own.go ignores own writes; names.go chooses how a name is held.
 package lease

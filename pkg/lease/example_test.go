@@ -27,3 +27,15 @@ func ExampleAcquire() {
 	}
 	_ = read
 }
+
+// A reconciler says why it runs, in its own words.
+func ExampleReferences_WakeUps() {
+	describe := func(w lease.WakeUp) string { return w.Kind.Kind + " " + w.Change }
+	reconcile := func(ctx context.Context, refs *lease.References[ctrl.Request], req ctrl.Request) error {
+		for _, w := range refs.WakeUps(ctx) {
+			ctrl.LoggerFrom(ctx).Info("Reconciling", "because", describe(w))
+		}
+		return client.IgnoreNotFound(refs.Get(ctx, req.NamespacedName, &corev1.Secret{}))
+	}
+	_ = reconcile
+}

@@ -18,15 +18,24 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
-// onFakeServer runs a cache of Secrets and ConfigMaps whose requests are answered by answer, until stop is called. It overwrites those
-// of the options that connect the cache.
+// onFakeServer runs a cache, of Secrets and ConfigMaps unless the options have a Mapper, whose requests are answered by answer, until stop
+// is called. It overwrites the other options that connect the cache.
 func onFakeServer(t testing.TB, answer func(*http.Request) (*http.Response, error), opts cache.Options) (c cache.Cache, stop func()) {
+	return onFakeServerWith(t, cache.Tuning{}, answer, opts)
+}
+
+// onFakeServerWith is onFakeServer for a cache with tuning.
+func onFakeServerWith(t testing.TB, tuning cache.Tuning, answer func(*http.Request) (*http.Response, error), opts cache.Options) (c cache.Cache, stop func()) {
 	g := NewWithT(t)
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
-	opts.Mapper, opts.HTTPClient, opts.DefaultEnableWatchBookmarks = mapper, &http.Client{Transport: roundTripper(answer)}, ptr.To(false)
-	c, err := cache.With(cache.Tuning{NoMetrics: true})(&rest.Config{}, opts)
+	if opts.Mapper == nil {
+		mapper := meta.NewDefaultRESTMapper(nil)
+		mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+		mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+		opts.Mapper = mapper
+	}
+	opts.HTTPClient, opts.DefaultEnableWatchBookmarks = &http.Client{Transport: roundTripper(answer)}, ptr.To(false)
+	tuning.NoMetrics = tuning.Registerer == nil
+	c, err := cache.With(tuning)(&rest.Config{}, opts)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

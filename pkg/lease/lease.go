@@ -34,23 +34,33 @@ type Lease struct {
 
 	mu       sync.Mutex // guards what follows; before the locks of the informer
 	released bool
-	handlers map[toolscache.ResourceEventHandlerRegistration]struct{}
+	deletes  bool                                                     // handlers that are added are told of deletions when it is released
+	handlers map[toolscache.ResourceEventHandlerRegistration]*knowing // nil if it is not told
 }
 
 // newLease returns a lease on a scope that is served by an informer of another one.
 func newLease(of *registry, entry *informers.MapEntry, scope, has extent, letGo func()) *Lease {
 	l := &Lease{
-		of: of, entry: entry, scope: scope, filtered: !scope.covers(has), letGo: letGo,
-		handlers: map[toolscache.ResourceEventHandlerRegistration]struct{}{},
+		of: of, entry: entry, scope: scope, filtered: !scope.covers(has),
+		handlers: map[toolscache.ResourceEventHandlerRegistration]*knowing{},
 	}
 	if l.filtered {
 		l.wider = has.String()
 	}
+	l.letGo = func() {
+		of.mu.Lock()
+		delete(of.leases, l)
+		of.mu.Unlock()
+		letGo()
+	}
+	of.mu.Lock()
+	of.leases[l] = struct{}{}
+	of.mu.Unlock()
 	return l
 }
 
-// Release gives the lease back. Its event handlers get no more events; one that runs is not waited for. After that every call
-// is an error. To release a lease twice is an error, and does nothing.
+// Release gives the lease back. Its event handlers get no more events, but for those of DeleteOnRelease; one that runs is not waited
+// for. After that every call is an error. To release a lease twice is an error, and does nothing.
 func (l *Lease) Release() error {
 	l.mu.Lock()
 	if l.released {
@@ -61,8 +71,9 @@ func (l *Lease) Release() error {
 	handlers := l.handlers
 	l.handlers = nil
 	l.mu.Unlock()
-	for handler := range handlers {
-		_ = l.entry.Informer.RemoveEventHandler(handler) // it fails if the informer has stopped, and the handler with it
+	for added, knows := range handlers {
+		_ = l.entry.Informer.RemoveEventHandler(added) // it fails if the informer has stopped, and the handler with it
+		knows.end()
 	}
 	l.letGo()
 	return nil

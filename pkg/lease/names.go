@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,8 @@ const (
 // SetNameWatches has a name watched by itself as long as fewer than n names of its kind are, for whatever leases; by default n is 100.
 // A further name is served by the metadata of the whole kind, or of its namespace if the cache does not hold all: one watch tells
 // which objects have changed, and a GET reads each of these that is referenced. That needs the permissions to list and watch the kind,
-// and to get the objects. Zero has no name watched by itself. SetNameWatches is called before the source starts.
+// and to get the objects. Zero has no name watched by itself. In the same way a further label selector of a list is served by the whole
+// kind or namespace, if n selectors of the kind are watched by themselves. SetNameWatches is called before the source starts.
 func (r *References[R]) SetNameWatches(n int) { r.nameWatches = n }
 
 // leaseOn returns a lease for a reference. A name is served by the first of these: an informer of more names that is there, one of
@@ -39,8 +41,15 @@ func (r *References[R]) leaseOn(ctx context.Context, key informers.Key, scope Sc
 	if err != nil {
 		return nil, err
 	}
-	if scope.Name == "" {
+	if scope.Name == "" && len(at.extent.labels) == 0 {
 		return r.of.lease(ctx, at, math.MaxInt)
+	}
+	if scope.Name == "" {
+		l, err := r.of.lease(ctx, at, r.nameWatches)
+		if l == nil && err == nil {
+			l, err = r.of.lease(ctx, at.ofAll(), math.MaxInt)
+		}
+		return l, err
 	}
 	if l, err := r.of.lease(ctx, at, 0); l != nil || err != nil {
 		return l, err
@@ -72,8 +81,20 @@ type objectCopy struct {
 	leases int // guarded by the lock of the registry
 
 	reading chan struct{} // a read puts something in while it uses what follows, and waits for that with its context
-	obj     client.Object // nil if there is none; it does not change
-	at      string        // the version in the metadata when obj was asked for
+	obj     client.Object // nil if there is none, or it was evicted; it does not change
+	version string        // of the newest object that was read, whether it is kept or not; empty if there is none
+	at      string        // the version in the metadata when that was asked for
+	unread  int           // how often the copy was measured since it was read
+
+	bytes atomic.Int64 // of obj when it was measured; zero if it was not
+}
+
+// keep keeps an object, or nil if there is none. The caller is the read.
+func (c *objectCopy) keep(obj client.Object) {
+	c.bytes.Store(0)
+	if c.obj, c.version = obj, ""; obj != nil {
+		c.version = obj.GetResourceVersion()
+	}
 }
 
 // copyFor has a lease on the metadata of an object read the object, from the copy that all these leases share.
@@ -112,21 +133,24 @@ func (l *Lease) getCopied(ctx context.Context, obj client.Object, opts []client.
 	head := &metav1.PartialObjectMetadata{}
 	head.SetGroupVersionKind(c.GroupVersionKind)
 	err := l.get(ctx, c.object, head, opts)
-	ahead := c.obj != nil && c.obj.GetResourceVersion() != c.at // of the metadata: they may tell of an older object that is gone
+	ahead := c.version != "" && c.version != c.at // of the metadata: they may tell of an older object that is gone
 	switch {
 	case apierrors.IsNotFound(err) && !ahead:
-		c.obj = nil
+		c.keep(nil)
 		return err
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
 	}
-	if c.obj == nil || reflect.TypeOf(c.obj) != reflect.TypeOf(obj) || head.ResourceVersion != c.at && head.ResourceVersion != c.obj.GetResourceVersion() {
+	if c.obj == nil || reflect.TypeOf(c.obj) != reflect.TypeOf(obj) || head.ResourceVersion != c.at && head.ResourceVersion != c.version {
 		c.at = head.ResourceVersion
-		if c.obj, err = c.ask(ctx, l.of.of, obj); err != nil {
-			c.obj = nil
+		read, err := c.ask(ctx, l.of.of, obj)
+		if err != nil {
+			c.keep(nil)
 			return err
 		}
+		c.keep(read)
 	}
+	c.unread = 0
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(c.obj.DeepCopyObject()).Elem())
 	obj.GetObjectKind().SetGroupVersionKind(c.GroupVersionKind)
 	return nil
@@ -137,5 +161,6 @@ func (c *objectCopy) ask(ctx context.Context, from lessor, example client.Object
 	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	obj := reflect.New(reflect.TypeOf(example).Elem()).Interface().(client.Object)
+	from.LeaseMetrics().Got(c.GroupVersionKind)
 	return obj, from.ReadLive(ctx, c.GroupVersionKind, c.object, obj)
 }

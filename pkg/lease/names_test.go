@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,7 +92,74 @@ var _ = Describe("References to many names", func() {
 		}
 		Expect(requests.Gets()).To(BeEmpty(), "a read of what has not changed")
 		k.stop()
-		Eventually(requests.Open, idle+time.Second).Should(BeEmpty())
+		Eventually(requests.Open).Should(BeEmpty())
+	})
+
+	It("have no more label selectors watched by themselves than names, and lists of others by the whole kind", func(ctx SpecContext) {
+		for i := range count {
+			create(ctx, configMap(namespace, name(i), name(i)))
+		}
+		c, requests := started(ctx, cache.Tuning{}, cache.Options{})
+		k := runWith(c, set, 1, func(ctx context.Context, refs client.Reader, request string) error {
+			list := &corev1.ConfigMapList{}
+			err := refs.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app": request})
+			found := ""
+			for _, one := range list.Items {
+				found += one.Name + " "
+			}
+			values.Store(request, found)
+			return err
+		})
+		for i := range count {
+			k.queue.Add(name(i))
+			Eventually(value(i)).Should(Equal(name(i) + " "))
+		}
+		Expect(requests.Open()).To(HaveLen(most+1), "some selectors, and the whole kind")
+		Expect(requests.Open()).To(ContainElement("/api/v1/configmaps?"))
+		before := k.Calls(name(0))()
+		for _, i := range []int{0, count - 1} {
+			Expect(api.Delete(ctx, configMap(namespace, name(i), ""))).To(Succeed())
+			Eventually(value(i)).Should(BeEmpty())
+		}
+		Expect(k.Calls(name(0))()).To(Equal(before+1), "another list has changed")
+		k.stop()
+		Eventually(requests.Open).Should(BeEmpty())
+	})
+
+	It("are counted with their leases, informers and GETs", func(ctx SpecContext) {
+		registry := prometheus.NewRegistry()
+		c, _ := started(ctx, cache.Tuning{Registerer: registry, Name: namespace}, cache.Options{})
+		k := runWith(c, set, 1, read)
+		metrics := func() map[string]float64 {
+			GinkgoHelper()
+			families, err := registry.Gather()
+			Expect(err).NotTo(HaveOccurred())
+			values := map[string]float64{}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					name, _ := strings.CutPrefix(f.GetName(), "tarn_cache_")
+					for _, l := range m.GetLabel() {
+						if l.GetName() == "scope" {
+							name += " " + l.GetValue()
+						}
+					}
+					values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				}
+			}
+			return values
+		}
+		Expect(metrics()).To(BeEmpty(), "nobody has a lease")
+		for i := range most + 2 {
+			k.queue.Add(name(i))
+			Eventually(value(i)).Should(Equal("first"))
+		}
+		Expect(metrics()).To(And(HaveKeyWithValue("leases", most+2.0), HaveKeyWithValue("lease_informers name", float64(most)), HaveKeyWithValue("lease_informers wider", 1.0),
+			HaveKeyWithValue("reference_gets_total", 2.0), HaveKeyWithValue("wake_ups_total", 0.0)))
+		update(ctx, secretOf(namespace, 0, "second"))
+		update(ctx, secretOf(namespace, most, "second"))
+		Eventually(metrics).Should(And(HaveKeyWithValue("wake_ups_total", 2.0), HaveKeyWithValue("reference_gets_total", 3.0)))
+		k.stop()
+		Eventually(metrics).ShouldNot(HaveKey(HavePrefix("lease")), "nothing is held, and the idle time is over")
 	})
 
 	It("take an informer of the metadata that is there, also for other representations", func(ctx SpecContext) {
@@ -201,6 +269,51 @@ var _ = Describe("References to many names", func() {
 			k.queue.Add(name(i))
 		}
 		Eventually(value(most)).Should(Equal("first"), "there is room for a watch of the name")
+	})
+
+	It("need a right to these names alone, and ask for nothing that is forbidden", func(ctx SpecContext) {
+		const many = 50
+		for i := count + 2; i < many; i++ {
+			create(ctx, secretOf(namespace, i, "first"))
+		}
+		create(ctx, secretOf(namespace, many, "not permitted"))
+		var names []string
+		for i := range many {
+			names = append(names, name(i))
+		}
+		user := "fifty-" + namespace
+		its, err := env.AddUser(user)
+		Expect(err).NotTo(HaveOccurred())
+		permit(ctx, namespace, user, []string{"list", "watch"}, names...)
+		reader, err := client.New(its, client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() error { // the server learns of a role by a watch
+			return reader.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name(many - 1)})
+		}).WithTimeout(time.Minute).Should(Succeed())
+		var forbidden atomic.Int64
+		its.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err == nil && response.StatusCode == http.StatusForbidden {
+					forbidden.Add(1)
+				}
+				return response, err
+			})
+		})
+		c, requests := newCache(its, cache.Tuning{}, cache.Options{})
+		start(c)
+		k := run(c, 4, read)
+		for i := range many {
+			k.queue.Add(name(i))
+		}
+		for i := range many {
+			Eventually(value(i)).Should(Equal("first"))
+		}
+		update(ctx, secretOf(namespace, many-1, "second"))
+		Eventually(value(many - 1)).Should(Equal("second"))
+		Expect(requests.Open()).To(HaveLen(many))
+		Expect(requests.Gets()).To(BeEmpty())
+		Expect(forbidden.Load()).To(BeZero())
 	})
 
 	It("say what may not be listed", func(ctx SpecContext) {

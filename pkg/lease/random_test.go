@@ -110,10 +110,16 @@ func (r *random) scope() lease.Scope {
 
 // write changes, creates or deletes an object, and ignores who was faster.
 func (r *random) write(ctx context.Context) {
+	r.writeOf(ctx, 0)
+}
+
+// writeOf is write of an object with up to so many bytes.
+func (r *random) writeOf(ctx context.Context, most int) {
 	meta := metav1.ObjectMeta{Namespace: r.of(r.namespaces...), Name: r.name(), Labels: map[string]string{"app": r.of("web", "db"), "n": fmt.Sprint(r.IntN(1000))}}
-	var obj client.Object = &corev1.ConfigMap{ObjectMeta: meta}
+	text := strings.Repeat("x", r.IntN(most+1))
+	var obj client.Object = &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"text": text}}
 	if r.of(randomKinds...) == "Secret" {
-		obj = &corev1.Secret{ObjectMeta: meta}
+		obj = &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"text": text}}
 	}
 	switch r.IntN(4) {
 	case 0:
@@ -128,9 +134,10 @@ func (r *random) write(ctx context.Context) {
 // held is a lease with what is known of it.
 type held struct {
 	*lease.Lease
-	scope  lease.Scope
-	list   client.ObjectList
-	mirror *mirror
+	scope   lease.Scope
+	deletes bool // on release
+	list    client.ObjectList
+	mirror  *mirror
 }
 
 // versions lists what matches a scope.
@@ -154,6 +161,72 @@ func versions(ctx context.Context, from client.Reader, list client.ObjectList, s
 	})
 }
 
+// acquireAtOnce has some users acquire and release at once, and returns what they hold at the end.
+func acquireAtOnce(ctx context.Context, c cache.Cache, chance func(n uint64) *random, users, rounds int) (last []held) {
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards last
+	for n := range users {
+		r := chance(uint64(n))
+		all.Go(func() {
+			defer GinkgoRecover()
+			mine := r.acquireMany(ctx, c, rounds)
+			mu.Lock()
+			defer mu.Unlock()
+			last = append(last, mine...)
+		})
+	}
+	all.Wait()
+	return last
+}
+
+// acquireMany acquires leases one after the other, and releases most of them. It returns the others.
+func (r *random) acquireMany(ctx context.Context, c cache.Cache, rounds int) []held {
+	var mine []held
+	for range rounds {
+		obj, list := r.example()
+		h := held{scope: r.scope(), deletes: r.IntN(2) == 0, list: list, mirror: &mirror{versions: map[string]string{}}}
+		var err error
+		h.Lease, err = lease.Acquire(ctx, c, obj, h.scope)
+		Expect(err).NotTo(HaveOccurred())
+		if h.deletes {
+			h.DeleteOnRelease()
+		}
+		_, err = h.AddEventHandler(h.mirror)
+		Expect(err).NotTo(HaveOccurred())
+		if r.IntN(4) > 0 { // otherwise it may be released while it syncs
+			Expect(h.WaitForSync(ctx)).To(Succeed())
+			Expect(h.List(ctx, list.DeepCopyObject().(client.ObjectList))).To(Succeed())
+		}
+		if mine = append(mine, h); len(mine) > 3 {
+			at := r.IntN(len(mine))
+			Expect(mine[at].Release()).To(Succeed())
+			if mine[at].deletes { // of what it knows, and of nothing twice
+				Eventually(func() string {
+					known, wrong := mine[at].mirror.now()
+					return fmt.Sprint(len(known), wrong)
+				}).Should(Equal("0 []"))
+			}
+			mine = append(mine[:at], mine[at+1:]...)
+		}
+		if r.IntN(8) == 0 {
+			time.Sleep(idle)
+		}
+	}
+	return mine
+}
+
+// agrees checks that a lease, and its event handler, have what the API server has.
+func (h held) agrees(g Gomega, ctx context.Context) {
+	want, err := versions(ctx, api, h.list, h.scope)
+	g.Expect(err).NotTo(HaveOccurred())
+	got, err := versions(ctx, h, h.list, lease.Scope{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got).To(Equal(want), "%s", h)
+	told, wrong := h.mirror.now()
+	g.Expect(told).To(Equal(want), "%s", h)
+	g.Expect(strings.Join(wrong, ", ")).To(BeEmpty(), "%s", h)
+}
+
 var _ = Describe("Leases that many acquire and release beside writers", func() {
 	It("lose no event, read what the server has, and leave nothing", func(ctx SpecContext) {
 		const users, rounds = 16, 25
@@ -163,7 +236,7 @@ var _ = Describe("Leases that many acquire and release beside writers", func() {
 			return &random{rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), n)), namespaces}
 		}
 		writing, stopWriting := context.WithCancel(ctx)
-		var writers, all sync.WaitGroup
+		var writers sync.WaitGroup
 		for n := range 3 {
 			r := chance(uint64(1000 + n))
 			r.namespaces = namespaces[:2]
@@ -174,57 +247,15 @@ var _ = Describe("Leases that many acquire and release beside writers", func() {
 				}
 			})
 		}
-		var mu sync.Mutex // guards last
-		var last []held
-		for n := range users {
-			r := chance(uint64(n))
-			all.Go(func() {
-				defer GinkgoRecover()
-				var mine []held
-				for range rounds {
-					obj, list := r.example()
-					h := held{scope: r.scope(), list: list, mirror: &mirror{versions: map[string]string{}}}
-					var err error
-					h.Lease, err = lease.Acquire(ctx, c, obj, h.scope)
-					Expect(err).NotTo(HaveOccurred())
-					_, err = h.AddEventHandler(h.mirror)
-					Expect(err).NotTo(HaveOccurred())
-					if r.IntN(4) > 0 { // otherwise it may be released while it syncs
-						Expect(h.WaitForSync(ctx)).To(Succeed())
-						Expect(h.List(ctx, list.DeepCopyObject().(client.ObjectList))).To(Succeed())
-					}
-					if mine = append(mine, h); len(mine) > 3 {
-						at := r.IntN(len(mine))
-						Expect(mine[at].Release()).To(Succeed())
-						mine = append(mine[:at], mine[at+1:]...)
-					}
-					if r.IntN(8) == 0 {
-						time.Sleep(idle)
-					}
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				last = append(last, mine...)
-			})
-		}
-		all.Wait()
+		last := acquireAtOnce(ctx, c, chance, users, rounds)
 		stopWriting()
 		writers.Wait()
-		Expect(len(requests.Open())).To(BeNumerically("<=", len(informersOf(c))))
+		Eventually(func() int { return len(requests.Open()) - len(informersOf(c)) }).Should(BeNumerically("<=", 0)) // one that ends may still watch
 		for _, h := range last {
-			Eventually(func(g Gomega) {
-				want, err := versions(ctx, api, h.list, h.scope)
-				g.Expect(err).NotTo(HaveOccurred())
-				got, err := versions(ctx, h, h.list, lease.Scope{})
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(got).To(Equal(want), "%s", h)
-				told, wrong := h.mirror.now()
-				g.Expect(told).To(Equal(want), "%s", h)
-				g.Expect(strings.Join(wrong, ", ")).To(BeEmpty(), "%s", h)
-			}).Should(Succeed())
+			Eventually(h.agrees).WithArguments(ctx).Should(Succeed())
 			Expect(h.Release()).To(Succeed())
 		}
-		Eventually(requests.Open, idle+time.Second).Should(BeEmpty())
+		Eventually(requests.Open).Should(BeEmpty())
 		Eventually(func() []string { return informersOf(c) }).Should(BeEmpty())
 	})
 })

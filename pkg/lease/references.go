@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -29,6 +31,7 @@ import (
 type References[R comparable] struct {
 	of          *registry
 	nameWatches int
+	noter       note.Noter // of the own writes that are ignored; nil if none are
 
 	mu        sync.Mutex                              // guards what follows, with what is below it; before the locks of leases and informers
 	queue     workqueue.TypedRateLimitingInterface[R] // nil before the source has started
@@ -36,6 +39,9 @@ type References[R comparable] struct {
 	all       map[refKey]*reference[R]
 	listeners map[*informers.MapEntry]*listener[R]
 	requests  map[R]map[*reference[R]]struct{}
+	wakeUps   map[R][]wakeUp[R]  // of requests that are enqueued, or wait for a retry or a time
+	newest    *newestRequests[R] // nil unless somebody looks
+	name      string             // of the reconciler
 }
 
 // NewReferences returns references to what is read through a cache of package github.com/tarn-dev/tarn/pkg/cache, such as
@@ -47,7 +53,7 @@ func NewReferences[R comparable](c crcache.Cache) (*References[R], error) {
 	}
 	return &References[R]{
 		of: of, nameWatches: defaultNameWatches, all: map[refKey]*reference[R]{}, listeners: map[*informers.MapEntry]*listener[R]{},
-		requests: map[R]map[*reference[R]]struct{}{},
+		requests: map[R]map[*reference[R]]struct{}{}, wakeUps: map[R][]wakeUp[R]{},
 	}, nil
 }
 
@@ -67,6 +73,7 @@ type reference[R comparable] struct {
 	*Lease
 	key   refKey
 	users map[R]*use
+	woken prometheus.Counter // how often it has woken a request
 }
 
 // use is what a request has seen of a reference.
@@ -79,22 +86,37 @@ type use struct {
 	changed bool   // one of these was no addition of what was there at first
 
 	refused bool // the informer has answered no read since it refused one
+	own     *own // nil if own writes are not ignored
 }
 
 var (
 	_ client.Reader = (*References[reconcile.Request])(nil)
 
 	errOutside = errors.New("the context is not that of a reconcile of these references: wrap the reconciler with Reconciler, and read with the context that it gets, before it returns")
+	errPanic   = errors.New("the reconcile has panicked")
 	errNoQueue = errors.New("the source of the references has not started, or has ended: give Source to the controller")
 )
 
 // Reconciler returns a reconciler that calls inner. Reads with the context that inner gets are watches until inner returns.
 func (r *References[R]) Reconciler(inner reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
-	return reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
-		t := &tracker[R]{request: request, read: map[*reference[R]]string{}}
-		defer t.end()
-		result, err := inner.Reconcile(context.WithValue(ctx, trackerKey[R]{r}, t), request)
-		if err == nil {
+	r.mu.Lock()
+	r.name = nameOf(inner)
+	r.mu.Unlock()
+	return reconcile.TypedFunc[R](func(ctx context.Context, request R) (result reconcile.Result, err error) {
+		t := &tracker[R]{request: request, wakeUps: r.takeWakeUps(request), read: map[*reference[R]]string{}}
+		err = errPanic // unless inner returns
+		defer func() {
+			if t.end(); err != nil {
+				r.settle(t, false)
+			}
+			r.noteNext(request, t.wakeUps, result, err)
+		}()
+		ctx = context.WithValue(ctx, trackerKey[R]{r}, t)
+		if len(t.wakeUps) > 0 {
+			r.logWakeUps(ctx)
+		}
+		if result, err = inner.Reconcile(r.follow(ctx, t), request); err == nil {
+			r.settle(t, true)
 			r.keep(request, t.end())
 		}
 		return result, err
@@ -104,6 +126,9 @@ func (r *References[R]) Reconciler(inner reconcile.TypedReconciler[R]) reconcile
 // tracker has what a reconcile reads.
 type tracker[R comparable] struct {
 	request R
+	wakeUps []wakeUp[R] // why it is reconciled
+
+	writes, settled bool // it has written, and it has ended; guarded by the lock of the references
 
 	mu   sync.Mutex // guards what follows
 	over bool

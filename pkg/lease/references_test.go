@@ -198,8 +198,56 @@ var _ = Describe("References", func() {
 		for _, request := range all {
 			k.queue.Add(request)
 		}
-		Eventually(requests.Open, idle+time.Second).Should(BeEmpty())
+		Eventually(requests.Open).Should(BeEmpty())
 		Expect(informersOf(c)).To(BeEmpty())
+	})
+
+	It("say why a request is reconciled", func(ctx SpecContext) {
+		c, _ := started(ctx, cache.Tuning{}, cache.Options{})
+		why, fails := make(chan []lease.WakeUp, 100), atomic.Bool{}
+		k := run(c, 1, func(ctx context.Context, reader client.Reader, _ string) (err error) {
+			refs := reader.(*lease.References[string])
+			wakeUps := refs.WakeUps(ctx)
+			defer func() { why <- wakeUps }() // when it holds what it has read, and what it returns is certain
+			if fails.Load() {
+				return errors.New("failed")
+			}
+			if err := refs.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace), client.MatchingLabels{"app": "web"}); err != nil {
+				return err
+			}
+			return client.IgnoreNotFound(refs.Get(ctx, named(namespace, "one"), &corev1.ConfigMap{}))
+		})
+		is := func(kind, name, change string) OmegaMatcher {
+			return And(HaveField("Kind.Kind", kind), HaveField("Object", named(namespace, name)), HaveField("Change", change), HaveField("At", BeTemporally("~", time.Now(), time.Minute)))
+		}
+		next := func(matcher OmegaMatcher) {
+			GinkgoHelper()
+			var now []lease.WakeUp
+			Eventually(why).Should(Receive(&now))
+			Expect(now).To(matcher)
+		}
+		k.queue.Add("r")
+		next(BeEmpty())
+		one := configMap(namespace, "one", "web")
+		create(ctx, one)
+		next(ConsistOf(is("ConfigMap", "one", "Added")))
+		one.Data["app"] = "db"
+		Expect(api.Update(ctx, one)).To(Succeed())
+		next(ConsistOf(And(is("ConfigMap", "one", "Modified"), HaveField("Scope", Equal(lease.Scope{Namespace: namespace, Name: "one"})))))
+		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s", Labels: map[string]string{"app": "web"}}})
+		next(ConsistOf(And(is("Secret", "s", "Added"), HaveField("String()", ContainSubstring("app=web")))))
+
+		fails.Store(true)
+		Expect(api.Delete(ctx, one)).To(Succeed())
+		next(ConsistOf(is("ConfigMap", "one", "Deleted")))
+		next(ConsistOf(is("ConfigMap", "one", "Deleted"), HaveField("Change", "Retried")))
+		fails.Store(false)
+		Eventually(func() (now []lease.WakeUp) {
+			k.queue.Add("r") // once may be one with the retry
+			Eventually(why).Should(Receive(&now))
+			return now
+		}).Should(BeEmpty())
+		Expect(k.refs.WakeUps(ctx)).To(BeNil())
 	})
 
 	It("have one handler in a wider informer, and keep the old set when a reconcile fails", func(ctx SpecContext) {
@@ -341,7 +389,7 @@ var _ = Describe("References", func() {
 		Expect(requests.Made()).To(BeEmpty())
 	})
 
-	DescribeTable("lose no change between a read and its watch, whatever happens", func(ctx SpecContext, nameWatches int, informer newInformer) {
+	DescribeTable("lose no change between a read and its watch, whatever happens", func(ctx SpecContext, nameWatches int, informer newInformer, ownWrites bool) {
 		const count, writers = 12, 3
 		second := newNamespace(ctx)
 		namespaces := []string{namespace, second}
@@ -358,7 +406,14 @@ var _ = Describe("References", func() {
 		reads := map[string][]func(ctx context.Context, from client.Reader) (map[string]string, error){}
 		results := map[string]map[string]string{}
 		var failing atomic.Int64
-		set := func(refs *lease.References[string]) { refs.SetNameWatches(nameWatches) }
+		set := func(refs *lease.References[string]) {
+			if refs.SetNameWatches(nameWatches); ownWrites {
+				refs.IgnoreOwnWrites()
+			}
+		}
+		writing, stopWriting := context.WithCancel(ctx)
+		own := writer(c, 0)
+		made := map[string]map[string]string{} // the versions that each request has made, and of which; guarded by mu
 		k := runWith(c, set, 4, func(ctx context.Context, refs client.Reader, request string) error {
 			mu.Lock()
 			now := reads[request]
@@ -374,12 +429,22 @@ var _ = Describe("References", func() {
 			mu.Lock()
 			results[request] = all
 			mu.Unlock()
-			if failing.Add(1)%7 == 0 {
+			n := failing.Add(1)
+			if r := chance(2000 + uint64(n)); ownWrites && writing.Err() == nil && r.IntN(3) > 0 {
+				r.writeOwn(ctx, own, func(of, version string) {
+					mu.Lock()
+					defer mu.Unlock()
+					if made[request] == nil {
+						made[request] = map[string]string{}
+					}
+					made[request][version] = of
+				})
+			}
+			if n%7 == 0 {
 				return errors.New("a conflict")
 			}
 			return nil
 		})
-		writing, stopWriting := context.WithCancel(ctx)
 		var running sync.WaitGroup
 		for n := range writers {
 			r := chance(uint64(n))
@@ -417,20 +482,35 @@ var _ = Describe("References", func() {
 					g.Expect(err).NotTo(HaveOccurred())
 					maps.Copy(want, got)
 				}
+				for key, version := range want { // what was read, and what the request has made of it since
+					for results[request][key] != version {
+						of, is := made[request][version]
+						if !is {
+							break
+						}
+						version = of
+					}
+					if want[key] = version; version == "" {
+						delete(want, key)
+					}
+				}
 				if reads[request] != nil {
 					g.Expect(results[request]).To(Equal(want), request)
 				}
 			}).Should(Succeed())
 		}
 		k.stop()
-		Eventually(requests.Open, idle+2*time.Second).Should(BeEmpty())
+		Eventually(requests.Open).Should(BeEmpty())
 		Eventually(func() []string { return informersOf(c) }).Should(BeEmpty())
 	},
-		Entry("with a watch of each name", 1000, nil),
-		Entry("with a watch of three names of a kind", 3, nil),
-		Entry("with a watch of no name", 0, nil),
-		Entry("with a watch of each name, in informers of client-go", 1000, newInformer(toolscache.NewSharedIndexInformer)),
-		Entry("with a watch of no name, in informers of client-go", 0, newInformer(toolscache.NewSharedIndexInformer)),
+		Entry("with a watch of each name", 1000, nil, false),
+		Entry("with a watch of three names of a kind", 3, nil, false),
+		Entry("with a watch of no name", 0, nil, false),
+		Entry("with a watch of each name, in informers of client-go", 1000, newInformer(toolscache.NewSharedIndexInformer), false),
+		Entry("with a watch of no name, in informers of client-go", 0, newInformer(toolscache.NewSharedIndexInformer), false),
+		Entry("with a watch of each name, and without own writes", 1000, nil, true),
+		Entry("with a watch of no name, and without own writes", 0, nil, true),
+		Entry("with a watch of each name, in informers of client-go, and without own writes", 1000, newInformer(toolscache.NewSharedIndexInformer), true),
 	)
 })
 
@@ -456,6 +536,31 @@ func (r *random) read() func(ctx context.Context, from client.Reader) (map[strin
 			all[kind+app+key] = version
 		}
 		return all, err
+	}
+}
+
+// writeOwn changes or creates an object that a reconcile may have read, and tells which version it has made of which.
+func (r *random) writeOwn(ctx context.Context, own client.Client, made func(of, version string)) {
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.of(r.namespaces...), Name: r.name(), Labels: map[string]string{"app": r.of("web", "db")}}}
+	if err := api.Get(ctx, client.ObjectKeyFromObject(obj), obj); apierrors.IsNotFound(err) {
+		if own.Create(ctx, obj) == nil {
+			made("", obj.ResourceVersion)
+		}
+		return
+	}
+	was := obj.DeepCopy()
+	obj.Data = map[string]string{"own": fmt.Sprint(r.IntN(1000))}
+	switch r.IntN(4) {
+	case 0:
+		_ = own.Patch(ctx, obj, client.MergeFrom(was)) // which may change what another has written meanwhile
+	case 1:
+		if own.Patch(ctx, obj, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})) == nil {
+			made(was.ResourceVersion, obj.ResourceVersion)
+		}
+	default:
+		if own.Update(ctx, obj) == nil {
+			made(was.ResourceVersion, obj.ResourceVersion)
+		}
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,8 @@ import (
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/scoped"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -29,7 +33,7 @@ const defaultIdle = 30 * time.Second
 // that holds no lease does not link it.
 type lessor interface {
 	// Leases returns the leases of the cache. The first call has them made.
-	Leases(made func() informers.Leases) informers.Leases
+	Leases(made func() scoped.Leases) scoped.Leases
 	// Go runs f in a goroutine of the cache, which waits for its end.
 	Go(f func(context.Context))
 	// Kind returns the kind of an object, or of the items of a list.
@@ -45,6 +49,8 @@ type lessor interface {
 	ReadLive(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey, obj client.Object) error
 	// LeaseIdleTime is how long an informer goes on without leases. Zero stands for half a minute.
 	LeaseIdleTime() time.Duration
+	// LeaseMetrics returns the metrics of leases.
+	LeaseMetrics() *metrics.Leases
 }
 
 // registry knows which scopes of a cache leases are on, and has their informers.
@@ -57,7 +63,10 @@ type registry struct {
 	keys    map[informers.Key]*ofKey
 	made    uint64 // how many informers there ever were
 	copies  map[copyKey]*objectCopy
+	leases  map[*Lease]struct{} // that are held
 	stopped bool
+
+	controllers []controller // with references
 }
 
 // errStopped is the error of a lease that comes too late.
@@ -77,12 +86,16 @@ func Acquire(ctx context.Context, c crcache.Cache, obj client.Object, scope Scop
 	return registry.acquire(ctx, obj, scope)
 }
 
-var _ informers.Leases = (*registry)(nil)
+var _ scoped.Leases = (*registry)(nil)
 
 // registryOf returns the registry of a cache. Its first lease makes it.
 func registryOf(c crcache.Cache) (*registry, error) {
 	if of, ok := c.(lessor); ok {
-		return of.Leases(func() informers.Leases { return &registry{of: of} }).(*registry), nil
+		return of.Leases(func() scoped.Leases {
+			r := &registry{of: of, leases: map[*Lease]struct{}{}}
+			of.LeaseMetrics().Ask(r.leased)
+			return r
+		}).(*registry), nil
 	}
 	return nil, fmt.Errorf("a %T has no leases: pass a cache as New or With of package github.com/tarn-dev/tarn/pkg/cache made it", c)
 }
@@ -142,8 +155,8 @@ func (p place) ofAll() place {
 	return p
 }
 
-// lease returns a lease in a place. At most so many informers of the kind have one name each, for whatever leases; the result is nil if
-// one more would be needed. If there may be none, none serves.
+// lease returns a lease in a place. At most so many informers of the kind have one name each, or a label selector, for whatever leases;
+// the result is nil if one more would be needed. If there may be none, none of one name serves.
 func (r *registry) lease(ctx context.Context, p place, most int) (*Lease, error) {
 	for _, m := range p.wide {
 		has := extentOf(m.Namespace(), m.Selector())
@@ -190,7 +203,7 @@ func (r *registry) hold(p place, most int) (*served, error) {
 	s := of.oldest(p.extent, func(s *served) bool {
 		return (most > 0 || s.extent.name == "") && s.extent.covers(p.extent) && (p.extent.covers(s.extent) || !s.fails())
 	})
-	if s == nil && p.extent.name != "" && len(of.named) >= most {
+	if s == nil && of.alike(p.extent) >= most {
 		return nil, nil
 	}
 	if s == nil {
@@ -227,19 +240,27 @@ func (r *registry) letGo(s *served) {
 func (r *registry) idleLocked(s *served) {
 	s.stopIdleLocked()
 	turn := s.turn
+	s.since = time.Now()
 	s.idle = time.AfterFunc(cmp.Or(r.of.LeaseIdleTime(), defaultIdle), func() { r.expire(s, turn) })
 }
 
 // expire ends an informer whose idle time is over, unless a lease has come since the timer was set.
 func (r *registry) expire(s *served, turn uint64) {
-	r.mu.Lock()
-	if s.turn != turn || s.ended || r.stopped {
-		r.mu.Unlock()
-		return
+	if r.removeIdle(s, turn) {
+		s.end()
 	}
+}
+
+// removeIdle removes an informer that the caller then ends, unless a lease has come since it had that turn.
+func (r *registry) removeIdle(s *served, turn uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.turn != turn || s.ended || r.stopped {
+		return false
+	}
+	s.stopIdleLocked()
 	r.removeLocked(s)
-	r.mu.Unlock()
-	s.end()
+	return true
 }
 
 // stopIdleLocked stops the timer, also if it has fired and waits for the lock.
@@ -263,7 +284,7 @@ func (r *registry) removeLocked(s *served) {
 // end ends an informer that the registry has no more. It may wait for a function of the user's that indexes the objects.
 func (s *served) end() { _ = s.in.Remove(s.key) } // nobody holds it
 
-// Stop implements informers.Leases.
+// Stop implements scoped.Leases.
 func (r *registry) Stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,7 +296,7 @@ func (r *registry) Stop() {
 	}
 }
 
-// Maps implements informers.Leases.
+// Maps implements scoped.Leases.
 func (r *registry) Maps() []*informers.Map {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -288,7 +309,38 @@ func (r *registry) Maps() []*informers.Map {
 	return all
 }
 
-// Holding implements informers.Leases.
+// Held implements scoped.Leases.
+func (r *registry) Held(found func(by *informers.MapEntry, scope fmt.Stringer)) {
+	r.mu.Lock()
+	all := slices.Collect(maps.Keys(r.leases))
+	r.mu.Unlock()
+	for _, l := range all {
+		found(l.entry, &l.scope)
+	}
+}
+
+// leased returns what there is for leases, by kind.
+func (r *registry) leased() map[schema.GroupVersionKind]metrics.Leased {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[schema.GroupVersionKind]metrics.Leased{}
+	for key, of := range r.keys {
+		is := all[key.GroupVersionKind]
+		is.Wider += len(of.wide)
+		for _, named := range of.named {
+			is.Names += len(named)
+		}
+		all[key.GroupVersionKind] = is
+	}
+	for l := range r.leases {
+		is := all[l.gvk()]
+		is.Leases++
+		all[l.gvk()] = is
+	}
+	return all
+}
+
+// Holding implements scoped.Leases.
 func (r *registry) Holding(gvk schema.GroupVersionKind, object client.ObjectKey) []*informers.Map {
 	if r.number.Load() == 0 {
 		return nil
@@ -314,7 +366,7 @@ func (r *registry) Holding(gvk schema.GroupVersionKind, object client.ObjectKey)
 	return found
 }
 
-// Serving implements informers.Leases.
+// Serving implements scoped.Leases.
 func (r *registry) Serving(key informers.Key, m *informers.Map, read client.ObjectKey) *informers.Map {
 	if r.number.Load() == 0 {
 		return nil

@@ -136,6 +136,20 @@ func (e extent) matches(obj any) bool {
 	return !slices.ContainsFunc(e.labels, func(r labels.Requirement) bool { return !r.Matches(set) })
 }
 
+// change returns what an update is for whoever sees e alone: Modified, Added if the object enters, Deleted if it leaves, and empty if
+// it was not there and is not.
+func (e extent) change(before, after any) string {
+	switch was, is := e.matches(before), e.matches(after); {
+	case was && is:
+		return modified
+	case is:
+		return added
+	case was:
+		return deleted
+	}
+	return ""
+}
+
 // includes reports whether e has objects with a key, as far as the key tells.
 func (e extent) includes(key types.NamespacedName) bool {
 	return (e.namespace == "" || e.namespace == key.Namespace) && !e.selector.Excludes(key)

@@ -22,6 +22,7 @@ type served struct {
 
 	leases int
 	idle   *time.Timer // nil while there are leases
+	since  time.Time   // when the timer began
 	turn   uint64      // how often the timer was stopped
 	ended  bool
 }
@@ -57,6 +58,21 @@ func (k *ofKey) remove(s *served) {
 }
 
 func (k *ofKey) empty() bool { return len(k.wide) == 0 && len(k.named) == 0 }
+
+// alike returns how many names have informers if e has one, and how many informers have label selectors if e has some; else zero.
+func (k *ofKey) alike(e extent) (n int) {
+	switch {
+	case e.name != "":
+		return len(k.named)
+	case len(e.labels) > 0:
+		for _, s := range k.wide {
+			if len(s.extent.labels) > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 // fails reports whether the informer has not synced because something fails.
 func (s *served) fails() bool {

@@ -4,6 +4,7 @@
 package lease_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -49,7 +50,7 @@ func newNamespace(ctx context.Context) string {
 }
 
 // idle is the idle time of the specs.
-const idle = 300 * time.Millisecond
+const idle = time.Second
 
 // requests counts what goes from a cache to the API server, without discovery.
 type requests struct {
@@ -130,7 +131,7 @@ func newCache(to *rest.Config, tuning cache.Tuning, opts cache.Options) (cache.C
 	counted := &requests{}
 	to = rest.CopyConfig(to)
 	to.Wrap(counted.wrap)
-	tuning.LeaseIdleTime, tuning.NoMetrics = idle, tuning.Registerer == nil
+	tuning.LeaseIdleTime, tuning.NoMetrics = cmp.Or(tuning.LeaseIdleTime, idle), tuning.Registerer == nil
 	c, err := cache.With(tuning)(to, opts)
 	Expect(err).NotTo(HaveOccurred())
 	return c, counted

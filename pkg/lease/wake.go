@@ -21,6 +21,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/tarn-dev/tarn/pkg/informers"
@@ -40,8 +41,13 @@ func (r *References[R]) refer(ctx context.Context, obj runtime.Object, scope Sco
 	}
 	if err := ref.entry.TryForSync(ctx); err != nil {
 		r.repeat(t.request, ref)
-		if err = ref.explain(err); ref.copied != nil {
+		switch {
+		case ref.filtered && ref.key.labels != "":
+			err = fmt.Errorf("cannot refer to a list of %s by %q in an informer of %s: %w (References.SetNameWatches sets how many label selectors are watched one by one)", ref.key.Kind, ref.key.labels, ref.wider, err)
+		case ref.copied != nil:
 			err = fmt.Errorf("cannot refer to %s %s by its metadata among all: %w (References.SetNameWatches sets how many names are watched one by one)", ref.key.Kind, scope.Name, err)
+		default:
+			err = ref.explain(err)
 		}
 		return err
 	}
@@ -85,6 +91,7 @@ func (l *listener[R]) repeat() {
 		for request, u := range ref.users {
 			if u.refused {
 				u.refused, woken[request] = false, struct{}{}
+				l.of.noteLocked(request, wakeUp[R]{ref: ref, change: answered, at: time.Now()})
 			}
 		}
 	}
@@ -140,7 +147,7 @@ func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease) (*referenc
 		return nil, nil
 	}
 	if ref == nil {
-		ref = &reference[R]{Lease: lease, key: key, users: map[R]*use{}}
+		ref = &reference[R]{Lease: lease, key: key, users: map[R]*use{}, woken: r.of.of.LeaseMetrics().WakeUps(key.GroupVersionKind)}
 		if err := r.listenLocked(ref); err != nil {
 			return nil, err
 		}
@@ -152,6 +159,9 @@ func (r *References[R]) hold(t *tracker[R], key refKey, lease *Lease) (*referenc
 	}
 	if ref.users[t.request] == nil {
 		ref.users[t.request] = &use{}
+		if r.noter != nil {
+			ref.users[t.request].own = &own{holding: t.writes}
+		}
 		if r.requests[t.request] == nil {
 			r.requests[t.request] = map[*reference[R]]struct{}{}
 		}
@@ -166,14 +176,17 @@ func (r *References[R]) saw(t *tracker[R], ref *reference[R], version string, er
 	if err != nil {
 		version = ""
 	}
-	differs := t.saw(ref, cmp.Or(version, "none"))
+	differs := (err == nil || absent) && t.saw(ref, cmp.Or(version, "none"))
 	r.mu.Lock()
 	u := ref.users[t.request]
 	if u == nil { // the source has ended
 		r.mu.Unlock()
 		return
 	}
-	wake, queue := u.saw(ref.key, version, absent) || differs, r.queue
+	wake, queue := u.saw(ref.key, version, absent) || differs && !u.own.has(version), r.queue
+	if wake {
+		r.noteLocked(t.request, wakeUp[R]{ref: ref, object: ref.key.object(), change: changedMeanwhile, at: time.Now()})
+	}
 	r.mu.Unlock()
 	switch {
 	case queue == nil:
@@ -234,12 +247,13 @@ func (r *References[R]) dropIfUnusedLocked(ref *reference[R]) bool {
 type event struct {
 	version          string
 	initial, deleted bool
+	uid              types.UID // empty if it is of two objects, or own writes are not ignored
 }
 
 // saw notes what a read has returned, and reports whether an event of before tells of anything else.
 func (u *use) saw(key refKey, version string, absent bool) (wake bool) {
 	early, changed := u.early, u.changed
-	*u = use{read: true, version: version, absent: absent}
+	*u = use{read: true, version: version, absent: absent, own: u.own}
 	return early != nil && (key.name == "" && changed || u.news(key, *early))
 }
 
@@ -264,12 +278,13 @@ func (u *use) hear(key refKey, e event) bool {
 		return u.news(key, e)
 	}
 	u.changed = u.changed || e.deleted || !e.initial
+	early := e // alone is kept: an event that nobody has to keep is not allocated
 	if key.name == "" && u.early != nil && e.initial {
 		if order, err := resourceversion.CompareResourceVersion(e.version, u.early.version); err == nil && order < 0 {
-			e.version = u.early.version
+			early.version = u.early.version
 		}
 	}
-	u.early = &e
+	u.early = &early
 	return false
 }
 
@@ -332,46 +347,51 @@ func (l *listener[R]) empty() bool { return len(l.named) == 0 && len(l.wide) == 
 
 // OnAdd implements ResourceEventHandler.
 func (l *listener[R]) OnAdd(obj any, isInInitialList bool) {
-	l.tell(event{initial: isInInitialList}, obj, obj)
+	l.tell(event{initial: isInInitialList}, added, obj, obj)
 }
 
 // OnUpdate implements ResourceEventHandler.
-func (l *listener[R]) OnUpdate(before, after any) { l.tell(event{}, before, after) }
+func (l *listener[R]) OnUpdate(before, after any) { l.tell(event{}, modified, before, after) }
 
 // OnDelete implements ResourceEventHandler.
 func (l *listener[R]) OnDelete(obj any) {
 	if missed, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = missed.Obj
 	}
-	l.tell(event{deleted: true}, obj, obj)
+	l.tell(event{deleted: true}, deleted, obj, obj)
 }
 
 // OnDifference implements informer.DifferenceHandler: what came and went between the two states was not told. An object that a request
 // has seen, and that is not there, is gone for it; a list may have had more. An informer that the user made tells of each change instead.
 func (l *listener[R]) OnDifference(revision uint64, has func(namespace, name string) bool) {
 	l.of.mu.Lock()
+	l.forgetOwn()
 	woken := map[R]struct{}{}
 	for at, refs := range l.named {
 		if has(at.Namespace, at.Name) {
 			continue
 		}
 		for _, ref := range refs {
-			ref.hear(event{deleted: true}, woken)
+			l.hear(ref, event{deleted: true}, at, deleted, woken)
 		}
 	}
 	for ref := range l.wide {
-		ref.hear(event{version: strconv.FormatUint(revision, 10), initial: true}, woken)
+		l.hear(ref, event{version: strconv.FormatUint(revision, 10), initial: true}, client.ObjectKey{}, listed, woken)
 	}
 	l.of.mu.Unlock()
 	l.of.enqueue(woken)
 }
 
-// hear lets the requests that hold a reference hear of an event, and adds those that it wakes. The caller holds the lock of the
-// references.
-func (ref *reference[R]) hear(e event, woken map[R]struct{}) {
+// hear lets the requests that hold a reference hear of an event, which is a change of an object, and adds those that it wakes. The
+// caller holds the lock of the references.
+func (l *listener[R]) hear(ref *reference[R], e event, object client.ObjectKey, change string, woken map[R]struct{}) {
 	for request, u := range ref.users {
+		if u.own != nil && u.ignores(ref.key, heldBack{e, object, change, time.Now()}) {
+			continue
+		}
 		if u.hear(ref.key, e) {
 			woken[request] = struct{}{}
+			l.of.noteLocked(request, wakeUp[R]{ref: ref, object: object, change: change, at: time.Now()})
 		}
 	}
 }
@@ -393,20 +413,30 @@ func (r *References[R]) enqueue(woken map[R]struct{}) {
 }
 
 // tell enqueues the requests to which a change is news. Its goroutine is that of the informer.
-func (l *listener[R]) tell(e event, before, after any) {
+func (l *listener[R]) tell(e event, change string, before, after any) {
 	m, err := meta.Accessor(after)
 	if err != nil {
 		return // a transform has put something else in its place
 	}
 	e.version = m.GetResourceVersion()
+	if l.of.noter != nil {
+		if was, err := meta.Accessor(before); err == nil && was.GetUID() == m.GetUID() {
+			e.uid = m.GetUID()
+		}
+	}
+	object := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 	woken := map[R]struct{}{}
 	l.of.mu.Lock()
-	for _, ref := range l.named[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}] {
-		ref.hear(e, woken)
+	for _, ref := range l.named[object] {
+		l.hear(ref, e, object, change, woken)
 	}
 	for ref := range l.wide {
-		if ref.scope.matches(before) || ref.scope.matches(after) {
-			ref.hear(e, woken)
+		its := ref.scope.change(before, after)
+		if its == modified { // also of an object that was created or deleted, and is there twice
+			its = change
+		}
+		if its != "" {
+			l.hear(ref, e, object, its, woken)
 		}
 	}
 	l.of.mu.Unlock()
@@ -423,6 +453,7 @@ func (r *References[R]) Source() source.TypedSource[R] {
 			return errors.New("the source of the references was started already: each controller has References of its own")
 		}
 		r.queue = queue
+		r.of.add(r)
 		context.AfterFunc(ctx, r.end)
 		return nil
 	})
@@ -442,6 +473,9 @@ func (r *References[R]) end() {
 		}
 	}
 	clear(r.requests)
+	clear(r.wakeUps)
+	r.newest = nil
+	r.of.remove(r)
 	r.mu.Unlock()
 	release(over)
 }

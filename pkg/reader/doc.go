@@ -23,9 +23,9 @@
 //
 // # Files
 //
-//   - reader.go has Get, list.go List with its pages, look.go Look, which leaves no trace,
+//   - reader.go has Get, list.go List with its pages, selection.go what these select, look.go Look, which leaves no trace,
 //     iterate.go Iterate, plan.go how a list would be answered, fill.go the writing into the objects and lists of the caller.
-//   - page.go has the Continue token, freshness.go the errors of reads that wait in vain.
+//   - page.go has the Continue token, freshness.go what a read waits for.
 //
 // Package internal/store has the stores, and keeps the states that pages are read from.
 package reader

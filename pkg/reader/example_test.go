@@ -53,7 +53,7 @@ func ExampleList() {
 	for pod, err := range reader.Iterate(ctx, &corev1.Pod{}, &client.ListOptions{}, pods) {
 		fmt.Println(pod.GetName(), err)
 	}
-	fmt.Println(reader.Look(ctx, list, &client.ListOptions{Limit: 1}, pods), list.Items[0].Name)
+	fmt.Println(pods.Look(ctx, list, &client.ListOptions{Limit: 1}), list.Items[0].Name)
 	// Output:
 	// <nil> 2
 	// db <nil>

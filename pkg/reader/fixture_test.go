@@ -34,7 +34,7 @@ var (
 
 // filled is a store under test, and how a test writes into it.
 type filled interface {
-	index.Informer
+	AddIndexers(toolscache.Indexers) error
 	reads() store.Store
 	put(obj any)
 	remove(obj metav1.Object)

@@ -63,7 +63,7 @@ func newLabelled(t *testing.T, pods int) *labelled {
 	return l
 }
 
-// AddIndexers implements index.Informer.
+// AddIndexers implements filled.
 func (l *labelled) AddIndexers(toolscache.Indexers) error { panic("an engine has fields") }
 
 // AddField implements postings.Informer.

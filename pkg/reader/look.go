@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Look is [List] for people who look at a cache, and leaves no trace in it: it is counted nowhere, teaches
+// Look is [List], from this reader and others, for people who look at a cache, and leaves no trace in it: it is counted nowhere, teaches
 // no index, and keeps no state. So each page is read from the state of its time: what was written between
 // two pages may be missing, or be on a page although it was not there when the first one was read. Pending
 // writes are not in it.
 //
 // The Continue tokens of Look are for Look alone.
-func Look(ctx context.Context, out client.ObjectList, opts *client.ListOptions, readers ...*CacheReader) error {
+func (r *CacheReader) Look(ctx context.Context, out client.ObjectList, opts *client.ListOptions, others ...*CacheReader) error {
+	readers := append([]*CacheReader{r}, others...)
 	s := newSelected(readers)
 	if opts.Continue != "" {
 		at, err := decode(opts.Continue)

@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
 // TestALookLeavesNoTrace looks at pages until lists would long have paid for an index, and taken all
@@ -26,7 +24,7 @@ func TestALookLeavesNoTrace(t *testing.T) {
 		for _, selector := range []labels.Selector{nil, labels.SelectorFromSet(labels.Set{"name": "pod0005"})} {
 			for range 500 {
 				page := &corev1.PodList{}
-				f.Expect(reader.Look(t.Context(), page, &client.ListOptions{Limit: 5, LabelSelector: selector}, f.CacheReader)).To(Succeed())
+				f.Expect(f.CacheReader.Look(t.Context(), page, &client.ListOptions{Limit: 5, LabelSelector: selector})).To(Succeed())
 				f.Expect(page.Items).NotTo(BeEmpty())
 			}
 		}
@@ -40,7 +38,7 @@ func TestPagesOfALookAreOfTheStateOfTheirTime(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, store string) {
 		f := pods(t, store, pod("a", "1", 1), pod("a", "2", 2), pod("a", "3", 3), pod("b", "4", 4))
 		page, o := &corev1.PodList{}, &client.ListOptions{Limit: 2}
-		f.Expect(reader.Look(t.Context(), page, o, f.CacheReader)).To(Succeed())
+		f.Expect(f.CacheReader.Look(t.Context(), page, o)).To(Succeed())
 		f.Expect(names(page)).To(Equal([]string{"a/1", "a/2"}))
 		f.Expect(page.RemainingItemCount).To(HaveValue(Equal(int64(2))))
 		token := page.Continue
@@ -49,11 +47,11 @@ func TestPagesOfALookAreOfTheStateOfTheirTime(t *testing.T) {
 		f.store.put(pod("b", "5", 6))
 		f.store.put(pod("b", "6", 7))
 		o.Continue = token
-		f.Expect(reader.Look(t.Context(), page, o, f.CacheReader)).To(Succeed())
+		f.Expect(f.CacheReader.Look(t.Context(), page, o)).To(Succeed())
 		f.Expect(names(page)).To(Equal([]string{"b/4", "b/5"}))
 		f.Expect(page.RemainingItemCount).To(HaveValue(Equal(int64(1))))
 		o.Continue = page.Continue
-		f.Expect(reader.Look(t.Context(), page, o, f.CacheReader)).To(Succeed())
+		f.Expect(f.CacheReader.Look(t.Context(), page, o)).To(Succeed())
 		f.Expect(names(page)).To(Equal([]string{"b/6"}))
 		f.Expect(page.Continue).To(BeEmpty())
 		f.Expect(page.RemainingItemCount).To(BeNil())
@@ -61,7 +59,7 @@ func TestPagesOfALookAreOfTheStateOfTheirTime(t *testing.T) {
 		f.Expect(apierrors.IsBadRequest(f.List(t.Context(), page, client.Limit(2), client.Continue(token)))).To(BeTrue(), "List takes no token of Look")
 		f.Expect(f.List(t.Context(), page, client.Limit(1))).To(Succeed())
 		for _, o.Continue = range []string{page.Continue, "nonsense"} {
-			f.Expect(apierrors.IsBadRequest(reader.Look(t.Context(), page, o, f.CacheReader))).To(BeTrue(), o.Continue)
+			f.Expect(apierrors.IsBadRequest(f.CacheReader.Look(t.Context(), page, o))).To(BeTrue(), o.Continue)
 		}
 	})
 }

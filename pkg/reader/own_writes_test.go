@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/store"
@@ -45,7 +46,7 @@ func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 			over.Name = "b"
 		}
 		kept := s.item(over)
-		own.Note(pending.Entry[object.Object]{Key: kept.Key, Outcome: pending.Shown, Revision: kept.Revision, Make: func() (pending.Made[object.Object], error) {
+		own.Note(pending.Entry[object.Object]{Key: kept.Key, Outcome: note.Shown, Revision: kept.Revision, Make: func() (pending.Made[object.Object], error) {
 			return pending.Made[object.Object]{Value: kept.Value, Held: true}, nil
 		}})
 	}

@@ -30,13 +30,16 @@ func (t token) encode() string {
 // decodeToken reads a token for a list from so many readers.
 func decodeToken(encoded string, readers int) (token, error) {
 	t, err := decode(encoded)
-	if err != nil || len(t.States) != readers {
-		return token{}, apierrors.NewBadRequest("continue key is not valid: it did not come from a list of this cache with the same options")
+	if err != nil || len(t.States) == 0 && readers > 0 {
+		return token{}, apierrors.NewBadRequest("continue key is not valid: it did not come from a list of this cache")
 	}
 	for _, state := range t.States {
 		if state == 0 {
 			return token{}, apierrors.NewBadRequest("continue key is not valid: it names no state")
 		}
+	}
+	if len(t.States) != readers {
+		return token{}, apierrors.NewResourceExpired("the continue parameter is of a list of other namespaces: those of the cache have changed, or the options have; begin the list again without it")
 	}
 	return t, nil
 }

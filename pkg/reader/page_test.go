@@ -398,7 +398,7 @@ func TestATokenForOtherOptions(t *testing.T) {
 		expectExpired(other, begin(f))
 		list = &corev1.PodList{}
 		err = reader.List(t.Context(), list, &client.ListOptions{Continue: string(begin(f))}, f.CacheReader, other.CacheReader)
-		f.Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "a token of one reader, used for two: %v", err)
+		f.Expect(apierrors.IsResourceExpired(err)).To(BeTrue(), "a token of one reader, used for two: %v", err)
 	})
 }
 

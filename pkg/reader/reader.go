@@ -5,6 +5,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
@@ -103,6 +105,23 @@ func (r *CacheReader) read(ctx context.Context, key client.ObjectKey, out client
 	return r.write(obj, out, o.UnsafeDisableDeepCopy)
 }
 
+// explain returns err with what the reader knows of the wait that it is of.
+func (r *CacheReader) explain(err error) error {
+	if err == nil {
+		return nil // before errors.As makes the variables allocate
+	}
+	late, unanswered := (*store.LateError)(nil), (*pending.UnansweredError)(nil)
+	switch {
+	case errors.As(err, &late):
+		return &store.NotFreshError{
+			GVK: r.gvk, Scope: r.restriction, Wanted: store.Version(late.Wanted), Reached: store.Version(late.Reached), Cause: late.Cause,
+		}
+	case errors.As(err, &unanswered):
+		return &store.UnansweredError{GVK: r.gvk, Scope: r.restriction, Cause: unanswered.Cause}
+	}
+	return err
+}
+
 // ClusterScoped reports whether the kind is cluster-scoped: then reads ignore the namespace of a key.
 func (r *CacheReader) ClusterScoped() bool { return r.store.ClusterScoped() }
 
@@ -119,13 +138,6 @@ func (r *CacheReader) notFound(key client.ObjectKey) error {
 		err.ErrStatus.Message += " in the cache, which holds only what matches " + r.restriction
 	}
 	return err
-}
-
-// List is [List] on this reader alone.
-func (r *CacheReader) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
-	o := client.ListOptions{}
-	o.ApplyOptions(opts)
-	return List(ctx, out, &o, r)
 }
 
 // shares reports whether a read shares its values with the store, given the

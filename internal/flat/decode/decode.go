@@ -40,7 +40,7 @@ func Decode(t *plan.Root, o Object, into any, inSlabs bool) error {
 	}
 	var slabs slabTable
 	if inSlabs {
-		slabs.fill(h.counts)
+		slabs.fill(t, h.counts, h.many)
 		d.memory.slabs = &slabs
 	}
 	reflect.ValueOf(into).Elem().SetZero()

@@ -110,8 +110,9 @@ func (m *memory) allocate(t *plan.Plan, s *plan.SliceHeader, n int) {
 
 // slabTable hands out memory of the slabs while a decoder reads one object.
 type slabTable struct {
-	kinds [plan.SlabTypes + 1]uint8 // for each number, the slab plus one
-	slabs [form.SlabKinds]slab
+	kinds  [plan.SlabTypes + 1]uint8 // for each number, the slab plus one
+	slabs  [form.SlabKinds]slab
+	memory plan.Memory
 }
 
 // slab is the unused memory of an allocation for values of one type.
@@ -120,8 +121,11 @@ type slab struct {
 	left int
 }
 
-// fill enters the counts.
-func (s *slabTable) fill(counts string) {
+// fill enters the counts, which have blocks if many objects have them.
+func (s *slabTable) fill(t *plan.Root, counts string, many bool) {
+	if many {
+		s.memory.Use(t.Blocks(counts))
+	}
 	for i := 0; i+1 < len(counts) && i/2 < form.SlabKinds; i += 2 {
 		s.kinds[counts[i]] = uint8(i/2 + 1)
 		s.slabs[i/2].left = int(min(counts[i+1], form.SlabSize))
@@ -139,7 +143,9 @@ func (s *slabTable) take(t *plan.Plan, n int) unsafe.Pointer {
 		return nil
 	}
 	if from.next == nil {
-		from.next = t.Allocate(from.left)
+		if from.next = s.memory.Slab(int(k - 1)); from.next == nil {
+			from.next = t.Allocate(from.left)
+		}
 	}
 	p := from.next
 	if from.left -= n; from.left > 0 {

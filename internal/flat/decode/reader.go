@@ -37,6 +37,7 @@ type header struct {
 	noscan      int    // bytes of the pointer-free values
 	strings     int    // string headers
 	counts      string // of slabs
+	many        bool   // other objects have the same counts
 	table       string // of sections, see Sections; empty for small objects
 }
 
@@ -52,7 +53,7 @@ func (r *reader) open(o Object, h *header) bool {
 		r.annex, r.view = o.annex, o.annex.Dict.View()
 	}
 	noscan, strs := r.uvarint(), r.uvarint()
-	h.counts = r.slabs()
+	h.counts, h.many = r.slabs()
 	if o.data[0]&form.FlagSections != 0 {
 		h.table = r.table()
 	}
@@ -255,23 +256,25 @@ func (r *reader) over(n uint64) {
 	r.pos += int(n)
 }
 
-// slabs reads the block of counts.
-func (r *reader) slabs() string {
+// slabs reads the counts of slabs. It reports whether they are those of many objects, an entry of the dictionary.
+func (r *reader) slabs() (counts string, many bool) {
 	h := r.uvarint()
 	block := r.buf[r.pos:]
-	if h&1 != 0 {
+	if many = h&1 != 0; many {
 		s, ok := r.view.Entry(h >> 1)
 		if !ok || len(s) == 0 || s[0]&1 != 0 {
 			r.fail()
-			return ""
+			return "", false
 		}
 		h, block = uint64(s[0]), s[1:]
-	} else {
-		r.pos += int(min(h>>1, uint64(len(block))))
 	}
-	if h>>1 > uint64(len(block)) {
+	size := h >> 1 * 2
+	if size > uint64(len(block)) {
 		r.fail()
-		return ""
+		return "", false
 	}
-	return block[:h>>1]
+	if !many {
+		r.pos += int(size)
+	}
+	return block[:size], many
 }

@@ -363,17 +363,27 @@ func (e *Encoder) section(f *plan.Field, p unsafe.Pointer) bool {
 	return found
 }
 
-// slabBlock writes the counts of those types for which a slab pays. It writes them behind the
-// object, and returns their position.
+// slabBlock writes the counts behind the object, and returns their position. As an entry of the dictionary, they have all types.
+// Otherwise they have those that are taken several times: a single value is allocated as well without a count.
 func (w *writer) slabBlock() int {
+	at := len(w.buf)
+	w.counts(1)
+	if !w.share(at, w.private) {
+		w.buf = w.buf[:at]
+		w.counts(2)
+		w.share(at, w.private)
+	}
+	return at
+}
+
+// counts writes the counts of the types whose slabs are taken a number of times at least.
+func (w *writer) counts(takes uint8) {
 	at := len(w.buf)
 	w.buf = append(w.buf, 0)
 	for _, n := range w.needs.slabs.seen {
-		if c := w.needs.slabs.counts[n]; c.takes > 1 && len(w.buf)-at < 2*form.SlabKinds {
+		if c := w.needs.slabs.counts[n]; c.takes >= takes && len(w.buf)-at < 2*form.SlabKinds {
 			w.buf = append(w.buf, n, c.values)
-			w.buf[at] += 2 << 1
+			w.buf[at] += 1 << 1
 		}
 	}
-	w.share(at, w.private)
-	return at
 }

@@ -105,13 +105,15 @@ var zeros [8]byte
 // object: before is the count of private parts at that position. Every shared form starts with a
 // number: its lowest bit is zero if the value follows, and one if it is the number of a dictionary
 // entry.
-func (w *writer) share(at, before int) {
+func (w *writer) share(at, before int) bool {
 	if w.dict == nil || w.private != before || len(w.buf)-at < shortShared {
-		return
+		return false
 	}
 	b := form.StringOf(w.buf[at:])
-	if id, ok := w.dict.Intern(w.dict.Hash(b), w.owner, b); ok {
+	id, ok := w.dict.Intern(w.dict.Hash(b), w.owner, b)
+	if ok {
 		w.buf = w.buf[:at]
 		w.uvarint(uint64(id)<<1 | 1)
 	}
+	return ok
 }

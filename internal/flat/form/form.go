@@ -46,6 +46,6 @@ const (
 // be the number of a dictionary entry.
 
 const (
-	SlabKinds = 24 // types in one object
+	SlabKinds = 63 // types in one object
 	SlabSize  = 16 // values in one slab: a reader that keeps one of them keeps all
 )

@@ -348,14 +348,15 @@ const (
 	slabLimit = 1 << 10
 )
 
-// number numbers the types of the pointees for their slabs. The first number is after+1; the last
-// one is returned. A pointer-free type gets no number, because its values are carved from a chunk.
-func (c *compiler) number(after int) int {
+// number numbers the types of the pointees for their slabs, beginning with the length of numbered. It returns these
+// with their plans behind numbered. A pointer-free type gets no number, because its values are carved from a chunk.
+func (c *compiler) number(numbered []*Plan) []*Plan {
+	numbered = slices.Clip(numbered)
 	for _, p := range c.pointees {
-		if p.Slab == 0 && p.Kind == KindStruct && !p.Noscan && p.Size <= slabLimit && after < SlabTypes {
-			after++
-			p.Slab = uint8(after)
+		if p.Slab == 0 && p.Kind != KindString && !p.Noscan && p.Size <= slabLimit && len(numbered) <= SlabTypes {
+			p.Slab = uint8(len(numbered))
+			numbered = append(numbered, p)
 		}
 	}
-	return after
+	return numbered
 }

@@ -22,6 +22,7 @@ type Root struct {
 	Meta        uintptr      // where its ObjectMeta stands, if it has one
 	Fields      *Struct      // without the ObjectMeta; nil for unstructured content
 	plans       map[reflect.Type]*Plan
+	blocks      blocksOf
 }
 
 // compiled remembers the outcome of For for each type: a root or an error. Both are immutable
@@ -85,7 +86,7 @@ func compile(t reflect.Type, l *layout) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.number(metadata.slabs)
+	r.blocks.plans = c.number(metadata.slabs)
 	r.Fields, r.plans = groupFields(fields), c.plans
 	if r.hasSections() {
 		r.Fields.section()
@@ -128,14 +129,14 @@ var compiledMetadata = sync.OnceValues(func() (metadataPlans, error) {
 	if err == nil {
 		err = c.finish()
 	}
-	return metadataPlans{groupFields(fields), c.number(0), c.plans}, err
+	return metadataPlans{groupFields(fields), c.number([]*Plan{nil}), c.plans}, err
 })
 
-// metadataPlans is the plan of ObjectMeta, the last number of a slab in it, and the plans of all
+// metadataPlans is the plan of ObjectMeta, those of its slabs by their numbers, and the plans of all
 // types in it.
 type metadataPlans struct {
 	fields *Struct
-	slabs  int
+	slabs  []*Plan
 	plans  map[reflect.Type]*Plan
 }
 

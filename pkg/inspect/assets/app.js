@@ -108,7 +108,7 @@ const moods = {
 const mood = (state) => moods[state.phase] || 'warn';
 const phase = (state) => el('span', { class: 'phase ' + mood(state) }, state.phase);
 const place = (namespace) => namespace || 'all namespaces';
-const scopeOf = (kind) => (kind.scopes > 1 ? plural(kind.scopes, 'namespace') : place(kind.namespace));
+const scopeOf = (kind) => (kind.scopes > 1 ? plural(kind.scopes, kind.leases ? 'scope' : 'namespace') : place(kind.namespace));
 
 // ---- plots
 
@@ -247,17 +247,17 @@ function programOf(view) {
 // ---- the views: each fills the page once, and returns what looks again
 
 function overviewPage(main) {
-  const [notes, way, list] = [el('div'), el('div'), el('div')];
+  const [notes, way, list, requests] = [el('div'), el('div'), el('div'), el('div')];
   const title = el('h1', { tabindex: -1 }, 'Cache'), about = el('p', { class: 'quiet' });
   main.replaceChildren(title, about,
     el('section', { 'aria-label': 'The way of an object' }, way),
     el('section', { 'aria-labelledby': 'attention', hidden: true }, el('h2', { id: 'attention' }, 'Not as it should be'), notes),
-    el('section', { 'aria-labelledby': 'informers' }, el('h2', { id: 'informers' }, 'Informers'), list));
+    el('section', { 'aria-labelledby': 'informers' }, el('h2', { id: 'informers' }, 'Informers'), list), requests);
   const grow = rates(), perKind = new Map();
   const columns = [
-    ['Kind', (k) => [el('a', { href: '#/' + k.path, 'data-key': k.path }, k.kind), el('span', { class: 'sub' }, `${groupVersion(k)}, ${k.representation}`), k.sharedWith ? el('span', { class: 'sub' }, sharing(k)) : null]],
+    ['Kind', (k) => [el('a', { href: '#/' + k.path, 'data-key': k.path }, k.kind), el('span', { class: 'sub' }, `${groupVersion(k)}, ${k.representation}`), k.sharedWith ? el('span', { class: 'sub' }, sharing(k)) : null, k.startedBy ? el('span', { class: 'sub warn' }, 'started by a read') : null, k.kept ? el('span', { class: 'sub' }, 'some fields only') : null]],
     ['Phase', (k) => [phase(k.state), k.state.cause ? el('span', { class: 'sub' }, k.state.cause) : null]],
-    ['Scope', scopeOf],
+    ['Scope', (k) => [scopeOf(k), k.leases ? el('span', { class: 'sub' }, plural(k.leases, 'lease')) : null]],
     ['Objects', (k) => number(k.objects), 'number'],
     ['Bytes', (k) => bytes(k.bytes), 'number'],
     ['Resource version', (k) => k.resourceVersion || '–', 'number'],
@@ -273,7 +273,7 @@ function overviewPage(main) {
   return {
     leave: () => narrow.removeEventListener('change', draw),
     async look() {
-      const view = await json('overview');
+      const [view, controllers] = await Promise.all([json('overview'), json('controllers')]);
       const grown = grow(view.time, { events: sum(view.total.events), reads: sum(view.total.reads) });
       for (const k of view.kinds) {
         const one = perKind.get(k.path) || { grow: rates() };
@@ -284,15 +284,28 @@ function overviewPage(main) {
       document.title = view.cache + ' – cache';
       about.textContent = [programOf(view), view.started ? `${plural(view.kinds.length, 'kind')}, ${plural(view.informers, 'informer')}` : 'the cache is not started'].join(' · ');
       const to = (k) => () => el('a', { href: '#/' + k.path, 'data-key': 'note ' + k.path }, k.kind + (k.representation === 'structured' ? '' : ' as ' + k.representation));
-      const trouble = view.kinds.flatMap((k) => [wrong(k.state) ? note(k.state, to(k)(), k.path) : [], slowNotes(k, to(k))]).flat();
+      const trouble = (view.over || []).map((text) => el('li', { class: 'is-bad' }, el('div', {}, text))).concat(view.kinds.flatMap((k) => [wrong(k.state) ? note(k.state, to(k)(), k.path) : [], slowNotes(k, to(k))]).flat());
       notes.parentElement.hidden = !trouble.length;
       show(notes, el('ul', { class: 'notes' }, trouble));
       last = [view, grown];
       draw();
       show(list, table('Informers', columns, view.kinds, 'Nobody has read a kind or listened to one yet.'),
         further(view.moreKinds, 'kind'));
+      show(requests, requestsPart(controllers));
     },
   };
+}
+
+// requestsPart shows what has woken the newest requests of each controller.
+function requestsPart({ controllers, more }) {
+  if (!controllers.length) return null;
+  const wakeUp = (w) => el('div', {}, [w.kind, w.name && keyOf(w.namespace, w.name), w.change.toLowerCase()].filter(Boolean).join(' '),
+    el('span', { class: 'sub' }, clock(w.at) + (w.scope ? `, read as ${w.scope}` : w.handler ? `, by ${w.handler}` : '')));
+  return section('Why were they reconciled?', el('p', { class: 'quiet small' }, 'The newest requests of each controller with references, and what has woken them. They are kept while this page looks.'),
+    controllers.map((c, i) => folded(c.reconciler.replace(/[\w.~-]+\//g, '') + (i ? ` (${i + 1})` : ''), table('Requests ' + i, [
+      ['Request', (r) => r.request], ['At', (r) => clock(r.at), 'number'],
+      ['Woken by', (r) => (r.wakeUps.length ? r.wakeUps.map(wakeUp) : el('span', { class: 'quiet' }, 'no reference, and no handler that is named')), 'wrap'],
+    ], c.requests, 'None since then.'))), further(more, 'controller'));
 }
 
 function kindPage(main, path, query) {
@@ -321,7 +334,9 @@ function kindPage(main, path, query) {
       about.textContent = `${groupVersion(kind)}, ${kind.resource}, as ${kind.representation}, ${scopeOf(kind)}` +
         (kind.sharedWith ? `; ${sharing(kind)}, whose figures are the same` : '');
       const slow = slowNotes(kind, () => 'Event handlers');
-      show(state, kind.state.message ? null : el('p', {}, phase(kind.state)),
+      show(state, kind.kept ? el('p', { class: 'note' }, 'Only these fields of the objects are kept, with their metadata: ', el('code', {}, kind.kept)) : null,
+        kind.startedBy ? el('p', { class: 'note' }, 'Started by a read: ', el('code', {}, kind.startedBy)) : null,
+        kind.state.message ? null : el('p', {}, phase(kind.state)),
         kind.state.message || slow.length ? el('ul', { class: 'notes' }, kind.state.message ? note(kind.state, place(kind.state.namespace), 'state') : null, slow) : null);
       const grown = grow(kind.time, { events: sum(kind.events), reads: sum(kind.reads) });
       add('events', grown.events); add('reads', grown.reads); add('objects', kind.objects); add('bytes', kind.bytes); add('lag', kind.handlerLag || 0);
@@ -403,8 +418,11 @@ function partsOf(kind, from, turnTo) {
     folded('Memory', table('Memory', [
       ['For', ([part]) => part.replace('_', ' ')], ['Bytes', ([, n]) => bytes(n), 'number'],
     ], Object.entries(kind.parts || {}).filter(([, n]) => n).sort((a, b) => b[1] - a[1]), 'None.')),
+    kind.leaseList.length ? section('Leases', el('p', { class: 'quiet small' }, 'The oldest informer that covers the scope of a lease and does not fail serves it, those of the configuration first.'), table('Leases', [
+      ['Scope', (l) => l.scope], ['Served by the informer of', (l) => (l.informer === l.scope ? 'the scope alone' : l.informer), 'wrap'], ['Leases', (l) => number(l.leases), 'number'],
+    ], kind.leaseList, ''), further(kind.moreLeases, 'scope')) : null,
     several ? folded('Namespaces', table('Namespaces', [
-      ['Namespace', (s) => place(s.namespace)], ['Phase', (s) => phase(s.state)], ['Objects', (s) => number(s.objects), 'number'],
+      ['Namespace', (s) => [place(s.namespace), s.selects ? el('span', { class: 'sub' }, s.selects) : null]], ['Leases', (s) => number(s.leases || 0), 'number'], ['Phase', (s) => phase(s.state)], ['Objects', (s) => number(s.objects), 'number'],
       ['Version', (s) => s.resourceVersion || '–', 'number'], ['Last told', (s) => (s.ageSeconds === undefined ? '–' : duration(s.ageSeconds) + ' ago'), 'number'],
       ['', (s) => s.state.message || '', 'wrap'],
     ], kind.allScopes, 'No more.'), el('div', { class: 'row' },

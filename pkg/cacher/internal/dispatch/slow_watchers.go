@@ -26,7 +26,7 @@ func (s *slowWatchers) add(w *watcher, position uint64, patience chan struct{}) 
 	s.blocked[w] = blockedWatcher{position: position, patience: patience}
 }
 
-// round tells watchers that have waited since the round before, of those that wait on with the event at a position.
+// round asks waits about each blocked watcher, and tells one that has waited since the round before by its channel patience.
 func (s *slowWatchers) round(waits func(w *watcher, position uint64) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

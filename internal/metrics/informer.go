@@ -24,8 +24,8 @@ func (s Series) labels() []string {
 	return []string{s.Group, s.Version, s.Kind, s.Representation, s.Namespace}
 }
 
-// Source is an informer as its metrics see it. It can be the key of a map.
-type Source interface {
+// Informer is an informer as its metrics see it. It can be the key of a map.
+type Informer interface {
 	// Series returns the series of the informer. They are always the same, and have the namespace to which the
 	// informer is restricted.
 	Series() Series

@@ -1,11 +1,11 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package pending
+// Package note is how a client tells a cache of its writes: what is known of an object after a request, and the interfaces of those
+// that are told, which are caches and reconciles. Package pending keeps what a cache is told.
+package note
 
 import (
-	"errors"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,6 +46,9 @@ type Write struct {
 	Object func(example runtime.Object) (client.Object, error)
 	// Bytes is about the memory that Object holds.
 	Bytes int
+	// Replaced is the resource version that the object had before, as the server has checked because the request demands it; Nothing
+	// if the request has created the object. It is empty if that is not known, and for all but a Follower.
+	Replaced string
 }
 
 // Noter is a cache that shows what is noted. A client finds it by this interface.
@@ -53,45 +56,3 @@ type Noter interface {
 	// NoteWrite notes a write. Reads that begin when it has returned show it. It calls no function of a user.
 	NoteWrite(Write)
 }
-
-// Entry is a Write as one informer notes it.
-type Entry[V any] struct {
-	Key      string
-	Outcome  Outcome
-	Revision uint64
-	UID      types.UID // of the object that was written; empty if it is not known
-	// Make makes the object of an entry that is Shown. Reads call it, in a goroutine of their own, until it succeeds
-	// once. ErrNotWhole makes the entry ambiguous; with any other error the read fails.
-	Make  func() (Made[V], error)
-	Bytes int // that Make holds
-}
-
-// Made is what a cache makes of an object that was written.
-type Made[V any] struct {
-	Value V
-	Held  bool  // the object is in the scope of the cache
-	Lost  error // why the cache cannot hold the object, nil if it can
-}
-
-// ErrNotWhole is what Make returns if the response does not have the object, or its place in the scope is not known.
-var ErrNotWhole = errors.New("the response does not have the whole object")
-
-// Target is one key, or all keys that begin with it.
-type Target struct {
-	Key string
-	All bool
-}
-
-// Has reports whether a key is one of t.
-func (t Target) Has(key string) bool { return t.covers(Target{Key: key}) }
-
-// covers reports whether all keys of other are keys of t.
-func (t Target) covers(other Target) bool {
-	if !t.All {
-		return t == other
-	}
-	return len(other.Key) >= len(t.Key) && other.Key[:len(t.Key)] == t.Key
-}
-
-// meets reports whether t and other have a key in common.
-func (t Target) meets(other Target) bool { return t.covers(other) || other.covers(t) }

@@ -1,0 +1,84 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// Options are what [New] needs. The times are those of leader election, with its defaults.
+type Options struct {
+	// Ring is the name of the ring. It is a label's value, and begins the names of the Leases.
+	Ring string
+	// Member is the name of this replica: hashing knows members by it, so a replica that comes back under its name gets its keys back.
+	// It is the hostname by default, which is the name of the Pod.
+	Member string
+	// Client reads and writes Leases in Namespace. It needs get, list, watch, create, update and delete.
+	Client    coordinationclient.LeasesGetter
+	Namespace string
+
+	// LeaseDuration is how long a Lease must have been without a change before others take over what its member had: 15 seconds by
+	// default, and in Leases a whole number of seconds, rounded up.
+	LeaseDuration time.Duration
+	// RenewDeadline is how long after its last renewal a member stops its work: 10 seconds by default. It is shorter than
+	// LeaseDuration by the time that requests under way may take, and by what clocks differ.
+	RenewDeadline time.Duration
+	// RetryPeriod is the time between two renewals: 2 seconds by default.
+	RetryPeriod time.Duration
+	// DrainTimeout is how long the work on a key that leaves may go on before its context is cancelled: RenewDeadline by default.
+	// The key leaves when the work has ended, however long that takes.
+	DrainTimeout time.Duration
+
+	// Logger is told of what goes wrong and is tried again. The zero Logger drops it.
+	Logger logr.Logger
+}
+
+// complete returns the options with their defaults, or what is wrong with them.
+func (o Options) complete() (*Options, error) {
+	if o.Member == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("cannot name the member: %w", err)
+		}
+		o.Member = strings.ToLower(name)
+	}
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, 15*time.Second)
+	o.RenewDeadline = cmp.Or(o.RenewDeadline, 10*time.Second)
+	o.RetryPeriod = cmp.Or(o.RetryPeriod, 2*time.Second)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, o.RenewDeadline)
+	if o.Logger.GetSink() == nil {
+		o.Logger = logr.Discard()
+	}
+	var wrong []error
+	if o.Client == nil || o.Namespace == "" {
+		wrong = append(wrong, errors.New("options Client and Namespace are required"))
+	}
+	if o.Ring == "" {
+		wrong = append(wrong, errors.New("option Ring is required"))
+	}
+	for _, text := range utilvalidation.IsValidLabelValue(o.Ring) {
+		wrong = append(wrong, fmt.Errorf("option Ring %q: %s", o.Ring, text))
+	}
+	for _, text := range validation.NameIsDNSSubdomain(o.leaseName(), false) {
+		wrong = append(wrong, fmt.Errorf("the Lease cannot be called %q: %s", o.leaseName(), text))
+	}
+	if o.RetryPeriod <= 0 || o.RenewDeadline < 2*o.RetryPeriod || o.LeaseDuration <= o.RenewDeadline || o.DrainTimeout < 0 {
+		wrong = append(wrong, fmt.Errorf("option LeaseDuration %s must be longer than RenewDeadline %s, which must have two of RetryPeriod %s; DrainTimeout %s must not be negative",
+			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.DrainTimeout))
+	}
+	return &o, errors.Join(wrong...)
+}
+
+// leaseName is the name of the Lease of this member.
+func (o *Options) leaseName() string { return o.Ring + "-" + o.Member }
