@@ -21,7 +21,7 @@ func (d *different) OnUpdate(before, after any) {
 	d.gate.pass()
 }
 
-func (d *different) OnDifference(_ uint64, has func(namespace, name string) bool) {
+func (d *different) OnDifference(_ uint64, _ bool, has func(namespace, name string) bool) {
 	d.told = append(d.told, map[string]bool{"a": has("ns", "a"), "b": has("ns", "b")})
 }
 

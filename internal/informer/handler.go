@@ -242,24 +242,25 @@ func (r *registration) tellDiff(ctx context.Context, diff *watchcache.Diff[objec
 	}
 	if diff.To.Complete() {
 		r.synced.close()
-		r.tellDifference(ctx, diff.To)
+		r.tellDifference(ctx, diff)
 	}
 }
 
 // DifferenceHandler is an event handler that is told after events of a difference between two states: what came and went between
-// them was not told. Has reports whether the newer state, of a revision, has an object; it is good for the call alone.
+// them was not told. Has reports whether the newer state, of a revision, has an object; it is good for the call alone. Restored says that
+// the source was restored from a backup between the two, so that revisions of before say nothing of those of after.
 type DifferenceHandler interface {
-	OnDifference(revision uint64, has func(namespace, name string) bool)
+	OnDifference(revision uint64, restored bool, has func(namespace, name string) bool)
 }
 
-func (r *registration) tellDifference(ctx context.Context, to *watchcache.Snapshot[object.Object]) {
+func (r *registration) tellDifference(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
 	handler, ok := r.handler.(DifferenceHandler)
 	if !ok {
 		return
 	}
 	r.tell(ctx, "", func() error {
-		handler.OnDifference(to.Revision(), func(namespace, name string) bool {
-			_, there := to.Get(object.Key(namespace, name))
+		handler.OnDifference(diff.To.Revision(), diff.From.Restored() != diff.To.Restored(), func(namespace, name string) bool {
+			_, there := diff.To.Get(object.Key(namespace, name))
 			return there
 		})
 		return nil

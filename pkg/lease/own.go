@@ -165,15 +165,25 @@ func (r *References[R]) settle(t *tracker[R], succeeded bool) {
 	r.enqueue(woken)
 }
 
-// forgetOwn forgets the own writes that no event has told: none will, or the server was restored and counts its versions anew. The caller
-// holds the lock of the references.
-func (l *listener[R]) forgetOwn() {
+// hasAfter reports whether a request has written a version that is newer than another, and of which no event has told yet.
+func (o *own) hasAfter(version string) bool {
+	return o != nil && slices.ContainsFunc(o.written, func(w written) bool { return isAfter(w.version, version) })
+}
+
+func isAfter(version, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, other)
+	return err == nil && order > 0
+}
+
+// forgetOwn forgets the own writes up to a version that no event has told: none will. If the version is empty the server was restored, and
+// counts its versions anew: all are forgotten. The caller holds the lock of the references.
+func (l *listener[R]) forgetOwn(upTo string) {
 	if l.of.noter == nil {
 		return
 	}
 	for ref := range l.references() {
 		for _, u := range ref.users {
-			u.own.written = nil
+			u.own.written = slices.DeleteFunc(u.own.written, func(w written) bool { return !isAfter(w.version, upTo) })
 		}
 	}
 }

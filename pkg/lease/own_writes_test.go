@@ -177,7 +177,9 @@ var _ = Describe("References that ignore own writes", func() {
 	It("are woken by no creation of what was absent, and by its deletion", func(ctx SpecContext) {
 		c, _ := started(ctx, cache.Tuning{}, cache.Options{})
 		writes := writer(c, 100*time.Millisecond)
-		k := runWith(c, ignore, 1, func(ctx context.Context, refs client.Reader, _ string) error {
+		k := runWith(c, ignore, 1, func(ctx context.Context, refs client.Reader, _ string) (failed error) {
+			GinkgoWriter.Println("woken by", refs.(*lease.References[string]).WakeUps(ctx))
+			defer func() { GinkgoWriter.Println("returns", failed) }()
 			if err := refs.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(namespace), client.MatchingLabels{"app": "made"}); err != nil {
 				return err
 			}

@@ -245,7 +245,7 @@ func (r *References[R]) dropIfUnusedLocked(ref *reference[R]) bool {
 
 // event is what a handler was told of an object.
 type event struct {
-	version          string
+	version          string // of the change; empty if a deletion has none that can be compared
 	initial, deleted bool
 	uid              types.UID // empty if it is of two objects, or own writes are not ignored
 }
@@ -262,7 +262,7 @@ func (u *use) saw(key refKey, version string, absent bool) (wake bool) {
 func (u *use) news(key refKey, e event) bool {
 	switch {
 	case e.deleted:
-		return !(key.name != "" && u.absent)
+		return !(key.name != "" && (u.absent || u.own.hasAfter(e.version)))
 	case key.name != "":
 		return u.version == "" || e.version != u.version
 	case e.initial:
@@ -355,28 +355,30 @@ func (l *listener[R]) OnUpdate(before, after any) { l.tell(event{}, modified, be
 
 // OnDelete implements ResourceEventHandler.
 func (l *listener[R]) OnDelete(obj any) {
-	if missed, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = missed.Obj
-	}
 	l.tell(event{deleted: true}, deleted, obj, obj)
 }
 
 // OnDifference implements informer.DifferenceHandler: what came and went between the two states was not told. An object that a request
 // has seen, and that is not there, is gone for it; a list may have had more. An informer that the user made tells of each change instead.
-func (l *listener[R]) OnDifference(revision uint64, has func(namespace, name string) bool) {
+func (l *listener[R]) OnDifference(revision uint64, restored bool, has func(namespace, name string) bool) {
+	version := strconv.FormatUint(revision, 10)
+	gone := event{deleted: true, version: version}
+	if restored {
+		gone.version = ""
+	}
 	l.of.mu.Lock()
-	l.forgetOwn()
+	l.forgetOwn(gone.version)
 	woken := map[R]struct{}{}
 	for at, refs := range l.named {
 		if has(at.Namespace, at.Name) {
 			continue
 		}
 		for _, ref := range refs {
-			l.hear(ref, event{deleted: true}, at, deleted, woken)
+			l.hear(ref, gone, at, deleted, woken)
 		}
 	}
 	for ref := range l.wide {
-		l.hear(ref, event{version: strconv.FormatUint(revision, 10), initial: true}, client.ObjectKey{}, listed, woken)
+		l.hear(ref, event{version: version, initial: true}, client.ObjectKey{}, listed, woken)
 	}
 	l.of.mu.Unlock()
 	l.of.enqueue(woken)
@@ -414,11 +416,17 @@ func (r *References[R]) enqueue(woken map[R]struct{}) {
 
 // tell enqueues the requests to which a change is news. Its goroutine is that of the informer.
 func (l *listener[R]) tell(e event, change string, before, after any) {
+	missed, isMissed := after.(toolscache.DeletedFinalStateUnknown)
+	if isMissed {
+		before, after = missed.Obj, missed.Obj
+	}
 	m, err := meta.Accessor(after)
 	if err != nil {
 		return // a transform has put something else in its place
 	}
-	e.version = m.GetResourceVersion()
+	if !isMissed {
+		e.version = m.GetResourceVersion()
+	}
 	if l.of.noter != nil {
 		if was, err := meta.Accessor(before); err == nil && was.GetUID() == m.GetUID() {
 			e.uid = m.GetUID()

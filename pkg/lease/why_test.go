@@ -93,17 +93,17 @@ func TestWhyARequestIsWoken(t *testing.T) {
 			l.OnUpdate(secret("a", "8", "web"), secret("a", "9", "db"))
 		}, []string{"Added a", "Deleted a"}},
 		{"two names are gone in a difference", []*reference[string]{a(), b()}, func(_ *References[string], l *listener[string], _ *reference[string]) {
-			l.OnDifference(7, gone)
+			l.OnDifference(7, false, gone)
 		}, []string{"Deleted a", "Deleted b"}},
 		{"a list is older than a difference", []*reference[string]{list()}, func(_ *References[string], l *listener[string], _ *reference[string]) {
-			l.OnDifference(7, gone)
+			l.OnDifference(7, false, gone)
 		}, []string{"Listed "}},
 		{"a list is as new as a difference", []*reference[string]{list()}, func(_ *References[string], l *listener[string], _ *reference[string]) {
-			l.OnDifference(5, gone)
+			l.OnDifference(5, false, gone)
 		}, nil},
 		{"a difference comes after its events", []*reference[string]{a(), list()}, func(_ *References[string], l *listener[string], _ *reference[string]) {
 			l.OnDelete(secret("a", "1", "web"))
-			l.OnDifference(7, gone)
+			l.OnDifference(7, false, gone)
 		}, []string{"Deleted a", "Deleted a"}}, // as the name, and in the list
 		{"a change before a read is complete", []*reference[string]{referTo("a", &use{})}, func(r *References[string], l *listener[string], first *reference[string]) {
 			l.OnUpdate(secret("a", "1", ""), secret("a", "2", ""))
