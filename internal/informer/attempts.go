@@ -158,6 +158,7 @@ func (i *Informer) newReflector(ctx context.Context) *toolscache.Reflector {
 func (in *reflectorStore) clear() {
 	version := strconv.FormatUint(in.engine.Revision(), 10)
 	in.replace(nil, version, false)
+	in.losses.begin()
 	in.losses.replace()
 	in.losses.unindexed.replaced(nil)
 	in.progress.newest, in.progress.left = 0, 0

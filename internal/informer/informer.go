@@ -184,7 +184,7 @@ func New(source ListerWatcherFunc, o Options) (*Informer, error) {
 	i.store = newReflectorStore(i.engine, form, &o, i.replay.expect, func() { i.run.dormancy.unlessLeft(listed) })
 	i.store.progress.synced, i.store.progress.counts = synced, i.counts
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.store.declare)
-	i.lw = source(Receiver{Each: i.store.decode, Message: i.store.keepMessage})
+	i.lw = i.store.losses.following(source(Receiver{Each: i.store.decode, Message: i.store.keepMessage}))
 	return i, i.AddIndexers(o.Indexers)
 }
 

@@ -4,10 +4,16 @@
 package informer
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/watchcache"
@@ -73,6 +79,24 @@ func (l *losses) found(key types.NamespacedName) {
 	l.number.Store(int64(len(l.lost) + l.more))
 	l.mu.Unlock()
 	l.changed()
+}
+
+// following returns lw with requests for lists that the losses know of: the Reflector tells of none, and tries a list that breaks
+// again.
+func (l *losses) following(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
+	from := toolscache.ToListerWatcherWithContext(lw)
+	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			l.begin()
+			return from.ListWithContext(ctx, opts)
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			if ptr.Deref(opts.SendInitialEvents, false) {
+				l.begin()
+			}
+			return from.WatchWithContext(ctx, opts)
+		},
+	}, lw)
 }
 
 // begin notes that a list is about to be received.

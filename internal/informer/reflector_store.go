@@ -120,7 +120,6 @@ func (in *reflectorStore) Transformer() toolscache.TransformFunc {
 	if consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
 		return nil
 	}
-	in.losses.begin()
 	return func(obj any) (any, error) {
 		if a, ok := obj.(*decodedEvent); ok {
 			return a.kept, nil
