@@ -28,8 +28,8 @@ const (
 )
 
 // SetNameWatches has a name watched by itself as long as fewer than n names of its kind are, for whatever leases; by default n is 100.
-// A further name is served by the metadata of the whole kind, or of its namespace if the cache does not hold all: one watch tells
-// which objects have changed, and a GET reads each of these that is referenced. That needs the permissions to list and watch the kind,
+// A further name is served by the metadata of the whole kind, or of its namespace if the cache has not all or has other settings there: one
+// watch tells which objects have changed, and a GET reads each of these that is referenced. That needs the permissions to list and watch the kind,
 // and to get the objects. Zero has no name watched by itself. In the same way a further label selector of a list is served by the whole
 // kind or namespace, if n selectors of the kind are watched by themselves. SetNameWatches is called before the source starts.
 func (r *References[R]) SetNameWatches(n int) { r.nameWatches = n }
@@ -133,7 +133,7 @@ func (l *Lease) getCopied(ctx context.Context, obj client.Object, opts []client.
 	head := &metav1.PartialObjectMetadata{}
 	head.SetGroupVersionKind(c.GroupVersionKind)
 	err := l.get(ctx, c.object, head, opts)
-	ahead := c.version != "" && c.version != c.at // of the metadata: they may tell of an older object that is gone
+	ahead := c.version != "" && c.version != c.at // of the metadata: they may tell of an older object that is gone, so the server is asked
 	switch {
 	case apierrors.IsNotFound(err) && !ahead:
 		c.keep(nil)
@@ -141,7 +141,7 @@ func (l *Lease) getCopied(ctx context.Context, obj client.Object, opts []client.
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
 	}
-	if c.obj == nil || reflect.TypeOf(c.obj) != reflect.TypeOf(obj) || head.ResourceVersion != c.at && head.ResourceVersion != c.version {
+	if err != nil || c.obj == nil || reflect.TypeOf(c.obj) != reflect.TypeOf(obj) || head.ResourceVersion != c.at && head.ResourceVersion != c.version {
 		c.at = head.ResourceVersion
 		read, err := c.ask(ctx, l.of.of, obj)
 		if err != nil {
