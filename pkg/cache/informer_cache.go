@@ -90,11 +90,16 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if err != nil {
 		err = c.absentOr(ctx, id, s, s.outside(gvk, key, fmt.Errorf("unable to get: %s %s because of %w", gvk.Kind, key, err)))
 	} else {
+		own := m
 		m = c.orLeased(id, m, key)
 		if asksThrough(opts) && key.Name != "" && c.tuning(gvk).Fields != nil { // the cache holds no whole object
 			return c.misses.through(ctx, m, id, key, obj)
 		}
-		if err = c.get(ctx, m, id, key, obj, opts); err != nil && m.HasLeft() { // it may be there
+		if err = c.get(ctx, m, id, key, obj, opts); err != nil && m != own && m.HasLeft() { // the last lease was released meanwhile
+			m = own
+			err = c.get(ctx, m, id, key, obj, opts)
+		}
+		if err != nil && m.HasLeft() { // it may be there
 			err = c.gone(ctx, gvk, key)
 		}
 	}
@@ -171,7 +176,7 @@ func (c *informerCache) readersIn(ctx context.Context, s scopes, key informers.K
 		return c.readers(ctx, key, opts, s.maps...)
 	}
 	if namespace == "" {
-		return c.readers(ctx, key, opts, c.orLeased(key, s.maps[0], client.ObjectKey{}))
+		return c.readersOrLeased(ctx, key, opts, s.maps[0], "")
 	}
 	m, err := s.mapOf(namespace)
 	if err != nil {
@@ -179,7 +184,17 @@ func (c *informerCache) readersIn(ctx context.Context, s scopes, key informers.K
 		return nil, s.outside(key.GroupVersionKind, client.ObjectKey{Namespace: namespace},
 			fmt.Errorf("unable to list: %s in namespace %q because of %w", key.Kind, namespace, err))
 	}
-	return c.readers(ctx, key, opts, c.orLeased(key, m, client.ObjectKey{Namespace: namespace}))
+	return c.readersOrLeased(ctx, key, opts, m, namespace)
+}
+
+// readersOrLeased returns the readers of key in a map, or in that of a lease that answers in its place.
+func (c *informerCache) readersOrLeased(ctx context.Context, key informers.Key, opts []client.ListOption, m *informers.Map, namespace string) ([]*reader.CacheReader, error) {
+	leased := c.orLeased(key, m, client.ObjectKey{Namespace: namespace})
+	readers, err := c.readers(ctx, key, opts, leased)
+	if err != nil && leased != m && leased.HasLeft() { // the last lease was released meanwhile
+		return c.readers(ctx, key, opts, m)
+	}
+	return readers, err
 }
 
 // readers returns the readers of key in the given maps. All of them have synced, and are as fresh as

@@ -253,8 +253,8 @@ var _ = Describe("Namespaces that are set while the cache runs", func() {
 		c, _ := startedLive(ctx, cache.Tuning{TuningByObject: cache.TuningByObject{Window: 1}}, first, second)
 		informer, err := c.GetInformer(ctx, &corev1.ConfigMap{})
 		Expect(err).NotTo(HaveOccurred())
-		goOn, last := make(chan struct{}), make(chan any, 2)
-		once := sync.OnceFunc(func() { <-goOn })
+		begun, goOn, last := make(chan struct{}), make(chan struct{}), make(chan any, 2)
+		once := sync.OnceFunc(func() { close(begun); <-goOn })
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) {
 				if obj.(client.Object).GetName() == "one" {
@@ -264,6 +264,7 @@ var _ = Describe("Namespaces that are set while the cache runs", func() {
 			DeleteFunc: func(obj any) { last <- obj },
 		})
 		Expect(err).NotTo(HaveOccurred())
+		Eventually(begun).Should(BeClosed()) // what it was not told of needs no deletion
 		Expect(setNamespaces(ctx, c, second)).To(Succeed())
 		close(goOn)
 		var told any

@@ -48,6 +48,10 @@ func (m *Map) Leave() {
 func (m *Map) leave() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.leaveLocked()
+}
+
+func (m *Map) leaveLocked() bool {
 	if m.HasLeft() {
 		return false
 	}
@@ -55,7 +59,7 @@ func (m *Map) leave() bool {
 	return true
 }
 
-// HasLeft reports whether Leave was called: then reads of the map may miss objects.
+// HasLeft reports whether Leave was called, or the informer of a part was removed: then reads of the map may miss objects.
 func (m *Map) HasLeft() bool {
 	select {
 	case <-m.left:

@@ -286,7 +286,9 @@ func (m *Map) take(key Key) *MapEntry {
 	if !ok {
 		return nil
 	}
-	delete(m.entries, key)
+	if delete(m.entries, key); m.options.part {
+		m.leaveLocked()
+	}
 	entry.end()
 	m.forgetEndedLocked(key.GroupVersionKind)
 	return entry
@@ -294,9 +296,8 @@ func (m *Map) take(key Key) *MapEntry {
 
 // Part returns a map without informers for another scope, with the settings of m. Its informers run while m does, or the map of which m is
 // a live one, in goroutines of that: a part is neither started nor abandoned. It knows which kinds the program has written in the scope of
-// m. Parts may be many,
-// and overlap: their informers have no names in the metrics of client-go, and the policy FailFast is Isolate for them. A part without
-// a namespace holds an optional kind with whichever scope it comes, and one with a namespace if it is namespaced.
+// m. Parts may be many, and overlap: their informers have no names in the metrics of client-go, and the policy FailFast is Isolate for
+// them. A part makes no informer after one was removed. A part without a namespace holds an optional kind with whichever scope it comes, and one with a namespace if it is namespaced.
 func (m *Map) Part(namespace string, selector Selector) *Map {
 	o := m.options
 	o.Namespace, o.Selector, o.part, o.live, o.Scope = namespace, selector, true, false, ""

@@ -247,6 +247,25 @@ func TestWaitersLearnOfARemovalAndOfAStop(t *testing.T) {
 	})
 }
 
+// TestAPartEndsWithItsInformer has somebody look at a part before its informer is removed, and use it after that.
+func TestAPartEndsWithItsInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		m := newFakeMap(neverSynced)
+		stop := running(t, m)
+		part := m.Part("", Selector{})
+		_, err := part.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(part.Remove(podKey)).To(Succeed())
+		g.Expect(part.HasLeft()).To(BeTrue())
+		_, err = part.Get(t.Context(), podKey)
+		g.Expect(err).To(MatchError(errStopped))
+		_, err = m.Get(t.Context(), podKey)
+		g.Expect(err).NotTo(HaveOccurred())
+		stop()
+	})
+}
+
 // failing is an API server that forbids everything.
 func failing(t *testing.T) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
