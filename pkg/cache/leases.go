@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/live"
 	"github.com/tarn-dev/tarn/internal/metrics"
+	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/scoped"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
@@ -72,7 +73,8 @@ func (c *informerCache) ScopeOf(ctx context.Context, gvk schema.GroupVersionKind
 	return meta.RESTScopeNameRoot, nil
 }
 
-// Maps returns the maps of the configuration that may cover scopes in a namespace, and the one whose settings leases there have.
+// Maps returns the maps of the configuration that may cover scopes in a namespace, and the one whose settings leases there have. A map of
+// all namespaces covers none that has settings of its own.
 func (c *informerCache) Maps(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]*informers.Map, *informers.Map, error) {
 	s, err := c.kinds.scopesOf(ctx, gvk)
 	if err != nil {
@@ -84,9 +86,6 @@ func (c *informerCache) Maps(ctx context.Context, gvk schema.GroupVersionKind, n
 		return nil, s.settings, nil
 	case s.live != nil: // it may leave before the lease is released
 		return nil, settings, nil
-	}
-	if all, ok := s.byNamespace[AllNamespaces]; ok && all != settings {
-		return []*informers.Map{settings, all}, settings, nil
 	}
 	return []*informers.Map{settings}, settings, nil
 }
@@ -107,7 +106,11 @@ func (c *informerCache) ReadLive(ctx context.Context, gvk schema.GroupVersionKin
 		in = s.settings
 	}
 	c.misses.live.Forget(gvk, key)
-	return c.misses.read(ctx, in, live.Request{GVK: gvk, Key: key}, obj)
+	if err := c.misses.read(ctx, in, live.Request{GVK: gvk, Key: key}, obj); err != nil {
+		return err
+	}
+	projection.Of(c.tuning(gvk).Fields).Cut(obj) // after the read, whose answer others may get whole
+	return nil
 }
 
 // configured returns the informer maps of the configuration.

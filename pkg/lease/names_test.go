@@ -198,6 +198,54 @@ var _ = Describe("References to many names", func() {
 		Expect(requests.Open()).To(Equal([]string{"/api/v1/namespaces/" + namespace + "/secrets?"}))
 	})
 
+	It("have the settings of their namespace, whatever informers there are", func(ctx SpecContext) {
+		other := newNamespace(ctx)
+		by := func(who string) cache.Config {
+			return cache.Config{Transform: func(obj any) (any, error) {
+				obj.(client.Object).SetAnnotations(map[string]string{"by": who})
+				return obj, nil
+			}}
+		}
+		create(ctx, configMap(namespace, "listed", "web"))
+		create(ctx, configMap(other, "listed", "web"))
+		c, _ := started(ctx, cache.Tuning{}, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: by("own"), cache.AllNamespaces: by("all")}})
+		k := runWith(c, func(refs *lease.References[string]) { refs.SetNameWatches(0) }, 1, func(ctx context.Context, refs client.Reader, request string) error {
+			list := &corev1.ConfigMapList{}
+			if err := refs.List(ctx, list, client.InNamespace(request), client.MatchingLabels{"app": "web"}); err != nil {
+				return err
+			}
+			if len(list.Items) > 0 {
+				values.Store(request, list.Items[0].Annotations["by"])
+			}
+			return nil
+		})
+		for _, of := range []struct{ namespace, by string }{{other, "all"}, {namespace, "own"}, {other, "all"}} {
+			values.Clear()
+			k.queue.Add(of.namespace)
+			Eventually(func() any {
+				by, _ := values.Load(of.namespace)
+				return by
+			}).Should(Equal(of.by))
+		}
+	})
+
+	It("read the fields of the kind, also of an object that is read from the server", func(ctx SpecContext) {
+		fields := cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&corev1.Secret{}: {Fields: []string{"data"}}}}
+		c, _ := started(ctx, fields, cache.Options{})
+		read := make(chan *corev1.Secret, 10)
+		k := runWith(c, func(refs *lease.References[string]) { refs.SetNameWatches(0) }, 1, func(ctx context.Context, refs client.Reader, _ string) error {
+			secret := &corev1.Secret{}
+			err := refs.Get(ctx, named(namespace, name(0)), secret)
+			read <- secret
+			return err
+		})
+		k.queue.Add("r")
+		var secret *corev1.Secret
+		Eventually(read).Should(Receive(&secret))
+		Expect(secret.Data).To(HaveKey("value"))
+		Expect(secret.Type).To(BeEmpty())
+	})
+
 	It("share a GET, also of other controllers, and keep no copy longer than a lease", func(ctx SpecContext) {
 		c, requests := started(ctx, cache.Tuning{LeaseIdleTime: idle}, cache.Options{})
 		none := func(refs *lease.References[string]) { refs.SetNameWatches(0) }

@@ -144,13 +144,12 @@ func (r *registry) placeOf(ctx context.Context, key informers.Key, scope Scope) 
 	return p, nil
 }
 
-// ofAll returns the place with an informer of the whole kind, or of the whole namespace if the cache does not hold all.
+// ofAll returns the place with an informer of the whole kind, or of the whole namespace if the cache does not hold all with the same
+// settings.
 func (p place) ofAll() place {
 	p.extent = extentOf(p.scope.namespace, informers.Selector{})
-	for _, m := range p.wide {
-		if extentOf(m.Namespace(), m.Selector()).namespace == "" {
-			p.extent = extent{}
-		}
+	if slices.Contains(p.wide, p.settings) && p.settings.Namespace() == "" {
+		p.extent = extent{}
 	}
 	return p
 }
@@ -201,7 +200,7 @@ func (r *registry) hold(p place, most int) (*served, error) {
 		of = &ofKey{}
 	}
 	s := of.oldest(p.extent, func(s *served) bool {
-		return (most > 0 || s.extent.name == "") && s.extent.covers(p.extent) && (p.extent.covers(s.extent) || !s.fails())
+		return s.settings == p.settings && (most > 0 || s.extent.name == "") && s.extent.covers(p.extent) && (p.extent.covers(s.extent) || !s.fails())
 	})
 	if s == nil && of.alike(p.extent) >= most {
 		return nil, nil
@@ -209,7 +208,7 @@ func (r *registry) hold(p place, most int) (*served, error) {
 	if s == nil {
 		r.keys[p.key] = of
 		r.made++
-		s = &served{in: p.settings.Part(p.extent.namespace, p.extent.selector), key: p.key, extent: p.extent, age: r.made}
+		s = &served{in: p.settings.Part(p.extent.namespace, p.extent.selector), settings: p.settings, key: p.key, extent: p.extent, age: r.made}
 		of.add(s)
 		r.number.Add(1)
 	}
@@ -382,7 +381,9 @@ func (r *registry) Serving(key informers.Key, m *informers.Map, read client.Obje
 	if of == nil {
 		return nil
 	}
-	s := of.oldest(wanted, func(s *served) bool { return s.extent.covers(wanted) && whole.covers(s.extent.within(read)) })
+	s := of.oldest(wanted, func(s *served) bool {
+		return s.settings == m && s.extent.covers(wanted) && whole.covers(s.extent.within(read))
+	})
 	if s == nil {
 		return nil
 	}

@@ -15,10 +15,11 @@ import (
 
 // served is the informer of a scope that leases are on: the only one of its map. The lock of the registry guards what may change.
 type served struct {
-	in     *informers.Map
-	key    informers.Key
-	extent extent
-	age    uint64 // the oldest has the lowest
+	in       *informers.Map
+	settings *informers.Map // of which in is a part
+	key      informers.Key
+	extent   extent
+	age      uint64 // the oldest has the lowest
 
 	leases int
 	idle   *time.Timer // nil while there are leases
