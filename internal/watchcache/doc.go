@@ -77,7 +77,7 @@
 //
 // # Files
 //
-//   - engine.go: Engine, and the two ways to write: Apply and Replace
+//   - engine.go: Engine, and the ways to write: Apply, Replace and Restore
 //   - window.go, history.go, budget.go: which events are kept, and for how long
 //   - cursor.go, diff.go: how events are read
 //   - lag.go: how far behind a cursor is, and what the window holds for cursors

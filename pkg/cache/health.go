@@ -21,7 +21,7 @@ type StaleError = informers.StaleError
 
 // Ready returns a check for mgr.AddReadyzCheck. It fails as long as the cache is not started, and
 // names each kind that has not synced, with its cause, and each one that is stalled: the API server
-// has told nothing about it for twice the idle timeout (TuningByObject.WatchSilence) and has
+// has told nothing about it for twice the idle timeout (TuningByObject.WatchSilence), for eleven minutes at least, and has
 // answered no watch. Kinds that are isolated do not count, nor do informers of leases: who has a lease knows. It returns an error for a cache that this
 // package has not made.
 func Ready(c Cache) healthz.Checker {
@@ -40,7 +40,7 @@ func Ready(c Cache) healthz.Checker {
 }
 
 // Live returns a check for mgr.AddLivezCheck, or AddHealthzCheck. It fails if a restart may help: a
-// kind is stalled for five times the idle timeout, and the process has not asked the API server in
+// kind is stalled for five times the idle timeout, eleven minutes at least, and the process has not asked the API server in
 // this time. It does not fail because the API server is away or forbids a kind, nor because the
 // cache is not started. It returns an error for a cache that this package has not made.
 func Live(c Cache) healthz.Checker {
