@@ -41,7 +41,7 @@ type References[R comparable] struct {
 	requests  map[R]map[*reference[R]]struct{}
 	wakeUps   map[R][]wakeUp[R]  // of requests that are enqueued, or wait for a retry or a time
 	newest    *newestRequests[R] // nil unless somebody looks
-	name      string             // of the reconciler
+	name      string             // of the reconciler; empty if none is wrapped
 }
 
 // NewReferences returns references to what is read through a cache of package github.com/tarn-dev/tarn/pkg/cache, such as

@@ -124,7 +124,8 @@ type wakeUp[R comparable] struct {
 }
 
 // noteLocked counts a wake-up of a reference, and notes why a request is enqueued, unless that is noted already. A change of no single
-// object that was read, or of one whose change is not known, says nothing more than another one of the same reference.
+// object that was read, or of one whose change is not known, says nothing more than another one of the same reference. Without a
+// reconciler that takes them none are kept.
 func (r *References[R]) noteLocked(request R, w wakeUp[R]) {
 	vague := false
 	if w.ref != nil {
@@ -135,7 +136,7 @@ func (r *References[R]) noteLocked(request R, w wakeUp[R]) {
 		other.at = w.at
 		return other == w || vague && other.ref == w.ref
 	}
-	if all := r.wakeUps[request]; !r.ended && !slices.ContainsFunc(all, is) {
+	if all := r.wakeUps[request]; !r.ended && r.name != "" && !slices.ContainsFunc(all, is) {
 		r.wakeUps[request] = newest(append(all, w))
 	}
 }

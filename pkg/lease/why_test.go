@@ -48,7 +48,7 @@ func referTo(name string, u *use) *reference[string] {
 func referring(t *testing.T, refs ...*reference[string]) (*References[string], *listener[string]) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	t.Cleanup(queue.ShutDown)
-	r := &References[string]{of: &registry{}, queue: queue, all: map[refKey]*reference[string]{}, wakeUps: map[string][]wakeUp[string]{}}
+	r := &References[string]{of: &registry{}, name: "test", queue: queue, all: map[refKey]*reference[string]{}, wakeUps: map[string][]wakeUp[string]{}}
 	l := &listener[string]{of: r, named: map[client.ObjectKey][]*reference[string]{}, wide: map[*reference[string]]struct{}{}}
 	for _, ref := range refs {
 		if ref.key.name == "" {
@@ -266,4 +266,14 @@ func TestNewestRequestsAreKeptForALook(t *testing.T) {
 		g.Expect(r.look().Requests).To(BeEmpty(), "what was before a look that comes late would have gaps")
 		r.queue.ShutDown()
 	})
+}
+
+// TestNoWakeUpsAreKeptForAnother has a reconciler that is not wrapped, and so takes none.
+func TestNoWakeUpsAreKeptForAnother(t *testing.T) {
+	r, _ := referring(t)
+	r.name = ""
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteLocked("r", wakeUp[string]{change: added, handler: "main.go:1"})
+	NewWithT(t).Expect(r.wakeUps).To(BeEmpty())
 }
