@@ -17,8 +17,8 @@
 //   - A member that yields to another one yields the keys for which that one has the higher score. It begins no work on them. Keys on
 //     which it still works are listed in its Lease, and are not yielded until the work has ended. A member that is leaving yields all keys.
 //   - A member that has taken its Lease then lists the Leases of the ring, and yields to all members in the list. Of any two members, the
-//     later one has the other in its list. A member yields to a later one when that has said that it yields to it. It never takes
-//     this back while the other is a member.
+//     later one has the other in its list. A member yields to a later one when that has said that it yields to it. It says so to none
+//     that has not said that it has its list, and never takes it back while the other is a member.
 //   - A membership is over when its Lease names another holder, or none. The member writes that when it has left. Others write it
 //     when they have not seen the Lease change for LeaseDuration by their own clocks. Their request names the version of the Lease that
 //     they saw, so it fails if the member has renewed the Lease since.
@@ -26,7 +26,8 @@
 //     nothing until it has. So it has stopped before others take over, if the rates of two clocks differ by less than LeaseDuration
 //     is longer than RenewDeadline and the time that cancelled work takes: with the defaults, a fifth, and two seconds.
 //   - A Lease that others delete is noticed by its member with the next event or renewal. The others count the member as a ghost for
-//     LeaseDuration, and meanwhile yield to nobody who came later and cannot know of it.
+//     LeaseDuration, and meanwhile yield to nobody who came later and cannot know of it. They do so too if their own Leases were
+//     deleted: a member that waits for its Lease follows those of others.
 //
 // Each key has an owner that works on it, if its work can, within LeaseDuration and a few requests after a member has crashed or was
 // cut off, and within a few requests after one has joined or left. The work of one key holds up no other key. If the API server is away
@@ -34,8 +35,8 @@
 // its Lease, and so does a replica that comes back under its name after it has crashed.
 //
 // Three things are not noticed: a machine whose clock stands still while it is suspended; work that goes on after its context has
-// ended, and does not ask [Ring.Check]; and a member that is cut off when somebody deletes its Lease, if it was the only one, and
-// another begins before its deadline.
+// ended, and does not ask [Ring.Check]; and a member that is cut off when somebody deletes its Lease, if a new replica begins before its
+// deadline and no Lease is left of a member that knows of it.
 //
 // # Concurrency
 //

@@ -17,8 +17,9 @@ import (
 // lostError says that the Lease is no longer ours.
 type lostError struct{ error }
 
-// acquire takes the Lease of this member, and begins its life. It returns nil if ctx ends before, and an error if it may not have it.
-func (r *Ring) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
+// acquire takes the Lease of this member, and returns it with its deadline. It returns nil if ctx ends before, and an error if it may not
+// have it.
+func (r *Ring) acquire(ctx context.Context) (own *coordinationv1.Lease, deadline time.Time, err error) {
 	holder, waitsFor := newIdentity(r.options.Member), ""
 	var other *member
 	for ctx.Err() == nil {
@@ -29,7 +30,7 @@ func (r *Ring) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
 			found, err = r.create(ctx, holder)
 		case err != nil:
 		case r.options.checkRing(found) != nil:
-			return nil, r.options.checkRing(found)
+			return nil, deadline, r.options.checkRing(found)
 		default:
 			if other == nil || other.lease.UID != found.UID || other.id != idOf(found) {
 				other = newMember(found, r.clock.now())
@@ -48,16 +49,12 @@ func (r *Ring) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
 			found, err = r.put(ctx, found, func(l *coordinationv1.Lease) { r.options.fill(l, holder, time.Now()) })
 		}
 		if err == nil {
-			r.update(func(v *view, now time.Time) []*hold {
-				v.enter(found, now, sent.Add(r.options.RenewDeadline))
-				return nil
-			})
-			return found, nil
+			return found, sent.Add(r.options.RenewDeadline), nil
 		}
 		r.logger.Error(err, "Cannot take the Lease of this member")
 		r.sleep(ctx, r.clock.now().Add(r.options.RetryPeriod), nil)
 	}
-	return nil, nil
+	return nil, deadline, nil
 }
 
 // renew renews the Lease each period, and at once when there is something new to say, until ctx ends or the Lease is lost. It

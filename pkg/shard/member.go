@@ -20,14 +20,17 @@ import (
 // The Leases of a ring have the label. What a member promises is in annotations of its Lease, and in one write.
 const (
 	ringLabel         = "shard.tarn.dev/ring"
+	joinedAnnotation  = "shard.tarn.dev/joined"  // "true"
 	yieldsAnnotation  = "shard.tarn.dev/yields"  // ids of members
 	holdsAnnotation   = "shard.tarn.dev/holds"   // hashes of keys, in base 36
 	leavingAnnotation = "shard.tarn.dev/leaving" // "true"
 )
 
 // promise is what a member says in its Lease. It has stopped its work on each key for which a member in yields beats it, and begins
-// none, but for keys in holds, on which it still works. If it is leaving, this holds for all keys.
+// none, but for keys in holds, on which it still works. If it is leaving, this holds for all keys. It has joined when it has listed the
+// members.
 type promise struct {
+	joined        bool
 	yields, holds string // sorted, with spaces between
 	leaving       bool
 }
@@ -38,7 +41,7 @@ func (p promise) writeTo(l *coordinationv1.Lease) {
 		l.Annotations = map[string]string{}
 	}
 	l.Annotations[yieldsAnnotation], l.Annotations[holdsAnnotation] = p.yields, p.holds
-	l.Annotations[leavingAnnotation] = strconv.FormatBool(p.leaving)
+	l.Annotations[joinedAnnotation], l.Annotations[leavingAnnotation] = strconv.FormatBool(p.joined), strconv.FormatBool(p.leaving)
 }
 
 // member is one process in the ring, from when it takes its Lease until the Lease says that another has it, or nobody.
@@ -51,6 +54,7 @@ type member struct {
 	ghost   bool      // the Lease disappeared without a word of the member, which may still work
 	yields  map[string]bool
 	holds   map[string]bool
+	joined  bool
 	leaving bool
 }
 
@@ -66,9 +70,10 @@ func (m *member) set(l *coordinationv1.Lease, now time.Time) bool {
 		return false
 	}
 	m.lease, m.seen = l, now
-	yields, holds, leaving := setOf(l.Annotations[yieldsAnnotation]), setOf(l.Annotations[holdsAnnotation]), l.Annotations[leavingAnnotation] == "true"
-	changed := !maps.Equal(yields, m.yields) || !maps.Equal(holds, m.holds) || leaving != m.leaving
-	m.yields, m.holds, m.leaving = yields, holds, leaving
+	yields, holds := setOf(l.Annotations[yieldsAnnotation]), setOf(l.Annotations[holdsAnnotation])
+	joined, leaving := l.Annotations[joinedAnnotation] == "true", l.Annotations[leavingAnnotation] == "true"
+	changed := !maps.Equal(yields, m.yields) || !maps.Equal(holds, m.holds) || joined != m.joined || leaving != m.leaving
+	m.yields, m.holds, m.joined, m.leaving = yields, holds, joined, leaving
 	return changed
 }
 

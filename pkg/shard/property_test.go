@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/tarn-dev/tarn/internal/variable"
 )
 
@@ -160,7 +162,8 @@ func (d *disturber) calm() {
 func (d *disturber) deleteByHand(r *replica) {
 	witnesses := 0
 	for _, other := range d.replicas() {
-		if !other.link.isCut() && len(other.ring.Members()) > 1 {
+		own, err := d.server.get("shop-" + other.name)
+		if err == nil && !other.link.isCut() && len(other.ring.Members()) > 1 && other.ring.Members()[other.name] == ptr.Deref(own.Spec.HolderIdentity, "") {
 			witnesses++
 		}
 	}

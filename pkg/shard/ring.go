@@ -49,7 +49,7 @@ func New(o Options) (*Ring, error) {
 		leases:  options.Client.Leases(options.Namespace),
 		logger:  options.Logger.WithValues("ring", options.Ring, "member", options.Member),
 		clock:   clock{time.Now, func(d time.Duration) time.Duration { return d }},
-		view:    &view{cause: errNotStarted, holds: map[string][]*hold{}},
+		view:    &view{name: options.leaseName(), cause: errNotStarted, holds: map[string][]*hold{}, leases: map[string]*member{}, members: map[string]*member{}},
 	}, nil
 }
 
@@ -65,14 +65,28 @@ func (r *Ring) Start(ctx context.Context) error {
 		return fmt.Errorf("the ring %s was started before", r.options.Ring)
 	}
 	for {
-		own, err := r.acquire(ctx)
+		own, deadline, err := r.join(ctx)
 		if own == nil {
 			return err
 		}
+		r.update(func(v *view, now time.Time) []*hold { v.enter(own, now, deadline); return nil })
 		if err := r.live(ctx, own); ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// join acquires the Lease. It follows those of others if that takes long: nobody else may know of them.
+func (r *Ring) join(ctx context.Context) (own *coordinationv1.Lease, deadline time.Time, err error) {
+	following, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		r.sleep(following, r.clock.now().Add(r.options.RetryPeriod), nil)
+		r.watch(following)
+	})
+	defer watching.Wait()
+	defer stop()
+	return r.acquire(ctx)
 }
 
 // live runs the life of a member, which ends with ctx, or with its Lease.

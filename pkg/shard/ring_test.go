@@ -222,6 +222,29 @@ func TestADeletedLeaseIsAGhost(t *testing.T) {
 	})
 }
 
+// TestAMemberThatJoinsAgainKnowsTheOthers: all Leases are deleted while one of the members is cut off, and works on until its deadline.
+func TestAMemberThatJoinsAgainKnowsTheOthers(t *testing.T) {
+	inWorld(t, 20, func(t *testing.T, w *world) {
+		w.startOne("a")
+		b := w.startOne("b")
+		w.settle(settleTime)
+		b.link.setCut(true)
+		for _, name := range []string{"shop-a", "shop-b"} {
+			if err := w.server.delete(name, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 200 {
+			time.Sleep(50 * time.Millisecond)
+			w.checkOne()
+		}
+		b.link.setCut(false)
+		w.settle(settleTime)
+		w.startOne("c")
+		w.settle(settleTime)
+	})
+}
+
 // TestAGhostEnds, also if its Lease comes back: once it had been taken by a request whose answer was lost, once somebody replaced it.
 func TestAGhostEnds(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,6 +19,7 @@ const maxHolds = 4096
 
 // view is what a member knows of its ring, and what it works on. The lock of the [Ring] guards all of it.
 type view struct {
+	name     string             // of our Lease
 	self     *member            // nil while the Lease is not ours
 	joined   bool               // the members that were there before us are known: no work begins earlier
 	leaving  bool               // no work begins any more
@@ -26,7 +28,7 @@ type view struct {
 	cause    error              // why self is nil, or why the last renewal failed
 	leases   map[string]*member // all others, by the names of their Leases, with the Leases that nobody has
 	members  map[string]*member // those that may work, by id, with ghosts
-	yields   map[string]bool    // ids of members to which this one yields; the Lease may not say so yet
+	yields   map[string]bool    // ids of members to which this one yields; true if the Lease is to say so
 	holds    map[string][]*hold // by key
 	version  int                // grows with each change that concerns users or the promise
 }
@@ -40,11 +42,12 @@ type hold struct {
 	over   bool      // it was cancelled
 }
 
-// enter begins the life of a member that has got its Lease.
+// enter begins the life of a member that has got its Lease. It knows the others that an earlier life has known: those whose Leases are
+// not in the first list are ghosts, of which nobody else may know.
 func (v *view) enter(own *coordinationv1.Lease, now, deadline time.Time) {
 	*v = view{
-		self: newMember(own, now), deadline: deadline, holds: v.holds, version: v.version + 1,
-		leases: map[string]*member{}, members: map[string]*member{}, yields: map[string]bool{},
+		name: v.name, self: newMember(own, now), deadline: deadline, holds: v.holds, version: v.version + 1,
+		leases: v.leases, members: v.members, yields: map[string]bool{},
 	}
 }
 
@@ -79,13 +82,13 @@ func (v *view) sync(leases []coordinationv1.Lease, now time.Time) {
 	if v.self == nil {
 		return
 	}
-	if !listed[v.self.name] {
+	if !listed[v.name] {
 		v.lose(errGone)
 		return
 	}
 	if !v.joined {
 		for id := range v.members {
-			v.yields[id] = true
+			v.yields[id] = false
 		}
 		v.joined = true
 		v.version++
@@ -95,11 +98,8 @@ func (v *view) sync(leases []coordinationv1.Lease, now time.Time) {
 // observe takes over a Lease that was listed, or that a watch has brought.
 func (v *view) observe(l *coordinationv1.Lease, now time.Time) {
 	id := idOf(l)
-	if v.self == nil {
-		return
-	}
-	if l.Name == v.self.name {
-		if l.UID != v.self.lease.UID || id != v.self.id {
+	if l.Name == v.name {
+		if v.self != nil && (l.UID != v.self.lease.UID || id != v.self.id) {
 			v.lose(errTaken(l))
 		}
 		return
@@ -128,7 +128,7 @@ func (v *view) observe(l *coordinationv1.Lease, now time.Time) {
 
 // gone takes over that a Lease is there no more.
 func (v *view) gone(name string, now time.Time) {
-	if v.self != nil && name == v.self.name {
+	if v.self != nil && name == v.name {
 		v.lose(errGone)
 	}
 	if m := v.leases[name]; m != nil {
@@ -151,8 +151,8 @@ func (v *view) end(m *member) {
 	v.version++
 }
 
-// admit yields to the members that yield to this one. It yields to nobody while there is a ghost: a member that began after the Lease
-// of the ghost had gone does not know of it, and shall not begin its work before that is over.
+// admit yields to the members that yield to this one, and says so to all that have joined. It says nothing new while there is a ghost: a
+// member that listed after the Lease of the ghost had gone does not know of it, and shall not begin its work before that is over.
 func (v *view) admit() {
 	if v.self == nil || !v.joined || len(v.holds) > maxHolds {
 		return
@@ -163,7 +163,7 @@ func (v *view) admit() {
 		}
 	}
 	for id, m := range v.members {
-		if !v.yields[id] && m.yields[v.self.id] {
+		if first, yields := v.yields[id]; !first && (yields && m.joined || m.yields[v.self.id]) {
 			v.yields[id] = true
 			v.version++
 		}
@@ -224,7 +224,9 @@ func (v *view) promise() promise {
 			held[formatKey(hash)] = true
 		}
 	}
-	return promise{wordsOf(v.yields), wordsOf(held), v.leaving && len(held) <= maxHolds}
+	said := maps.Clone(v.yields)
+	maps.DeleteFunc(said, func(_ string, says bool) bool { return !says })
+	return promise{v.joined, wordsOf(said), wordsOf(held), v.leaving && len(held) <= maxHolds}
 }
 
 // overdue returns the holds whose keys have been leaving for the timeout.
