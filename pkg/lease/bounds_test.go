@@ -280,22 +280,30 @@ var _ = Describe("Leases and references under a bound in bytes", func() {
 			}).Should(Succeed())
 			return true
 		})
-		for _, h := range last[1:] {
+		for i := range 5 { // more than there is room for
+			large := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: fmt.Sprint("large-", i)}, StringData: map[string]string{"text": strings.Repeat("x", 100<<10)}}
+			create(ctx, large)
+		}
+		all, err := lease.Acquire(ctx, c, &corev1.Secret{}, lease.Scope{Namespace: namespaces[0]})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func(g Gomega) {
+			secrets := &corev1.SecretList{}
+			g.Expect(all.List(ctx, secrets)).To(Succeed())
+			g.Expect(len(secrets.Items)).To(BeNumerically(">=", 5))
+		}).Should(Succeed())
+		Expect(all.Release()).To(Succeed())
+		for _, h := range last {
 			Expect(h.Release()).To(Succeed())
 		}
 		k.stop()
 		Eventually(func(g Gomega) {
+			informers, _ := gathered(g, registry, "tarn_cache_evictions_total", "informer")
+			g.Expect(informers).To(BeNumerically(">", 0), "evicted")
 			for _, kind := range []string{"", "ConfigMap", "Secret"} {
-				bytes, there := ofKind(g, registry, "tarn_cache_bytes", kind)
-				g.Expect(there).To(BeTrue())
+				bytes, _ := ofKind(g, registry, "tarn_cache_bytes", kind) // none if all was evicted
 				bound, _ := ofKind(g, registry, "tarn_cache_max_bytes", kind)
 				g.Expect(bytes).To(BeNumerically("<=", bound), kind)
 			}
-		}).Should(Succeed())
-		informers, _ := gathered(NewWithT(GinkgoT()), registry, "tarn_cache_evictions_total", "informer")
-		copies, _ := gathered(NewWithT(GinkgoT()), registry, "tarn_cache_evictions_total", "copy") // by chance: see TestCopiesAreEvicted
-		Expect(informers+copies).To(BeNumerically(">", 0), "evicted")
-		Expect(informersOf(c)).NotTo(BeEmpty(), "those that fit wait for their idle time")
-		last[0].agrees(NewWithT(GinkgoT()), ctx)
+		}).WithTimeout(3 * time.Minute).Should(Succeed()) // bytes are estimated for a hundredth of the time, which takes long on a busy machine
 	})
 })
