@@ -209,6 +209,20 @@ func TestASectionOfAnObjectThatGrowsAndShrinks(t *testing.T) {
 	g.Expect(flat.Copies(o)).To(HaveLen(2))
 }
 
+// An object without a table is read beside one whose table has another section at the same place.
+func TestAnObjectWithoutATableBesideOneWithATable(t *testing.T) {
+	g, c := NewWithT(t), podCodec(t)
+	with := &corev1.Pod{Spec: corev1.PodSpec{NodeName: text(1, 600)}, Status: corev1.PodStatus{Message: text(2, 900)}}
+	without := &corev1.Pod{Status: with.Status}
+	d := dictionary.New(dictionary.Limits{})
+	o, other := after(t, c, without, d, flat.Object{}), after(t, c, with, d, flat.Object{})
+	g.Expect(flat.Copies(o)).To(BeEmpty())
+	g.Expect(flat.Copies(other)).NotTo(BeEmpty())
+	got := &corev1.Pod{}
+	g.Expect(c.DecodeReusing(o, got, other, with)).To(Succeed())
+	g.Expect(got).To(Equal(without))
+}
+
 // states plays random updates of an object. Each may be encoded after any state of a moment ago.
 type states struct {
 	codec *flat.Codec
@@ -330,6 +344,7 @@ func FuzzSections(f *testing.F) {
 	for seed := range int64(8) {
 		f.Add(seed, uint8(20))
 	}
+	f.Add(int64(510), uint8('z')) // a state without a table beside one with a table
 	f.Fuzz(func(t *testing.T, seed int64, steps uint8) {
 		r := rand.New(rand.NewSource(seed))
 		pod := newCluster(uint64(seed)).pod(int(steps))

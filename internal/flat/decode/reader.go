@@ -54,7 +54,7 @@ func (r *reader) open(o Object, h *header) bool {
 	}
 	noscan, strs := r.uvarint(), r.uvarint()
 	h.counts, h.many = r.slabs()
-	if o.data[0]&form.FlagSections != 0 {
+	if h.table = ""; o.data[0]&form.FlagSections != 0 { // a caller reads two headers into one
 		h.table = r.table()
 	}
 	if r.bad {
