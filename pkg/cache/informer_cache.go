@@ -54,7 +54,7 @@ var _ Cache = (*informerCache)(nil)
 var errStarted = errors.New("informer already started: a cache can be started once")
 
 func newInformerCache(opts Options, shared *informers.Shared, tuning *Tuning) (*informerCache, error) {
-	live, err := newLiveNamespaces(&opts, tuning.Namespaces)
+	live, err := newLiveNamespaces(&opts, shared, tuning.Namespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	if err := checkOptions(opts); err != nil {
 		return fmt.Errorf("cannot get %s %s: %w", gvk.Kind, key, err)
 	}
-	s, err := c.kinds.scopesOf(ctx, gvk)
+	s, err := c.scopesToRead(ctx, gvk)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (c *informerCache) listReaders(ctx context.Context, key informers.Key, o *c
 		return nil, left, fmt.Errorf("cannot list %s: %w", key.Kind, err)
 	}
 	o.ApplyOptions(opts)
-	s, err := c.kinds.scopesOf(ctx, key.GroupVersionKind)
+	s, err := c.scopesToRead(ctx, key.GroupVersionKind)
 	if err != nil {
 		return nil, left, err
 	}
@@ -213,6 +213,18 @@ func (c *informerCache) readers(ctx context.Context, key informers.Key, opts []c
 	return readers, nil
 }
 
+// checkStarted returns the error of a read before the start.
+func (c *informerCache) checkStarted(kind fmt.Stringer) error {
+	if c.kinds.started() {
+		return nil
+	}
+	// A log entry says it, because programs compare the type or the whole text of the error.
+	c.readEarly.Do(func() {
+		c.logger.Info("Objects cannot be read before the cache is started: call Start in a goroutine, and WaitForCacheSync; with a manager, read in what it runs, or with its GetAPIReader", "kind", kind.String())
+	})
+	return &ErrCacheNotStarted{}
+}
+
 // serving returns the entries in the given maps that serve a read of key. All of them have synced.
 func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*informers.Map) ([]*informers.MapEntry, error) {
 	found := c.view(key, from)
@@ -224,12 +236,8 @@ func (c *informerCache) serving(ctx context.Context, key informers.Key, from []*
 			return nil, err
 		}
 	}
-	if !c.kinds.started() {
-		// A log entry says it, because programs compare the type or the whole text of the error.
-		c.readEarly.Do(func() {
-			c.logger.Info("Objects cannot be read before the cache is started: call Start in a goroutine, and WaitForCacheSync; with a manager, read in what it runs, or with its GetAPIReader", "kind", key.String())
-		})
-		return nil, &ErrCacheNotStarted{}
+	if err := c.checkStarted(key); err != nil {
+		return nil, err
 	}
 	for _, entry := range found {
 		if err := entry.WaitForSync(ctx); err != nil {

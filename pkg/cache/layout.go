@@ -57,8 +57,7 @@ func newLayout(opts *Options, shared *informers.Shared, live *liveNamespaces) (*
 		l.byGVK[gvk] = l.newKindMaps(shared, configs.kindConfigs, configs.all)
 	}
 	if live != nil {
-		live.owner = l.defaults.cluster.maps[0]
-		return l, live.set(context.Background(), slices.Sorted(maps.Keys(opts.DefaultNamespaces)))
+		return l, live.begin(l.defaults.cluster.maps[0], slices.Sorted(maps.Keys(opts.DefaultNamespaces)))
 	}
 	return l, nil
 }
@@ -137,11 +136,14 @@ func (l *layout) fixed() []*informers.Map {
 	for _, of := range l.byGVK {
 		all = append(append(all, of.namespaced.maps...), of.cluster.maps...)
 	}
-	return append(all, l.live.settings()...)
+	return append(all, l.live.helpers()...)
 }
 
 // waitForCacheSync waits until all maps have synced, also those that come meanwhile. It returns false if ctx ends first.
 func (l *layout) waitForCacheSync(ctx context.Context) bool {
+	if l.live != nil && !l.live.selected.waitForCacheSync(ctx) {
+		return false
+	}
 	for synced := map[*informers.Map]bool{}; ; {
 		all := slices.DeleteFunc(l.maps(), func(m *informers.Map) bool { return synced[m] })
 		if len(all) == 0 {

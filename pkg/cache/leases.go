@@ -114,7 +114,9 @@ func (c *informerCache) ReadLive(ctx context.Context, gvk schema.GroupVersionKin
 }
 
 // configured returns the informer maps of the configuration.
-func (c *informerCache) configured() []*informers.Map { return c.kinds.maps() }
+func (c *informerCache) configured() []*informers.Map {
+	return append(c.kinds.maps(), c.kinds.live.watched()...)
+}
 
 // leased returns the informer maps of leases.
 func (c *informerCache) leased() []*informers.Map {
@@ -125,7 +127,7 @@ func (c *informerCache) leased() []*informers.Map {
 }
 
 // maps returns every informer map of the cache, with those of leases.
-func (c *informerCache) maps() []*informers.Map { return slices.Concat(c.kinds.maps(), c.leased()) }
+func (c *informerCache) maps() []*informers.Map { return slices.Concat(c.configured(), c.leased()) }
 
 // orLeased returns m, or the map of a lease that answers the read of a key or a namespace in its place: m has no informer for
 // it, and need not begin one.

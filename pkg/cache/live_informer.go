@@ -109,8 +109,15 @@ func (w *liveInformer) now() []*liveEntry {
 	return slices.Clone(w.entries)
 }
 
-// informer returns an Informer for the program. It waits for the informers of now if wait is set.
+// informer returns an Informer for the program. It waits for the informers of now if wait is set, and before for the namespaces, unless
+// these cannot be listed.
 func (l *liveScopes) informer(ctx context.Context, n *liveNamespaces, key informers.Key, wait bool) (Informer, error) {
+	if wait {
+		if err := n.selected.wait(ctx); err != nil && ctx.Err() != nil { // otherwise handlers have not synced before they are known
+			return nil, err
+		}
+	}
+	known := n.selected.isKnown()
 	giveBack, err := n.take(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot get an informer of %s: %w", key, err)
@@ -121,14 +128,21 @@ func (l *liveScopes) informer(ctx context.Context, n *liveNamespaces, key inform
 		return nil, err
 	}
 	entries := wanted.now()
-	waits := make([]syncing, len(entries))
-	for i, entry := range entries {
+	for _, entry := range entries {
 		if err := entry.Want(ctx, wait); err != nil && !entry.in.HasLeft() {
 			return nil, err
 		}
-		waits[i] = syncing{entry.Informer.HasSyncedChecker(), entry.in.Left()}
 	}
-	return &liveShown{liveInformer: wanted, owner: n.owner, turn: n, allDone: newAllDone(n.owner, waits)}, nil
+	syncs := n.selected.awaited(known, syncingOf(entries), func() []syncing { return syncingOf(wanted.now()) })
+	return &liveShown{liveInformer: wanted, owner: n.owner, turn: n, allDone: newAllDone(n.owner, syncs)}, nil
+}
+
+func syncingOf(entries []*liveEntry) []syncing {
+	all := make([]syncing, len(entries))
+	for i, entry := range entries {
+		all[i] = syncing{entry.Informer.HasSyncedChecker(), entry.in.Left()}
+	}
+	return all
 }
 
 // indexField declares a field index, in the namespaces of now and of later.
@@ -206,22 +220,25 @@ func (i *liveShown) AddEventHandlerWithOptions(handler toolscache.ResourceEventH
 	if handler == nil {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it is nil", i.key)
 	}
+	known := i.turn.selected.isKnown()
 	i.of.mu.Lock()
 	defer i.of.mu.Unlock()
 	if i.of.wanted[i.key] != i.liveInformer {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it was removed", i.key)
 	}
 	r := &liveRegistration{of: i.liveInformer, handler: handler, options: options, handles: map[*informers.Map]liveHandle{}}
-	var waits []syncing
 	for _, entry := range i.entries {
 		handle, err := entry.Informer.AddEventHandlerWithOptions(handler, options)
 		if err != nil {
 			return nil, errors.Join(err, r.remove())
 		}
 		r.handles[entry.in] = liveHandle{entry, handle}
-		waits = append(waits, syncing{handle.HasSyncedChecker(), entry.in.Left()})
 	}
-	r.allDone = newAllDone(i.owner, waits)
+	r.allDone = newAllDone(i.owner, i.turn.selected.awaited(known, r.syncingLocked(), func() []syncing {
+		i.of.mu.Lock()
+		defer i.of.mu.Unlock()
+		return r.syncingLocked()
+	}))
 	i.handlers[r] = struct{}{}
 	return r, nil
 }
@@ -266,6 +283,13 @@ type liveRegistration struct {
 type liveHandle struct {
 	entry *liveEntry
 	toolscache.ResourceEventHandlerRegistration
+}
+
+func (r *liveRegistration) syncingLocked() (all []syncing) {
+	for in, handle := range r.handles {
+		all = append(all, syncing{handle.HasSyncedChecker(), in.Left()})
+	}
+	return all
 }
 
 func (r *liveRegistration) remove() error {

@@ -25,8 +25,9 @@ const maxLeft = 128
 
 // liveNamespaces are the namespaces of a cache that can be set while it runs. A nil value has none.
 type liveNamespaces struct {
-	owner *informers.Map // of the goroutines, which end with the cache
-	kinds []*liveScopes
+	owner    *informers.Map // of the goroutines, which end with the cache
+	kinds    []*liveScopes
+	selected *selectedNamespaces // nil if a method sets them
 
 	// turn has one element. A call takes it to change what the program wants: namespaces, informers, indexes. It may wait for discovery.
 	turn chan struct{}
@@ -34,7 +35,7 @@ type liveNamespaces struct {
 }
 
 // newLiveNamespaces returns the live namespaces that the options ask for; nil if they are fixed.
-func newLiveNamespaces(opts *Options, selector labels.Selector) (*liveNamespaces, error) {
+func newLiveNamespaces(opts *Options, shared *informers.Shared, selector labels.Selector) (_ *liveNamespaces, err error) {
 	if selector == nil {
 		return nil, nil
 	}
@@ -44,12 +45,16 @@ func newLiveNamespaces(opts *Options, selector labels.Selector) (*liveNamespaces
 	if opts.NewInformer != nil {
 		return nil, errors.New("cache tuning: Namespaces cannot be set with the option NewInformer, whose informers do not tell handlers of what leaves")
 	}
-	if selector.String() != labels.Nothing().String() || selector.Empty() {
-		return nil, fmt.Errorf("cache tuning: Namespaces is %q; use labels.Nothing() and SetNamespaces", selector)
-	}
 	n := &liveNamespaces{turn: make(chan struct{}, 1)}
 	n.turn <- struct{}{}
-	return n, nil
+	if _, selectable := selector.Requirements(); !selectable {
+		return n, nil
+	}
+	if selector.Empty() {
+		return nil, errors.New("cache tuning: Namespaces selects all: leave it nil, or use labels.Nothing() and SetNamespaces")
+	}
+	n.selected, err = newSelectedNamespaces(shared, selector)
+	return n, err
 }
 
 // take waits for the turn, which the caller gives back.
@@ -60,6 +65,24 @@ func (n *liveNamespaces) take(ctx context.Context) (giveBack func(), err error) 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// begin sets the namespaces of the start, or lets the labels of Namespaces set them.
+func (n *liveNamespaces) begin(owner *informers.Map, namespaces []string) error {
+	n.owner = owner
+	if n.selected == nil {
+		return n.set(context.Background(), namespaces)
+	}
+	n.selected.runs.Go(func(ctx context.Context) { n.selected.follow(ctx, n.set) })
+	return nil
+}
+
+// watched returns the map of the Namespaces that match, if labels select them.
+func (n *liveNamespaces) watched() []*informers.Map {
+	if n == nil || n.selected == nil {
+		return nil
+	}
+	return []*informers.Map{n.selected.found}
 }
 
 // maps returns the informer maps of now.
@@ -73,10 +96,14 @@ func (n *liveNamespaces) maps() (all []*informers.Map) {
 	return all
 }
 
-// settings returns the maps that live ones have their settings of. Leases in live namespaces run in them.
-func (n *liveNamespaces) settings() (all []*informers.Map) {
+// helpers returns maps without informers: those that live ones have their settings of, in which leases in live namespaces run; and the one
+// in which the watch of Namespaces runs.
+func (n *liveNamespaces) helpers() (all []*informers.Map) {
 	if n == nil {
 		return nil
+	}
+	if n.selected != nil {
+		all = append(all, n.selected.runs)
 	}
 	for _, kinds := range n.kinds {
 		all = append(all, kinds.settings)
@@ -91,11 +118,16 @@ func (n *liveNamespaces) settings() (all []*informers.Map) {
 // Of a namespace that leaves they are told that each object is deleted, with its last state; if it enters again, that comes after it. They
 // are told nothing of namespaces that stay. HasSynced of a handler does not go back. WaitForCacheSync waits for what has entered.
 //
+// With another selector in Tuning.Namespaces the labels of Namespaces set them, and SetNamespaces returns an error.
+//
 // SetNamespaces waits for discovery alone, until ctx ends. If it returns an error, nothing has changed. It may be called before
 // the start of the cache. Call it on what New returns, or GetCache of a manager, as an interface{ SetNamespaces(context.Context, ...string) error }.
 func (c *informerCache) SetNamespaces(ctx context.Context, namespaces ...string) error {
-	if c.kinds.live == nil {
+	switch {
+	case c.kinds.live == nil:
 		return errors.New("cannot set the namespaces of the cache: they are fixed; set Namespaces of its Tuning to labels.Nothing()")
+	case c.kinds.live.selected != nil:
+		return errors.New("cannot set the namespaces of the cache: those are cached whose labels match; change the labels, or set Namespaces of its Tuning to labels.Nothing()")
 	}
 	return c.kinds.live.set(ctx, namespaces)
 }
@@ -250,7 +282,7 @@ func (l *liveScopes) startLocked(owner, m *informers.Map) {
 	started := owner.Go(func(ctx context.Context) {
 		defer l.ended(m, ended)
 		_ = m.Start(ctx) // there is no FailFast in a live map, and one that has left begins nothing
-		wait(ctx, before)
+		waitFor(ctx, before)
 	})
 	if !started { // the cache has ended
 		m.Abandon()
@@ -259,15 +291,15 @@ func (l *liveScopes) startLocked(owner, m *informers.Map) {
 	}
 	if before != nil {
 		owner.Go(func(ctx context.Context) {
-			if wait(ctx, before) {
+			if waitFor(ctx, before) {
 				l.listen(m)
 			}
 		})
 	}
 }
 
-// wait reports whether a channel was closed before ctx ended. Nil counts as closed.
-func wait(ctx context.Context, closed <-chan struct{}) bool {
+// waitFor reports whether a channel was closed before ctx ended. Nil counts as closed.
+func waitFor(ctx context.Context, closed <-chan struct{}) bool {
 	if closed == nil {
 		return true
 	}

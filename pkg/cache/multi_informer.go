@@ -30,7 +30,7 @@ func newMultiInformer(owner *informers.Map, entries []*informers.MapEntry) *mult
 	for i, entry := range entries {
 		checkers[i] = syncing{DoneChecker: entry.Informer.HasSyncedChecker()}
 	}
-	return &multiInformer{entries: entries, allDone: newAllDone(owner, checkers)}
+	return &multiInformer{entries: entries, allDone: newAllDone(owner, fixed(checkers))}
 }
 
 // AddEventHandler implements Informer.
@@ -59,7 +59,7 @@ func (i *multiInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEv
 	return &multiRegistration{
 		of:      i.entries,
 		handles: handles,
-		allDone: newAllDone(i.owner, checkers),
+		allDone: newAllDone(i.owner, fixed(checkers)),
 	}, nil
 }
 
@@ -118,21 +118,24 @@ func (s syncing) isDone() bool {
 	}
 }
 
-// allDone is done when all its checkers are done.
+// fixed returns what always returns the same.
+func fixed(checkers []syncing) func() []syncing { return func() []syncing { return checkers } }
+
+// allDone is done when all its checkers are done. When those of now are done, there may be others.
 type allDone struct {
-	checkers []syncing
+	checkers func() []syncing
 	owner    *informers.Map // of the goroutine that waits
 	wait     sync.Once
 	done     chan struct{}
 }
 
-func newAllDone(owner *informers.Map, checkers []syncing) *allDone {
+func newAllDone(owner *informers.Map, checkers func() []syncing) *allDone {
 	return &allDone{owner: owner, checkers: checkers, done: make(chan struct{})}
 }
 
 // HasSynced reports whether all checkers are done, without waiting.
 func (d *allDone) HasSynced() bool {
-	return !slices.ContainsFunc(d.checkers, func(s syncing) bool { return !s.isDone() })
+	return !slices.ContainsFunc(d.checkers(), func(s syncing) bool { return !s.isDone() })
 }
 
 // HasSyncedChecker returns d itself.
@@ -140,8 +143,9 @@ func (d *allDone) HasSyncedChecker() toolscache.DoneChecker { return d }
 
 // Name implements toolscache.DoneChecker.
 func (d *allDone) Name() string {
-	names := make([]string, len(d.checkers))
-	for i, c := range d.checkers {
+	checkers := d.checkers()
+	names := make([]string, len(checkers))
+	for i, c := range checkers {
 		names[i] = c.Name()
 	}
 	return strings.Join(names, ", ")
@@ -152,12 +156,14 @@ func (d *allDone) Name() string {
 func (d *allDone) Done() <-chan struct{} {
 	d.wait.Do(func() {
 		d.owner.Go(func(ctx context.Context) {
-			for _, c := range d.checkers {
-				select {
-				case <-c.Done():
-				case <-c.left:
-				case <-ctx.Done():
-					return
+			for !d.HasSynced() {
+				for _, c := range d.checkers() {
+					select {
+					case <-c.Done():
+					case <-c.left:
+					case <-ctx.Done():
+						return
+					}
 				}
 			}
 			close(d.done)
