@@ -71,24 +71,17 @@ func (s *selectedNamespaces) follow(ctx context.Context, set func(context.Contex
 
 // set sets the namespaces that match, and tries again if that fails. It returns false if ctx ends first.
 func (s *selectedNamespaces) set(ctx context.Context, set func(context.Context, []string) error) bool {
-	for pause := pauses; ; {
+	err := pauses.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := set(ctx, s.entry.Informer.GetStore().ListKeys())
-		if err == nil {
-			if !s.isKnown() {
-				close(s.known)
-			}
-			return true
+		if err != nil && ctx.Err() == nil {
+			s.logger.Info("The namespaces that match could not be set, which is tried again", "reason", err.Error())
 		}
-		if ctx.Err() != nil {
-			return false
-		}
-		s.logger.Info("The namespaces that match could not be set, which is tried again", "reason", err.Error())
-		select {
-		case <-time.After(pause.Step()):
-		case <-ctx.Done():
-			return false
-		}
+		return err == nil, nil
+	})
+	if err == nil && !s.isKnown() {
+		close(s.known)
 	}
+	return err == nil
 }
 
 // isKnown reports whether the namespaces have been set once. Nobody has to wait if no labels select them.

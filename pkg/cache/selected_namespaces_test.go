@@ -63,14 +63,14 @@ var _ = Describe("Namespaces whose labels match", func() {
 	}
 	// names lists, as soon as the cache is started.
 	names := func(ctx context.Context, c cache.Cache) func() ([]string, error) {
-		return func() ([]string, error) {
-			for {
-				versions, err := versionsOf(ctx, c, &corev1.ConfigMapList{}, "")
-				if !errors.As(err, new(*cache.ErrCacheNotStarted)) {
-					return slices.Sorted(maps.Keys(versions)), err
-				}
-				time.Sleep(time.Millisecond)
-			}
+		return func() (found []string, err error) {
+			Eventually(func() bool {
+				var versions map[string]string
+				versions, err = versionsOf(ctx, c, &corev1.ConfigMapList{}, "")
+				found = slices.Sorted(maps.Keys(versions))
+				return !errors.As(err, new(*cache.ErrCacheNotStarted))
+			}).WithPolling(time.Millisecond).Should(BeTrue())
+			return found, err
 		}
 	}
 

@@ -75,12 +75,14 @@ type Tuning struct {
 
 	// Namespaces makes the namespaces of Options.DefaultNamespaces a list that can change while the cache runs, also of kinds in
 	// ByObject without Namespaces; nil leaves them fixed. The cache begins with those of DefaultNamespaces, without any if it is
-	// empty. With labels.Nothing() the method SetNamespaces of the cache sets the list. With another selector the list is that of
-	// the Namespaces whose labels match, of which the cache watches the metadata: DefaultNamespaces has settings alone then, and
-	// New asks the API server for the resource. Reads, and HasSynced of handlers, wait for the first list; a read returns an error, a
-	// *NotSyncedError, as soon as it cannot be had. In such a cache OnFailure
-	// is Isolate unless it is WaitOnFailure, so a namespace without permission keeps no other one waiting; GetInformer returns an informer without
-	// GetIndexer; and leases have informers of their own.
+	// empty. With labels.Nothing() the method SetNamespaces of the cache sets the list.
+	//
+	// With another selector the list has the Namespaces whose labels match, and the cache watches their metadata. DefaultNamespaces has
+	// settings alone then, and New asks the API server for the resource. Reads, and HasSynced of handlers, wait for the first list; a
+	// read returns a *NotSyncedError as soon as it cannot be had.
+	//
+	// In both cases OnFailure is Isolate unless it is WaitOnFailure, so a namespace without permission keeps no other one waiting;
+	// GetInformer returns an informer without GetIndexer; and leases have informers of their own.
 	Namespaces labels.Selector
 
 	// LeaseIdleTime is how long an informer that was made for leases (package lease) goes on when the last of them was
