@@ -143,6 +143,7 @@ var _ = Describe("Namespaces whose labels match", func() {
 		label(ctx, true, first)
 		c, _ := made(cfg, cache.Options{})
 		start(c)
+		Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
 		of := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 		Expect(c.Get(ctx, client.ObjectKey{Name: second}, of)).To(Succeed(), "it is cached like other kinds")
 		Expect(c.RemoveInformer(ctx, of)).To(Succeed())
