@@ -40,7 +40,7 @@
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use. A read with nothing pending loads one pointer. Writers hold the lock of Writes,
+// All methods are safe for concurrent use. A read with nothing pending takes no lock. Writers hold the lock of Writes,
 // which comes before the engine's lock. Goroutines ask the server or make objects, and end with that, at the latest soon
 // after Close. A timer runs while anything is pending.
 //

@@ -141,8 +141,9 @@ func (r *randomReader) finds(i item, least uint64) {
 	r.sees(i.Key, least, fmt.Sprintf("%+v at %d", i.Value, i.Revision), func(v version) bool {
 		return v.there && !v.poison && v.revision == i.Revision && v.thing == i.Value
 	})
-	p, ok := r.writes.At(i.Key)
-	kept := ok && p.Outcome == note.Shown && p.Revision == i.Revision
+	p := r.writes.All(pending.Target{Key: i.Key}, 1)
+	ok := len(p) > 0
+	kept := ok && p[0].Outcome == note.Shown && p[0].Revision == i.Revision
 	if now, there := r.engine.Snapshot().Get(i.Key); (ok && !kept || r.budget < 0) && (!there || now.Revision != i.Revision) {
 		return // an answer is not kept that is not the newest one, or for which there is no room
 	}

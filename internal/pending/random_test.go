@@ -140,7 +140,7 @@ func (w *world) run() {
 	w.watch.bring(len(w.log), true)
 	time.Sleep(time.Minute)
 	if !w.writes.Empty() {
-		w.t.Errorf("something is kept: %+v", w.writes.All(10))
+		w.t.Errorf("something is kept: %+v", w.writes.All(pending.Target{All: true}, 10))
 	}
 	r := w.reader()
 	for key := range w.versions {

@@ -55,7 +55,7 @@ func (w *Writes[V]) Read(ctx context.Context, of Target) (View[V], error) {
 
 // look returns what a read of a target sees now, and for what it has to wait.
 func (w *Writes[V]) look(of Target) (v View[V], open []*statement[V]) {
-	s := w.loaded() // before the state, see the package comment
+	s := w.set.Load() // before the state, see the package comment
 	state := w.options.State()
 	if s.restored < state.Restored() { // nobody has told yet
 		w.note(func(now *watchcache.Snapshot[V]) { s, state = w.now.copy(), now })
@@ -175,7 +175,7 @@ func once[V, T any](ctx context.Context, w *Writes[V], of Target, name string, f
 
 // make makes the object of a response, and returns what is known then: nothing if the response does not have the whole object.
 func (w *Writes[V]) make(k *statement[V]) (*known[V], error) {
-	if now := w.loaded().get(k.Key); now != nil && now.at == k.at && now.make == nil {
+	if now := w.set.Load().get(k.Key); now != nil && now.at == k.at && now.make == nil {
 		return &now.known, nil // another read has
 	}
 	made, err := k.make()

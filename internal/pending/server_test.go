@@ -105,7 +105,7 @@ func TestTheSweeperAsksForTheRevisionAlone(t *testing.T) {
 		f.writes.NotePrefix("a/", 0)
 		time.Sleep(15 * time.Second)
 		f.Expect(f.asked.Load()).To(BeEquivalentTo(1))
-		f.Expect(f.writes.All(10)).To(HaveLen(1), "the prefix")
+		f.Expect(f.writes.All(pending.Target{All: true}, 10)).To(HaveLen(1), "the prefix")
 	})
 }
 

@@ -5,6 +5,7 @@ package pending
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/tarn-dev/tarn/internal/note"
@@ -31,7 +32,7 @@ type sweeper struct {
 }
 
 func (w *Writes[V]) sweepLaterLocked() {
-	if w.sweeper.timer == nil && (w.set.Load() != nil || len(w.sweeper.ended) > 0) {
+	if w.sweeper.timer == nil && (w.now.len() > 0 || len(w.sweeper.ended) > 0) {
 		w.sweeper.timer = time.AfterFunc(sweepAfter, w.sweep)
 	}
 }
@@ -115,36 +116,20 @@ func (k *statement[V]) look() Pending {
 
 // Size returns how many keys and prefixes there are, and how many bytes they take.
 func (w *Writes[V]) Size() (count, bytes int) {
-	if w.Empty() {
-		return 0, 0
+	if !w.Empty() {
+		count, bytes = w.set.Load().len(), w.set.Load().bytes
 	}
-	s := w.loaded()
-	return s.len(), s.bytes
+	return count, bytes
 }
 
-// All returns what is pending, up to limit: prefixes, and keys in their order.
-func (w *Writes[V]) All(limit int) []Pending { return w.pending(Target{All: true}, limit) }
-
-// At returns what is pending for a key, unless there is nothing, or the newest state has reached it.
-func (w *Writes[V]) At(key string) (p Pending, ok bool) {
-	for _, p = range w.pending(Target{Key: key}, 1) {
-		ok = true
-	}
-	return p, ok
-}
-
-func (w *Writes[V]) pending(of Target, limit int) (all []Pending) {
+// All returns what is pending about a target, up to limit: prefixes, and keys in their order. What the newest state has reached is not.
+func (w *Writes[V]) All(of Target, limit int) (all []Pending) {
 	if w.Empty() {
 		return nil
 	}
 	v, _ := w.look(of)
-	for _, p := range v.set.prefixes.Values() {
-		if of.covers(p.Target) && len(all) < limit && v.set.needed(p, v.state) {
-			all = append(all, p.look())
-		}
-	}
-	for k := range v.set.all(of, "") {
-		if len(all) < limit && v.set.needed(k, v.state) {
+	for _, k := range slices.AppendSeq(v.set.prefixes.Values(), v.set.all(of, "")) {
+		if len(all) < limit && of.covers(k.Target) && v.set.needed(k, v.state) {
 			all = append(all, k.look())
 		}
 	}

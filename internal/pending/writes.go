@@ -42,7 +42,7 @@ type Writes[V any] struct {
 	flights singleflight.Group
 	life    context.Context // of the questions to the server; ended by Close, with mu held
 	end     context.CancelFunc
-	set     atomic.Pointer[set[V]] // what reads see; nil for nothing; written with mu held
+	set     atomic.Pointer[set[V]] // what reads see; written with mu held
 
 	mu      sync.Mutex // guards what follows
 	now     *set[V]
@@ -55,28 +55,17 @@ type Writes[V any] struct {
 // New returns Writes with nothing pending.
 func New[V any](o Options[V]) *Writes[V] {
 	w := &Writes[V]{options: o, now: newSet(o.UID)}
+	w.set.Store(w.now.copy())
 	w.life, w.end = context.WithCancel(context.Background())
 	return w
 }
 
 // Empty reports whether nothing is pending. A read must call it before it takes the state.
-func (w *Writes[V]) Empty() bool { return w == nil || w.set.Load() == nil }
+func (w *Writes[V]) Empty() bool { return w == nil || w.set.Load().len() == 0 }
 
 // Pending reports whether anything is noted of a key, or of any prefix. A read must call it before it takes the state.
 func (w *Writes[V]) Pending(key string) bool {
-	if w.Empty() {
-		return false
-	}
-	s := w.loaded()
-	return s.prefixes.Len() > 0 || s.get(key) != nil
-}
-
-// loaded returns what is noted.
-func (w *Writes[V]) loaded() *set[V] {
-	if s := w.set.Load(); s != nil {
-		return s
-	}
-	return newSet(w.options.UID)
+	return !w.Empty() && (w.set.Load().prefixes.Len() > 0 || w.set.Load().get(key) != nil)
 }
 
 // Note notes a write. Reads that begin when it has returned show it, or something newer.
@@ -159,12 +148,9 @@ func (w *Writes[V]) existedLocked(e *Entry[V], state *watchcache.Snapshot[V]) (a
 
 // publishLocked shows what there is to readers, and has it swept.
 func (w *Writes[V]) publishLocked(state *watchcache.Snapshot[V]) {
-	if w.fitLocked(state); w.now.len() == 0 {
-		w.told = false
-		w.set.Store(nil)
-	} else {
-		w.set.Store(w.now.copy())
-	}
+	w.fitLocked(state)
+	w.told = w.told && w.now.len() > 0
+	w.set.Store(w.now.copy())
 	w.sweepLaterLocked()
 }
 

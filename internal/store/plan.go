@@ -76,16 +76,18 @@ type PendingWrite struct {
 
 // PendingWrites implements Store.
 func (s *Engine) PendingWrites(limit int) (all []PendingWrite) {
-	for _, p := range s.own.All(limit) {
+	for _, p := range s.own.All(pending.Target{All: true}, limit) {
 		all = append(all, writeOf(p))
 	}
 	return all
 }
 
 // PendingWrite implements Store.
-func (s *Engine) PendingWrite(key client.ObjectKey) (PendingWrite, bool) {
-	p, ok := s.own.At(s.keyOf(key))
-	return writeOf(p), ok
+func (s *Engine) PendingWrite(key client.ObjectKey) (w PendingWrite, ok bool) {
+	for _, p := range s.own.All(pending.Target{Key: s.keyOf(key)}, 1) {
+		return writeOf(p), true
+	}
+	return w, false
 }
 
 // PendingWrites implements Store: nothing is noted in a store of client-go's kind.

@@ -287,10 +287,10 @@ func TestWhatTheCacheNeverHoldsIsNotNoted(t *testing.T) {
 	leaving.Outcome, leaving.UID = note.Ambiguous, "1"
 	leaving.Metadata = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "held"}}
 	m.NoteWrite(leaving)
-	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", note.Hidden)))
+	g.Expect(entry.pending.writes.All(pending.Target{All: true}, 2)).To(ConsistOf(HaveField("Outcome", note.Hidden)))
 	leaving.Metadata.Labels, leaving.Revision = map[string]string{"app": "x"}, 11
 	m.NoteWrite(leaving)
-	g.Expect(entry.pending.writes.All(2)).To(ConsistOf(HaveField("Outcome", note.Ambiguous)))
+	g.Expect(entry.pending.writes.All(pending.Target{All: true}, 2)).To(ConsistOf(HaveField("Outcome", note.Ambiguous)))
 
 	m.Abandon()
 	m.NoteWrite(leaving)
