@@ -54,7 +54,7 @@ var _ Cache = (*informerCache)(nil)
 var errStarted = errors.New("informer already started: a cache can be started once")
 
 func newInformerCache(opts Options, shared *informers.Shared, tuning *Tuning) (*informerCache, error) {
-	live, err := newLiveNamespaces(&opts, shared, tuning.Namespaces)
+	live, err := newLiveNamespaces(&opts, shared, tuning)
 	if err != nil {
 		return nil, err
 	}

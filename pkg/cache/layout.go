@@ -141,7 +141,7 @@ func (l *layout) fixed() []*informers.Map {
 
 // waitForCacheSync waits until all maps have synced, also those that come meanwhile. It returns false if ctx ends first.
 func (l *layout) waitForCacheSync(ctx context.Context) bool {
-	if l.live != nil && !l.live.selected.waitForCacheSync(ctx) {
+	if l.live != nil && !l.live.selected.WaitForCacheSync(ctx) {
 		return false
 	}
 	for synced := map[*informers.Map]bool{}; ; {

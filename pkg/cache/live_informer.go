@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -113,11 +114,11 @@ func (w *liveInformer) now() []*liveEntry {
 // these cannot be listed.
 func (l *liveScopes) informer(ctx context.Context, n *liveNamespaces, key informers.Key, wait bool) (Informer, error) {
 	if wait {
-		if err := n.selected.wait(ctx); err != nil && ctx.Err() != nil { // otherwise handlers have not synced before they are known
+		if err := n.selected.Wait(ctx); err != nil && ctx.Err() != nil { // otherwise handlers have not synced before they are known
 			return nil, err
 		}
 	}
-	known := n.selected.isKnown()
+	known := n.selected.IsKnown()
 	giveBack, err := n.take(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot get an informer of %s: %w", key, err)
@@ -133,8 +134,23 @@ func (l *liveScopes) informer(ctx context.Context, n *liveNamespaces, key inform
 			return nil, err
 		}
 	}
-	syncs := n.selected.awaited(known, syncingOf(entries), func() []syncing { return syncingOf(wanted.now()) })
+	syncs := n.awaited(known, syncingOf(entries), func() []syncing { return syncingOf(wanted.now()) })
 	return &liveShown{liveInformer: wanted, owner: n.owner, turn: n, allDone: newAllDone(n.owner, syncs)}, nil
+}
+
+// awaited returns what an informer or a handler waits for: now, if the namespaces were known; or until they are, and then for what
+// later returns at the first look.
+func (n *liveNamespaces) awaited(known bool, now []syncing, later func() []syncing) func() []syncing {
+	if known {
+		return fixed(now)
+	}
+	once := sync.OnceValue(later)
+	return func() []syncing {
+		if !n.selected.IsKnown() {
+			return []syncing{{DoneChecker: n.selected}}
+		}
+		return once()
+	}
 }
 
 func syncingOf(entries []*liveEntry) []syncing {
@@ -220,7 +236,7 @@ func (i *liveShown) AddEventHandlerWithOptions(handler toolscache.ResourceEventH
 	if handler == nil {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it is nil", i.key)
 	}
-	known := i.turn.selected.isKnown()
+	known := i.turn.selected.IsKnown()
 	i.of.mu.Lock()
 	defer i.of.mu.Unlock()
 	if i.of.wanted[i.key] != i.liveInformer {
@@ -234,7 +250,7 @@ func (i *liveShown) AddEventHandlerWithOptions(handler toolscache.ResourceEventH
 		}
 		r.handles[entry.in] = liveHandle{entry, handle}
 	}
-	r.allDone = newAllDone(i.owner, i.turn.selected.awaited(known, r.syncingLocked(), func() []syncing {
+	r.allDone = newAllDone(i.owner, i.turn.awaited(known, r.syncingLocked(), func() []syncing {
 		i.of.mu.Lock()
 		defer i.of.mu.Unlock()
 		return r.syncingLocked()

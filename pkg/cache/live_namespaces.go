@@ -15,8 +15,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tarn-dev/tarn/internal/namespaces"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -27,7 +28,7 @@ const maxLeft = 128
 type liveNamespaces struct {
 	owner    *informers.Map // of the goroutines, which end with the cache
 	kinds    []*liveScopes
-	selected *selectedNamespaces // nil if a method sets them
+	selected *namespaces.Selected // nil if a method sets them
 
 	// turn has one element. A call takes it to change what the program wants: namespaces, informers, indexes. It may wait for discovery.
 	turn chan struct{}
@@ -35,7 +36,14 @@ type liveNamespaces struct {
 }
 
 // newLiveNamespaces returns the live namespaces that the options ask for; nil if they are fixed.
-func newLiveNamespaces(opts *Options, shared *informers.Shared, selector labels.Selector) (_ *liveNamespaces, err error) {
+func newLiveNamespaces(opts *Options, shared *informers.Shared, tuning *Tuning) (_ *liveNamespaces, err error) {
+	selector, selectable := tuning.Namespaces, false
+	if selector != nil {
+		_, selectable = selector.Requirements()
+	}
+	if !selectable && tuning.Shard != nil {
+		return nil, errors.New("cache tuning: Shard needs Namespaces, of which it leaves a part: select some, or all with labels.Everything()")
+	}
 	if selector == nil {
 		return nil, nil
 	}
@@ -47,13 +55,14 @@ func newLiveNamespaces(opts *Options, shared *informers.Shared, selector labels.
 	}
 	n := &liveNamespaces{turn: make(chan struct{}, 1)}
 	n.turn <- struct{}{}
-	if _, selectable := selector.Requirements(); !selectable {
+	if !selectable {
 		return n, nil
 	}
-	if selector.Empty() {
+	if selector.Empty() && tuning.Shard == nil {
 		return nil, errors.New("cache tuning: Namespaces selects all: leave it nil, or use labels.Nothing() and SetNamespaces")
 	}
-	n.selected, err = newSelectedNamespaces(shared, selector)
+	runs := informers.NewMap(mapOptions(shared, "", Config{}, meta.RESTScopeNameRoot))
+	n.selected, err = namespaces.New(runs, selector, tuning.Shard, shared.Logger)
 	return n, err
 }
 
@@ -67,13 +76,28 @@ func (n *liveNamespaces) take(ctx context.Context) (giveBack func(), err error) 
 	}
 }
 
+// scopesToRead is scopesOf for a read, which waits until the namespaces that match are known.
+func (c *informerCache) scopesToRead(ctx context.Context, gvk schema.GroupVersionKind) (scopes, error) {
+	s, err := c.kinds.scopesOf(ctx, gvk)
+	if err != nil || s.live == nil || c.kinds.live.selected.IsKnown() {
+		return s, err
+	}
+	if err := c.checkStarted(gvk); err != nil {
+		return s, err
+	}
+	if err := c.kinds.live.selected.Wait(ctx); err != nil {
+		return s, err
+	}
+	return c.kinds.scopesOf(ctx, gvk)
+}
+
 // begin sets the namespaces of the start, or lets the labels of Namespaces set them.
 func (n *liveNamespaces) begin(owner *informers.Map, namespaces []string) error {
 	n.owner = owner
 	if n.selected == nil {
 		return n.set(context.Background(), namespaces)
 	}
-	n.selected.runs.Go(func(ctx context.Context) { n.selected.follow(ctx, n.set) })
+	n.selected.Runs().Go(func(ctx context.Context) { n.selected.Follow(ctx, n.set) })
 	return nil
 }
 
@@ -82,7 +106,7 @@ func (n *liveNamespaces) watched() []*informers.Map {
 	if n == nil || n.selected == nil {
 		return nil
 	}
-	return []*informers.Map{n.selected.found}
+	return []*informers.Map{n.selected.Found()}
 }
 
 // maps returns the informer maps of now.
@@ -103,7 +127,7 @@ func (n *liveNamespaces) helpers() (all []*informers.Map) {
 		return nil
 	}
 	if n.selected != nil {
-		all = append(all, n.selected.runs)
+		all = append(all, n.selected.Runs())
 	}
 	for _, kinds := range n.kinds {
 		all = append(all, kinds.settings)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -22,6 +23,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/signal"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
@@ -172,6 +174,32 @@ var _ = Describe("Namespaces whose labels match", func() {
 		Expect(wrong).To(BeEmpty())
 	})
 
+	It("are those in which a replica has a term, and leave and enter if that is a new one", func(ctx SpecContext) {
+		share := &share{terms: map[string]uint64{first: 1}}
+		visited := &visitors{}
+		c, err := cache.With(cache.Tuning{Namespaces: labels.Everything(), Shard: share, NoMetrics: true})(visited.to(cfg), cache.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		start(c)
+		Expect(names(ctx, c)()).To(ConsistOf(first + "/one"))
+		heard, added := listen(ctx, c)
+		Eventually(added.HasSynced).Should(BeTrue())
+		share.set(first, 1, second, 1)
+		Eventually(known(heard)).Should(ConsistOf(first+"/one", second+"/two"))
+		Expect(heard.Heard()).To(Equal([]string{"add one", "add two"}))
+		share.set(first, 4, second, 1)
+		var told []string
+		Eventually(func() []string { told = append(told, heard.Heard()...); return told }).Should(ConsistOf("delete one", "add one"), "it was another's")
+		label(ctx, true, third)
+		share.set(second, 1)
+		Eventually(known(heard)).Should(ConsistOf(second + "/two"))
+		share.set()
+		Eventually(known(heard)).Should(BeEmpty())
+		Eventually(visited.Open).Should(ConsistOf(""))
+		Expect(visited.Made(third)).To(BeZero())
+		_, wrong := heard.now()
+		Expect(wrong).To(BeEmpty())
+	})
+
 	It("say why they are not known, and are once they may be listed", func(ctx SpecContext) {
 		label(ctx, true, first)
 		user := "selects-" + first
@@ -203,5 +231,37 @@ var _ = Describe("Namespaces whose labels match", func() {
 		Expect(setNamespaces(ctx, c, first)).To(MatchError(ContainSubstring("whose labels match")))
 		_, err := cache.With(cache.Tuning{Namespaces: labels.Everything(), NoMetrics: true})(cfg, cache.Options{})
 		Expect(err).To(MatchError(ContainSubstring("selects all")))
+		for _, selector := range []labels.Selector{nil, labels.Nothing()} {
+			_, err = cache.With(cache.Tuning{Namespaces: selector, Shard: &share{}, NoMetrics: true})(cfg, cache.Options{})
+			Expect(err).To(MatchError(ContainSubstring("Shard needs Namespaces")))
+		}
 	})
 })
+
+// share has the terms of a replica.
+type share struct {
+	mu      sync.Mutex
+	terms   map[string]uint64
+	changed signal.Broadcast
+}
+
+// Term implements the interface of Tuning.Shard.
+func (s *share) Term(namespace string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.terms[namespace]
+}
+
+// Changed implements the interface of Tuning.Shard.
+func (s *share) Changed() <-chan struct{} { return s.changed.Wait() }
+
+// set sets the terms: namespaces, each with its term.
+func (s *share) set(pairs ...any) {
+	s.mu.Lock()
+	s.terms = map[string]uint64{}
+	for i := 0; i < len(pairs); i += 2 {
+		s.terms[pairs[i].(string)] = uint64(pairs[i+1].(int))
+	}
+	s.mu.Unlock()
+	s.changed.Notify()
+}

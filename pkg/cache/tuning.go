@@ -28,7 +28,8 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// Tuning has the options that controller-runtime does not have. New uses the zero value.
+// Tuning has the options that controller-runtime does not have. New uses the zero value. They are more than twelve, because each stands
+// on its own.
 type Tuning struct {
 	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process
 	// that live at the same time must have different names. A cache lives until its Start returns;
@@ -84,6 +85,16 @@ type Tuning struct {
 	// In both cases OnFailure is Isolate unless it is WaitOnFailure, so a namespace without permission keeps no other one waiting;
 	// GetInformer returns an informer without GetIndexer; and leases have informers of their own.
 	Namespaces labels.Selector
+	// Shard leaves of the Namespaces that match those of this replica: in which it has a term other than zero. A *shard.Ring is one
+	// (package shard). The list changes with the ring, and an ever higher term says that a namespace was another's in between: handlers are
+	// told that it leaves and enters then. Namespaces must be a selector with it, and may be labels.Everything(). A cache has synced if no
+	// namespace is its own yet. The methods are called by one goroutine of the cache.
+	Shard interface {
+		// Term returns the term of the replica in a namespace, or zero.
+		Term(namespace string) uint64
+		// Changed returns a channel that is closed when a later Term may return something else.
+		Changed() <-chan struct{}
+	}
 
 	// LeaseIdleTime is how long an informer that was made for leases (package lease) goes on when the last of them was
 	// released. Zero stands for the default, half a minute.

@@ -5,6 +5,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -120,11 +121,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	x.status, x.complete = 0, false
 	x.body.Reset()
-	if r.Context().Err() != nil {
+	if err := cmp.Or(context.Cause(r.Context()), note.Fenced(r.Context())); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper must
 		}
-		return nil, context.Cause(r.Context()) // as http.Transport does, which would not say that nothing was sent
+		return nil, err // as http.Transport does, which would not say that nothing was sent
 	}
 	way := &way{}
 	response, err := t.next.RoundTrip(r.WithContext(way.in(r.Context())))

@@ -21,6 +21,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -138,6 +140,52 @@ func (u untraced) RoundTrip(*http.Request) (*http.Response, error) {
 		return nil, u.err
 	}
 	return nil, io.ErrUnexpectedEOF
+}
+
+// TestAFenceRefusesWritesAlone: no request of a write is sent when its context must not be used to write any more, whoever is asked.
+func TestAFenceRefusesWritesAlone(t *testing.T) {
+	g := NewWithT(t)
+	var methods []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		methods = append(methods, r.Method)
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	c, noted := clientOf(g, &rest.Config{Host: server.URL, QPS: -1})
+	refused, open := errors.New("the key is another replica's"), true
+	ctx := note.Fence(t.Context(), func() error {
+		if open {
+			return nil
+		}
+		return refused
+	})
+	ctx = note.Fence(ctx, func() error { return nil })
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
+	patch := crclient.RawPatch(types.MergePatchType, []byte("{}"))
+	writes := map[string]func() error{
+		"create": func() error { return c.Create(ctx, obj.DeepCopy()) },
+		"update": func() error { return c.Update(ctx, obj.DeepCopy()) },
+		"patch":  func() error { return c.Patch(ctx, obj.DeepCopy(), patch) },
+		"apply": func() error {
+			return c.Apply(ctx, corev1apply.ConfigMap("x", "default"), crclient.FieldOwner("test"))
+		},
+		"delete":        func() error { return c.Delete(ctx, obj.DeepCopy()) },
+		"delete all of": func() error { return c.DeleteAllOf(ctx, &corev1.ConfigMap{}, crclient.InNamespace("default")) },
+		"status":        func() error { return c.Status().Update(ctx, obj.DeepCopy()) },
+		"subresource":   func() error { return c.SubResource("scale").Patch(ctx, obj.DeepCopy(), patch) },
+	}
+	for name, write := range writes {
+		g.Expect(crclient.IgnoreNotFound(write())).To(Succeed(), name)
+	}
+	g.Expect(methods).To(HaveLen(len(writes)))
+	methods, open, noted.writes = nil, false, nil
+	for name, write := range writes {
+		g.Expect(write()).To(MatchError(refused), name)
+	}
+	g.Expect(methods).To(BeEmpty())
+	g.Expect(noted.writes).To(BeEmpty(), "nothing was written")
+	g.Expect(c.SubResource("scale").Get(ctx, obj, obj.DeepCopy())).NotTo(MatchError(refused))
+	g.Expect(methods).To(Equal([]string{http.MethodGet}), "a read needs no permission")
 }
 
 // TestARefusedDeletionOfACollection is ambiguous unless it was refused before the first object: by the authorizer,

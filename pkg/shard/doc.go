@@ -48,7 +48,8 @@
 // # Files
 //
 //   - options.go has the options, and hash.go the scores.
-//   - ring.go runs the life of a member, and answers who owns a key. hold.go is for work on keys.
+//   - ring.go runs the life of a member, and answers who owns a key. hold.go is for work on keys, and reconciler.go for reconciles.
+//   - term.go says since when a member has a key without a break.
 //   - member.go says what a Lease says. view.go has the rules: what follows from the Leases that were seen.
 //   - lease.go has the requests that write Leases; watch.go follows them.
 package shard

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tarn-dev/tarn/internal/note"
 )
 
 // NotOwnedError says that a replica may not work on a key now. It is the cause of the contexts of [Ring.Hold] that end with it.
@@ -41,9 +43,10 @@ func (e *NotOwnedError) Unwrap() error { return e.Cause }
 //
 // The work may go on while the key leaves. The context that Hold returns is one of ctx; it ends with a NotOwnedError as its cause when
 // the key is lost, or when work goes on for longer than Options.DrainTimeout while the key leaves. Work whose context ends must stop
-// within what LeaseDuration has more than RenewDeadline, and write nothing that [Ring.Check] refuses.
+// within what LeaseDuration has more than RenewDeadline, and write nothing that [Ring.Check] refuses. A client of pkg/client asks
+// Check before it sends a write with the context.
 func (r *Ring) Hold(ctx context.Context, key string) (held context.Context, release func(), err error) {
-	held, cancel := context.WithCancelCause(ctx)
+	held, cancel := context.WithCancelCause(note.Fence(ctx, func() error { return r.Check(key) }))
 	h := &hold{key: key, hash: hashOf(key), cancel: cancel}
 	if err := r.begin(h); err != nil {
 		cancel(err)

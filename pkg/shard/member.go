@@ -77,6 +77,9 @@ func (m *member) set(l *coordinationv1.Lease, now time.Time) bool {
 	return changed
 }
 
+// takes reports whether the member takes keys, as far as others know.
+func (m *member) takes() bool { return !m.ghost && !m.leaving }
+
 // overAt is when the member has stopped, if nothing is heard of it until then.
 func (m *member) overAt(leaseDuration time.Duration) time.Time {
 	if seconds := ptr.Deref(m.lease.Spec.LeaseDurationSeconds, 0); seconds > 0 {

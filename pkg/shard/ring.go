@@ -27,8 +27,9 @@ type Ring struct {
 	clock   clock
 	started atomic.Bool
 	changed signal.Broadcast // who owns a key, or what the Lease is to say, may have changed
-	mu      sync.Mutex       // guards view
+	mu      sync.Mutex       // guards what follows
 	view    *view
+	terms   terms
 }
 
 // clock is the clock of this machine.
@@ -150,6 +151,9 @@ func (r *Ring) update(f func(v *view, now time.Time) (cancelled []*hold)) {
 	}
 	r.view.admit()
 	changed := r.view.version != before
+	if changed {
+		r.terms.follow(r.view)
+	}
 	causes := make([]error, len(cancelled))
 	for i, h := range cancelled {
 		h.over, causes[i] = true, r.notOwned(h.key, h.hash, now)
@@ -163,7 +167,7 @@ func (r *Ring) update(f func(v *view, now time.Time) (cancelled []*hold)) {
 	}
 }
 
-// Changed returns a channel that is closed at the next change of what [Ring.Owner], [Ring.Check] and [Ring.Members] may answer. To
+// Changed returns a channel that is closed at the next change of what [Ring.Owner], [Ring.Check], [Ring.Term] and [Ring.Members] may answer. To
 // miss no change, call it before them.
 func (r *Ring) Changed() <-chan struct{} { return r.changed.Wait() }
 
@@ -171,7 +175,7 @@ func (r *Ring) Changed() <-chan struct{} { return r.changed.Wait() }
 func (r *Ring) Member() string { return r.options.Member }
 
 // Owner returns the name of the member that is to work on a key, or "" if no member is known. It may have to wait for the member
-// before: [Ring.Check] reports that. A replica caches the keys that it owns, or still holds.
+// before: [Ring.Check] reports that.
 func (r *Ring) Owner(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

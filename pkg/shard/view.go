@@ -172,7 +172,7 @@ func (v *view) admit() {
 
 // owns is the rule of the ring: a member works on a key if each member that it yields to yields the key to it.
 func (v *view) owns(hash uint64) bool {
-	if v.self == nil || !v.joined || v.leaving {
+	if !v.takes() {
 		return false
 	}
 	for id := range v.yields {
@@ -183,6 +183,9 @@ func (v *view) owns(hash uint64) bool {
 	}
 	return true
 }
+
+// takes reports whether this member takes keys.
+func (v *view) takes() bool { return v.self != nil && v.joined && !v.leaving }
 
 // inTime reports whether the Lease is surely ours.
 func (v *view) inTime(now time.Time) bool { return v.self != nil && now.Before(v.deadline) }
@@ -205,11 +208,11 @@ func (v *view) why(now time.Time) error {
 // winner returns the member that is to have a key when all have yielded, or nil.
 func (v *view) winner(hash uint64) *member {
 	var best *member
-	if v.self != nil && v.joined && !v.leaving {
+	if v.takes() {
 		best = v.self
 	}
 	for _, m := range v.members {
-		if !m.ghost && !m.leaving && (best == nil || beats(m, best, hash)) {
+		if m.takes() && (best == nil || beats(m, best, hash)) {
 			best = m
 		}
 	}

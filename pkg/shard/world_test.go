@@ -40,7 +40,10 @@ type replica struct {
 	ring *Ring
 	link *link
 	stop context.CancelFunc
-	dead bool // guarded by the lock of the world
+	// guarded by the lock of the world:
+	dead  bool
+	terms map[string]uint64 // the last ones that were seen
+	lost  map[string]bool   // keys without a term since
 }
 
 func (r *replica) String() string { return fmt.Sprintf("%s(%p)", r.name, r) }
@@ -82,7 +85,7 @@ func (w *world) fail(format string, args ...any) {
 // start starts a replica whose clock runs at a rate, on a link.
 func (w *world) start(name string, rate float64, l *link) *replica {
 	l.server = w.server
-	r := &replica{name: name, link: l}
+	r := &replica{name: name, link: l, terms: map[string]uint64{}, lost: map[string]bool{}}
 	ring, err := New(Options{Ring: "shop", Member: name, Namespace: "default", Client: l, Logger: logr.New(&teller{w: w, r: r})})
 	if err != nil {
 		w.t.Fatal(err)
@@ -195,12 +198,33 @@ func (w *world) checkOne() {
 			if r.ring.Check(key) == nil {
 				may = append(may, r)
 			}
+			w.checkTerm(r, key)
 		}
 		w.mu.Lock()
 		if may = slices.DeleteFunc(may, func(r *replica) bool { return r.dead }); len(may) > 1 {
 			w.fail("%v may write for %s", may, key)
 		}
 		w.mu.Unlock()
+	}
+}
+
+// checkTerm sees that a member has a term in what it is to have: a new one if it had none meanwhile, when requests are dropped. If
+// another is to have the key, that is told of all, or has gone.
+func (w *world) checkTerm(r *replica, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.ring.mu.Lock()
+	term, owns := r.ring.termOf(key), r.ring.ownerOf(hashOf(key)) == r.name
+	r.ring.mu.Unlock()
+	switch before := r.terms[key]; {
+	case term == 0 && owns:
+		w.fail("%s owns %s without a term", r, key)
+	case term == 0:
+		r.lost[key] = true
+	case term < before, r.lost[key] && owns && term == before:
+		w.fail("%s has term %d of %s, after %d", r, term, key, before)
+	case owns || !r.lost[key]:
+		r.terms[key], r.lost[key] = term, false
 	}
 }
 

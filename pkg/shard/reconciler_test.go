@@ -1,0 +1,137 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tarn-dev/tarn/internal/note"
+)
+
+func requestOf(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+func (w *world) again(r *replica, req reconcile.Request) time.Duration {
+	of := r.ring.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		w.fail("%s reconciles %s", r, req)
+		return reconcile.Result{}, nil
+	}))
+	result, err := of.Reconcile(w.t.Context(), req)
+	if err != nil {
+		w.fail("%s refuses %s with an error: %v", r, req, err)
+	}
+	return result.RequeueAfter
+}
+
+// TestRequestsAreReconciledByTheirReplica: a request is reconciled where its key is; the others drop it, or ask again.
+func TestRequestsAreReconciledByTheirReplica(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		g := NewWithT(t)
+		a, b := w.startOne("a"), w.startOne("b")
+		time.Sleep(time.Second)
+		mine, theirs, failed := ownedBy(t, a), ownedBy(t, b), errors.New("failed")
+		reconciles := 0
+		of := a.ring.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			reconciles++
+			g.Expect(note.Fenced(ctx)).To(Succeed())
+			return reconcile.Result{RequeueAfter: time.Hour}, failed
+		}))
+		result, err := of.Reconcile(t.Context(), requestOf(mine, "x"))
+		g.Expect(err).To(MatchError(failed))
+		g.Expect(result).To(Equal(reconcile.Result{RequeueAfter: time.Hour}))
+		_, err = of.Reconcile(t.Context(), requestOf("", mine))
+		g.Expect(err).To(MatchError(failed), "the key of an object without a namespace is its name")
+		g.Expect(reconciles).To(Equal(2))
+
+		g.Expect(w.again(a, requestOf(theirs, "x"))).To(Equal(15*time.Second), "nothing tells of it later")
+		g.Expect(a.ring.Term(theirs)).To(BeZero())
+		g.Expect(w.again(a, requestOf(theirs, "x"))).To(BeZero(), "a cache does")
+		g.Expect(w.again(a, requestOf("", theirs))).To(Equal(15*time.Second), "no cache does")
+	})
+}
+
+// TestAReconcileThatLosesItsKey: its context ends, its writes are refused, its error is none, and the next owner waits for it.
+func TestAReconcileThatLosesItsKey(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		g := NewWithT(t)
+		a := w.startOne("a")
+		time.Sleep(time.Second)
+		key := ""
+		for i := 0; key == "" || ownersBetween(key, "shop-a", "shop-b") == "shop-a"; i++ {
+			key = fmt.Sprintf("key-%d", i)
+		}
+		before, soon := a.ring.Term(key), 500*time.Millisecond
+		g.Expect(before).NotTo(BeZero())
+		ended := make(chan time.Duration)
+		go func() {
+			result, err := a.ring.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				<-ctx.Done()
+				g.Expect(errors.As(note.Fenced(ctx), new(*NotOwnedError))).To(BeTrue())
+				return reconcile.Result{}, ctx.Err()
+			})).Reconcile(t.Context(), requestOf(key, "x"))
+			g.Expect(err).NotTo(HaveOccurred())
+			ended <- result.RequeueAfter
+		}()
+		b := w.startOne("b")
+		time.Sleep(5 * time.Second)
+		g.Expect(a.ring.Owner(key)).To(Equal("b"))
+		g.Expect(a.ring.Term(key)).To(Equal(before), "work on it goes on")
+		g.Expect(b.ring.Term(key)).NotTo(BeZero(), "its cache begins")
+		g.Expect(w.again(b, requestOf(key, "x"))).To(Equal(soon))
+		g.Expect(w.again(a, requestOf(key, "y"))).To(Equal(soon), "it may be ours again")
+		g.Expect(<-ended).To(Equal(soon))
+		time.Sleep(time.Second)
+		g.Expect(w.again(a, requestOf(key, "x"))).To(BeZero())
+		g.Expect(b.ring.Check(key)).To(Succeed())
+		b.stop()
+		time.Sleep(5 * time.Second)
+		g.Expect(a.ring.Term(key)).To(BeNumerically(">", before), "it was another's")
+	})
+}
+
+// TestTermsOfKeysThatNobodyElseHad: a member that comes and goes begins new terms of its own keys alone.
+func TestTermsOfKeysThatNobodyElseHad(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		g := NewWithT(t)
+		a := w.startOne("a")
+		time.Sleep(time.Second)
+		terms := map[string]uint64{}
+		for i := range 40 {
+			key := fmt.Sprintf("key-%d", i)
+			terms[key] = a.ring.Term(key)
+			g.Expect(terms[key]).NotTo(BeZero())
+		}
+		for range 3 {
+			b := w.startOne("b")
+			time.Sleep(5 * time.Second)
+			b.stop()
+			time.Sleep(5 * time.Second)
+			for key, before := range terms {
+				terms[key] = a.ring.Term(key)
+				g.Expect(terms[key] > before).To(Equal(ownersBetween(key, "shop-a", "shop-b") == "shop-b"), key)
+			}
+		}
+		for i := range 2 * maxDeparted {
+			a.ring.update(func(v *view, _ time.Time) []*hold {
+				v.members["x"] = &member{name: fmt.Sprint(i), id: "x"}
+				v.version++
+				return nil
+			})
+			a.ring.update(func(v *view, _ time.Time) []*hold { v.end(v.members["x"]); return nil })
+		}
+		g.Expect(len(a.ring.terms.departed)).To(BeNumerically("<=", maxDeparted+1))
+		for key, before := range terms {
+			g.Expect(a.ring.Term(key)).To(BeNumerically(">", before), "what is forgotten may have been of any key")
+		}
+	})
+}
