@@ -47,7 +47,7 @@ var rooms = map[string]room{
 	"internal/live":       {nil, "it asks the API server for one object"},
 	"internal/listwatch":  {[]string{"internal/projection", "internal/stats", "internal/signal"}, "it hands on what the API server sends, cut to the fields that are kept, and counts it"},
 	"internal/metrics":    {[]string{"internal/informer", "internal/listwatch", "internal/live", "internal/stats", "internal/store"}, "it adds up what informers, requests and reads count"},
-	"internal/namespaces": {[]string{"pkg/informers"}, "a map of informers watches them"},
+	"internal/namespaces": {[]string{"internal/inspected", "pkg/informers"}, "a map of informers watches them, and they are shown"},
 	"internal/note":       {nil, "it says what a client knows of a write, whoever is told, and who may refuse it"},
 	"internal/pending":    {[]string{"internal/note", "internal/watchcache"}, "what was noted lies over a snapshot"},
 	"internal/query":      {[]string{"internal/watchcache", "internal/pending", "internal/postings"}, "a plan reads a snapshot, and what lies over it"},

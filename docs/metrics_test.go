@@ -19,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -29,6 +31,7 @@ import (
 	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/pkg/cache"
 	"github.com/tarn-dev/tarn/pkg/lease"
+	"github.com/tarn-dev/tarn/pkg/shard"
 )
 
 // family is a metric as a page or a cache has it: its type, the labels that it has beside those of all,
@@ -168,9 +171,23 @@ func exercise(t *testing.T, registry *prometheus.Registry) {
 	must(t, c.List(ctx, &corev1.NamespaceList{})) // starts an informer
 	refer(t, c, direct(t, env))
 	waitForMetric(t, registry, "tarn_cache_wake_ups_total")
+	shared, err := cache.With(cache.Tuning{Registerer: registry, Namespaces: labels.Everything(), Shard: newRing(t, cfg)})(cfg, cache.Options{})
+	must(t, err)
+	run(t, shared)
+	waitForMetric(t, registry, "tarn_cache_ring_members")
 	_, err = c.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 	must(t, err)
 	<-refused.Done()
+}
+
+// newRing returns a ring that nobody has joined.
+func newRing(t *testing.T, cfg *rest.Config) *shard.Ring {
+	t.Helper()
+	leases, err := coordinationclient.NewForConfig(cfg)
+	must(t, err)
+	ring, err := shard.New(shard.Options{Ring: "shop", Member: "a", Client: leases, Namespace: "default"})
+	must(t, err)
+	return ring
 }
 
 // refer has a request refer to an object whose metadata alone are watched, and wakes it.

@@ -29,11 +29,25 @@ type Cache[Entry any] interface {
 	// Controllers returns the newest requests of each controller with references to what it reads. These are kept from the first call
 	// on, until a while after the last.
 	Controllers() []Controller
+	// Namespaces returns the namespaces that come and go; nil if they are fixed.
+	Namespaces() *Namespaces
 	// Bounds returns what the cache and its kinds take that have a bound in bytes, as it was seen last.
 	Bounds() []metrics.Bounded
 	// Go runs a function in a goroutine of a cache that is started: Start waits for it, so it must return when its
 	// context ends. If the cache has ended, the function is not run.
 	Go(func(context.Context))
+}
+
+// Namespaces are the namespaces of a cache that come and go.
+type Namespaces struct {
+	// Count is how many are cached now.
+	Count int `json:"count"`
+	// Selector selects them by their labels; empty if a method sets them.
+	Selector string `json:"selector,omitempty"`
+	// Ring are the members that share them, as this replica knows them, in their order. It is nil if there is no ring.
+	Ring []string `json:"ring,omitempty"`
+	// Member is the name of this replica in the ring.
+	Member string `json:"member,omitempty"`
 }
 
 // Informer is an informer that is shown. It can be the key of a map. No method asks the API server anything.

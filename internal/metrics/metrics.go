@@ -26,11 +26,12 @@ type Options struct {
 // answer, and those of informers that have ended: the others are asked for theirs when Prometheus
 // collects. A nil *Metrics counts nothing. Safe for concurrent use.
 type Metrics struct {
-	options Options
-	descs   [numberOfMetrics]*prometheus.Desc
-	reads   *Reads
-	bounds  *Bounds
-	leases  *Leases
+	options    Options
+	descs      [numberOfMetrics]*prometheus.Desc
+	reads      *Reads
+	bounds     *Bounds
+	leases     *Leases
+	namespaces *Namespaces
 
 	mu        sync.Mutex // guards what follows; it comes after the locks of maps
 	informers map[Informer]life
@@ -43,7 +44,7 @@ func New(o Options) (*Metrics, error) {
 	if o.Registerer == nil {
 		return nil, nil
 	}
-	m := &Metrics{options: o, reads: newReads(o.Cache), bounds: newBounds(o.Cache), leases: newLeases(o.Cache), informers: map[Informer]life{}, retired: map[Series]*figures{}}
+	m := &Metrics{options: o, reads: newReads(o.Cache), bounds: newBounds(o.Cache), leases: newLeases(o.Cache), namespaces: newNamespaces(o.Cache), informers: map[Informer]life{}, retired: map[Series]*figures{}}
 	for n, d := range definitions {
 		m.descs[n] = prometheus.NewDesc(d.name, d.help, append(append([]string{}, kindLabels...), d.labels...), prometheus.Labels{"cache": o.Cache})
 	}
@@ -76,6 +77,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.reads.describe(to)
 	m.bounds.describe(to)
 	m.leases.describe(to)
+	m.namespaces.describe(to)
 }
 
 // Collect implements prometheus.Collector.
@@ -94,6 +96,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.reads.collect(to, &m.descs)
 	m.bounds.collect(to)
 	m.leases.collect(to)
+	m.namespaces.collect(to)
 }
 
 func (m *Metrics) seriesOf(i Informer) Series {

@@ -5,7 +5,7 @@
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use. One goroutine calls Follow, and with it the functions of the user: those of Shard.
+// All methods are safe for concurrent use. The functions of the user, which are those of Shard, are called without a lock: by Follow and Show.
 package namespaces
 
 import (
@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/tarn-dev/tarn/internal/inspected"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -30,6 +31,9 @@ type Shard interface {
 	Term(namespace string) uint64
 	// Changed returns a channel that is closed when a later Term may return something else.
 	Changed() <-chan struct{}
+	// Member returns the name of the replica, and Members those of all that share the namespaces, as keys.
+	Member() string
+	Members() map[string]string
 }
 
 // Selected are the namespaces whose labels match. One watch of their metadata finds them. A nil value selects none. Make it with New.
@@ -38,6 +42,7 @@ type Selected struct {
 	found  *informers.Map // of the metadata, a part of runs
 	entry  *informers.MapEntry
 	shard  Shard
+	labels string            // of the selector
 	terms  map[string]uint64 // of the namespaces that are set; belongs to Follow
 	known  chan struct{}     // closed when the first list of them is set
 	logger logr.Logger
@@ -50,7 +55,8 @@ var pauses = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0
 // has a term; nil has all. New asks the API server which resource namespaces are.
 func New(runs *informers.Map, selector labels.Selector, shard Shard, logger logr.Logger) (*Selected, error) {
 	s := &Selected{
-		runs: runs, found: runs.Part("", informers.Selector{Label: selector}), shard: shard, known: make(chan struct{}), logger: logger,
+		runs: runs, found: runs.Part("", informers.Selector{Label: selector}), shard: shard, labels: selector.String(),
+		known: make(chan struct{}), logger: logger,
 	}
 	ctx := context.Background()
 	key := informers.Key{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Representation: informers.Metadata}
@@ -66,6 +72,14 @@ func (s *Selected) Runs() *informers.Map { return s.runs }
 
 // Found returns the map that has the Namespaces that match.
 func (s *Selected) Found() *informers.Map { return s.found }
+
+// Show says which namespaces are selected.
+func (s *Selected) Show(to *inspected.Namespaces) {
+	if to.Selector = s.labels; s.shard != nil {
+		to.Member, to.Ring = s.shard.Member(), slices.AppendSeq([]string{}, maps.Keys(s.shard.Members()))
+		slices.Sort(to.Ring)
+	}
+}
 
 // Follow sets the namespaces that match now, and whenever one begins or ends to match, or to be this replica's, until ctx ends.
 func (s *Selected) Follow(ctx context.Context, set func(context.Context, []string) error) {

@@ -415,6 +415,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 		return errStarted
 	}
 	defer func() { c.release() }() // not defer c.release(): a cache that runs must not become garbage
+	c.countNamespaces()
 	group, ctx := errgroup.WithContext(ctx)
 	if c.life.served != nil {
 		group.Go(func() error {

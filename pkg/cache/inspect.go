@@ -50,5 +50,32 @@ func (c *informerCache) Controllers() []inspected.Controller {
 	return nil
 }
 
+// Namespaces implements inspected.Cache.
+func (c *informerCache) Namespaces() *inspected.Namespaces {
+	n := c.kinds.live
+	if n == nil {
+		return nil
+	}
+	shown := &inspected.Namespaces{Count: len(n.kinds[0].now.Load().namespaces)}
+	if n.selected != nil {
+		n.selected.Show(shown)
+	}
+	return shown
+}
+
+// countNamespaces lets metrics show the namespaces that come and go. Metrics keep a cache in memory then, so it must have been started.
+func (c *informerCache) countNamespaces() {
+	if c.kinds.live == nil {
+		return
+	}
+	c.kinds.live.metrics.Ask(func() (cached, members int) {
+		shown := c.Namespaces()
+		if shown.Ring == nil {
+			return shown.Count, -1
+		}
+		return shown.Count, len(shown.Ring)
+	})
+}
+
 // Go implements inspected.Cache.
 func (c *informerCache) Go(f func(context.Context)) { c.kinds.maps()[0].Go(f) }

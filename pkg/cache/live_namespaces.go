@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/namespaces"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
@@ -29,6 +30,7 @@ type liveNamespaces struct {
 	owner    *informers.Map // of the goroutines, which end with the cache
 	kinds    []*liveScopes
 	selected *namespaces.Selected // nil if a method sets them
+	metrics  *metrics.Namespaces
 
 	// turn has one element. A call takes it to change what the program wants: namespaces, informers, indexes. It may wait for discovery.
 	turn chan struct{}
@@ -53,7 +55,7 @@ func newLiveNamespaces(opts *Options, shared *informers.Shared, tuning *Tuning) 
 	if opts.NewInformer != nil {
 		return nil, errors.New("cache tuning: Namespaces cannot be set with the option NewInformer, whose informers do not tell handlers of what leaves")
 	}
-	n := &liveNamespaces{turn: make(chan struct{}, 1)}
+	n := &liveNamespaces{turn: make(chan struct{}, 1), metrics: shared.Metrics.Namespaces()}
 	n.turn <- struct{}{}
 	if !selectable {
 		return n, nil

@@ -255,6 +255,12 @@ func (s *share) Term(namespace string) uint64 {
 // Changed implements the interface of Tuning.Shard.
 func (s *share) Changed() <-chan struct{} { return s.changed.Wait() }
 
+// Member implements the interface of Tuning.Shard.
+func (s *share) Member() string { return "a" }
+
+// Members implements the interface of Tuning.Shard.
+func (s *share) Members() map[string]string { return map[string]string{"b": "b_1", "a": "a_1"} }
+
 // set sets the terms: namespaces, each with its term.
 func (s *share) set(pairs ...any) {
 	s.mu.Lock()

@@ -44,6 +44,8 @@ type overview struct {
 	Total     figures                 `json:"total"`
 	Kinds     []kindInfo              `json:"kinds"`
 	MoreKinds int                     `json:"moreKinds,omitempty"`
+	// Namespaces are those that come and go.
+	Namespaces *inspected.Namespaces `json:"namespaces,omitempty"`
 	// Over says which bounds in bytes are passed, although all that can be was evicted, and what to do.
 	Over []string `json:"over,omitempty"`
 }
@@ -139,6 +141,7 @@ type pendingInfo struct {
 // overview answers api/v1/overview.
 func (h *handler) overview(*http.Request) (overview, error) {
 	o := overview{Cache: h.cache.Name(), Program: h.program, Started: h.cache.Started(), Time: time.Now(), Phases: map[inspected.Phase]int{}, Kinds: []kindInfo{}}
+	o.Namespaces = h.cache.Namespaces()
 	leases := h.leases()
 	for _, f := range h.byKind() {
 		stats := f.stats()

@@ -7,7 +7,9 @@
 //	ring, err := shard.New(shard.Options{Ring: "shop", Namespace: "shop-system", Client: leases})
 //	err = mgr.Add(ring)
 //
-//	held, release, err := ring.Hold(ctx, req.Namespace) // in a reconcile; an error says that it is another replica's
+//	builder.Complete(ring.Reconciler(reconciler))
+//
+// A cache with the Ring as its Tuning.Shard keeps the namespaces of the replica alone.
 //
 // # Contract
 //

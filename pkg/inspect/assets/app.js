@@ -249,7 +249,8 @@ function programOf(view) {
 function overviewPage(main) {
   const [notes, way, list, requests] = [el('div'), el('div'), el('div'), el('div')];
   const title = el('h1', { tabindex: -1 }, 'Cache'), about = el('p', { class: 'quiet' });
-  main.replaceChildren(title, about,
+  const spaces = el('div');
+  main.replaceChildren(title, about, spaces,
     el('section', { 'aria-label': 'The way of an object' }, way),
     el('section', { 'aria-labelledby': 'attention', hidden: true }, el('h2', { id: 'attention' }, 'Not as it should be'), notes),
     el('section', { 'aria-labelledby': 'informers' }, el('h2', { id: 'informers' }, 'Informers'), list), requests);
@@ -283,6 +284,7 @@ function overviewPage(main) {
       title.textContent = 'Cache ' + view.cache;
       document.title = view.cache + ' – cache';
       about.textContent = [programOf(view), view.started ? `${plural(view.kinds.length, 'kind')}, ${plural(view.informers, 'informer')}` : 'the cache is not started'].join(' · ');
+      show(spaces, namespacesLine(view.namespaces));
       const to = (k) => () => el('a', { href: '#/' + k.path, 'data-key': 'note ' + k.path }, k.kind + (k.representation === 'structured' ? '' : ' as ' + k.representation));
       const trouble = (view.over || []).map((text) => el('li', { class: 'is-bad' }, el('div', {}, text))).concat(view.kinds.flatMap((k) => [wrong(k.state) ? note(k.state, to(k)(), k.path) : [], slowNotes(k, to(k))]).flat());
       notes.parentElement.hidden = !trouble.length;
@@ -294,6 +296,13 @@ function overviewPage(main) {
       show(requests, requestsPart(controllers));
     },
   };
+}
+
+// namespacesLine says which namespaces of those that come and go are cached, and who has the others.
+function namespacesLine(spaces) {
+  if (!spaces) return null;
+  const share = spaces.ring ? `, those of ${spaces.member}. ${spaces.ring.length ? 'In the ring: ' + spaces.ring.join(', ') : 'It is not in the ring'}` : '';
+  return el('p', { class: 'quiet' }, `${plural(spaces.count, 'namespace')} now`, spaces.selector || spaces.ring ? [' with ', el('code', {}, spaces.selector || 'any labels')] : ', which a method sets', share);
 }
 
 // requestsPart shows what has woken the newest requests of each controller.
