@@ -92,6 +92,26 @@ func (v *visitors) Made(namespace string) int {
 	return v.made[namespace]
 }
 
+// MadeFor returns how many requests were made for some namespaces together.
+func (v *visitors) MadeFor(namespaces []string) (made int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, namespace := range namespaces {
+		made += v.made[namespace]
+	}
+	return made
+}
+
+// Watches returns how many watches are open.
+func (v *visitors) Watches() (open int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, n := range v.open {
+		open += n
+	}
+	return open
+}
+
 // picture is an event handler that keeps the versions of the objects of which it was told, and complains about events that do not
 // follow from those before.
 type picture struct {

@@ -4,6 +4,8 @@
 package dispatch
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -24,16 +26,16 @@ type bookmarkPlan struct {
 }
 
 // bookmarkSchedule says when watchers get their next bookmark. Times are rounded to seconds. It
-// keeps watchers that have ended until their time comes.
+// forgets watchers that have ended, because each keeps the context of its request.
 type bookmarkSchedule struct {
 	clock  clock.WithTicker
 	begin  time.Time
 	passed int64 // seconds since begin that were looked at
-	slots  map[int64][]bookmarkPlan
+	slots  map[int64]map[*watcher]bookmarkPlan
 }
 
 func newBookmarkSchedule(clock clock.WithTicker) *bookmarkSchedule {
-	return &bookmarkSchedule{clock: clock, begin: clock.Now(), slots: map[int64][]bookmarkPlan{}}
+	return &bookmarkSchedule{clock: clock, begin: clock.Now(), slots: map[int64]map[*watcher]bookmarkPlan{}}
 }
 
 // add enters a watcher for its next bookmark, unless its deadline is too near, or it had the last one.
@@ -47,14 +49,21 @@ func (s *bookmarkSchedule) add(plan bookmarkPlan) {
 		next, plan.last = last, true
 	}
 	second := max(s.passed+1, int64(next.Sub(s.begin)/time.Second))
-	s.slots[second] = append(s.slots[second], plan)
+	if s.slots[second] == nil {
+		s.slots[second] = map[*watcher]bookmarkPlan{}
+	}
+	s.slots[second][plan.watcher] = plan
+	plan.watcher.bookmark = second
 }
+
+// remove forgets a watcher.
+func (s *bookmarkSchedule) remove(w *watcher) { delete(s.slots[w.bookmark], w) }
 
 // due returns the watchers whose time has come, and takes them out of the schedule.
 func (s *bookmarkSchedule) due() (watchers []bookmarkPlan) {
 	for until := int64(s.clock.Since(s.begin) / time.Second); s.passed < until; {
 		s.passed++
-		watchers = append(watchers, s.slots[s.passed]...)
+		watchers = slices.AppendSeq(watchers, maps.Values(s.slots[s.passed]))
 		delete(s.slots, s.passed)
 	}
 	return watchers

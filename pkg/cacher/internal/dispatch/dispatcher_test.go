@@ -4,6 +4,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -36,6 +37,28 @@ func TestBookmarkWhileEventsAreDispatched(t *testing.T) {
 	}
 	g.Expect(got).To(HaveExactElements(
 		fmt.Sprint(watch.Added, " 101"), fmt.Sprint(watch.Bookmark, " 101"), fmt.Sprint(watch.Modified, " 102")))
+}
+
+// TestAWatcherThatHasEndedIsForgotten: it keeps the context of its request, which is many times as large, and a client may begin
+// thousands of watches in the minute until the next bookmark.
+func TestAWatcherThatHasEndedIsForgotten(t *testing.T) {
+	g := NewWithT(t)
+	s := newStage(t, 0)
+	lives := s.watch(t.Context(), t, &Beginning{Position: s.position, Revision: 100})
+	s.watch(t.Context(), t, &Beginning{Position: s.position, Revision: 100}).Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := s.watch(ctx, t, &Beginning{Position: s.position, Revision: 100})
+	cancel()
+	<-ended.done
+	s.catchingUp.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.Expect(s.watchers).To(HaveLen(1))
+	for _, slot := range s.bookmarks.slots {
+		for w := range slot {
+			g.Expect(w).To(BeIdenticalTo(lives), "it has ended")
+		}
+	}
 }
 
 // TestWatcherAheadOfTheDispatcher lets a watcher read events before they are dispatched: it must

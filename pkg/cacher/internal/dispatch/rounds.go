@@ -40,9 +40,6 @@ func (d *Dispatcher) sendBookmarks() {
 	}
 	var bookmark *watch.Event
 	for _, w := range d.bookmarks.due() {
-		if w.state == ended {
-			continue
-		}
 		d.bookmarks.add(w)
 		if w.state != following || d.revision < w.reached || d.revision <= w.since { // it knows, or has more to read
 			continue

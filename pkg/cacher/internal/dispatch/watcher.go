@@ -56,8 +56,9 @@ type watcher struct {
 	// Guarded by the lock of the dispatcher.
 	address  address
 	state    watcherState
-	expired  bool // the events that come next are not kept any more
-	handover      // where it began to follow
+	expired  bool  // the events that come next are not kept any more
+	bookmark int64 // the second of the schedule in which it is, or was
+	handover       // where it began to follow
 }
 
 // watcherState says which goroutine sends to the reader of a watcher.
@@ -139,6 +140,7 @@ func (w *watcher) stopLocked() {
 	close(w.done)
 	w.forget()
 	delete(w.dispatcher.watchers, w)
+	w.dispatcher.bookmarks.remove(w)
 	if follows {
 		close(w.result)
 	}
