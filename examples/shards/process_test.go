@@ -107,6 +107,11 @@ func (w *worker) copy(ctx context.Context, req ctrl.Request) error {
 	if err := w.Get(ctx, req.NamespacedName, work); err != nil || work.Data["want"] == work.Data["have"] {
 		return crclient.IgnoreNotFound(err)
 	}
+	select {
+	case <-time.After(10 * time.Millisecond): // work takes time: otherwise no namespace is held when it moves
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	patch := fmt.Appendf(nil, `{"data":{"have":%q}}`, work.Data["want"])
 	return w.Patch(ctx, work, crclient.RawPatch(crclient.Merge.Type(), patch))
 }

@@ -61,7 +61,8 @@ func TestFiveProcesses(t *testing.T) {
 		}
 	}
 
-	stop := s.keepChanging(rand.New(rand.NewPCG(seed, 3)))
+	stop := sync.OnceFunc(s.keepChanging(rand.New(rand.NewPCG(seed, 3))))
+	defer stop()
 	since := time.Now()
 	all[2].crash()
 	second := s.settle("one has crashed", all[0], all[1], all[3], all[4])

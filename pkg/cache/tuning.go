@@ -88,7 +88,7 @@ type Tuning struct {
 	// Shard leaves of the Namespaces that match those of this replica: in which it has a term other than zero. A *shard.Ring is one
 	// (package shard). The list changes with the ring, and an ever higher term says that a namespace was another's in between: handlers are
 	// told that it leaves and enters then. Namespaces must be a selector with it, and may be labels.Everything(). A cache has synced if no
-	// namespace is its own yet. The methods are called without a lock of the cache.
+	// namespace is its own yet. Kinds with ByObject.Namespaces are cached by all replicas. The methods are called without a lock of the cache.
 	Shard interface {
 		// Term returns the term of the replica in a namespace, or zero.
 		Term(namespace string) uint64

@@ -23,8 +23,7 @@ var _ client.NewClientFunc = New
 // of pkg/cache, reads of the cache show the writes of the client at once. New neither changes nor
 // keeps config and options. The errors are those of controller-runtime.
 func New(config *rest.Config, options client.Options) (client.Client, error) {
-	noter := noterOf(options)
-	if config == nil || noter == nil {
+	if config == nil {
 		return client.New(config, options)
 	}
 	if options.HTTPClient == nil {
@@ -39,7 +38,10 @@ func New(config *rest.Config, options client.Options) (client.Client, error) {
 	}
 	observed.Transport = &transport{next: observed.Transport}
 	options.HTTPClient = &observed
-
+	noter := noterOf(options)
+	if noter == nil {
+		return client.New(config, options)
+	}
 	cached := *options.Cache
 	cached.EnableReadYourWritesConsistency = nil
 	options.Cache = &cached

@@ -16,7 +16,10 @@
 //
 // The client works with a cache of package github.com/tarn-dev/tarn/pkg/cache as
 // CacheOptions.Reader. With any other Reader, also with one that wraps such a cache, it is
-// controller-runtime's client and nothing else, and logs that: wrap the client in place of the cache.
+// controller-runtime's client, and logs that: wrap the client in place of the cache.
+//
+// No client sends a write with the context of work whose key another replica has (package shard): the error is a
+// *shard.NotOwnedError.
 //
 // A write that would send an object that the cache has kept in part (Fields of its tuning) is refused with a
 // BadRequest API error: Create, Update, Apply, and a Patch that is made of such an object and would send all of it, or

@@ -40,6 +40,16 @@ func (x *exchange) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
+// begin notes that a request comes.
+func (x *exchange) begin(r *http.Request) {
+	x.dryRun = r.URL.Query().Has("dryRun")
+	if x.follower != nil {
+		x.demanded = demandedBy(r)
+	}
+	x.status, x.complete = 0, false
+	x.body.Reset()
+}
+
 // answered reports whether the server has said that it did what it was asked for.
 func (x *exchange) answered() bool {
 	return x.status >= http.StatusOK && x.status < http.StatusMultipleChoices && x.complete
@@ -103,7 +113,7 @@ func (x *exchange) unauthorized() bool {
 		status.Details != nil && status.Details.Name == "" && strings.Contains(status.Message, "cannot deletecollection resource")
 }
 
-// transport keeps the answers to the writes whose contexts have an exchange.
+// transport refuses the writes whose contexts are fenced off, and keeps the answers to those whose contexts have an exchange.
 type transport struct{ next http.RoundTripper }
 
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
@@ -111,21 +121,21 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
-	if !ok || r.Method == http.MethodGet {
+	if r.Method == http.MethodGet {
 		return t.next.RoundTrip(r)
 	}
-	x.dryRun = r.URL.Query().Has("dryRun")
-	if x.follower != nil {
-		x.demanded = demandedBy(r)
+	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
+	if ok {
+		x.begin(r)
 	}
-	x.status, x.complete = 0, false
-	x.body.Reset()
 	if err := cmp.Or(context.Cause(r.Context()), note.Fenced(r.Context())); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper must
 		}
 		return nil, err // as http.Transport does, which would not say that nothing was sent
+	}
+	if !ok {
+		return t.next.RoundTrip(r)
 	}
 	way := &way{}
 	response, err := t.next.RoundTrip(r.WithContext(way.in(r.Context())))

@@ -151,7 +151,8 @@ func TestAFenceRefusesWritesAlone(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer server.Close()
-	c, noted := clientOf(g, &rest.Config{Host: server.URL, QPS: -1})
+	config := &rest.Config{Host: server.URL, QPS: -1}
+	c, noted := clientOf(g, config)
 	refused, open := errors.New("the key is another replica's"), true
 	ctx := note.Fence(t.Context(), func() error {
 		if open {
@@ -186,6 +187,11 @@ func TestAFenceRefusesWritesAlone(t *testing.T) {
 	g.Expect(noted.writes).To(BeEmpty(), "nothing was written")
 	g.Expect(c.SubResource("scale").Get(ctx, obj, obj.DeepCopy())).NotTo(MatchError(refused))
 	g.Expect(methods).To(Equal([]string{http.MethodGet}), "a read needs no permission")
+	uncached, err := client.New(config, crclient.Options{Scheme: scheme.Scheme, Mapper: c.RESTMapper()})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(uncached.Update(ctx, obj.DeepCopy())).To(MatchError(refused), "without a cache")
+	g.Expect(uncached.SubResource("eviction").Create(ctx, obj.DeepCopy(), &corev1.ConfigMap{})).To(MatchError(refused))
+	g.Expect(methods).To(HaveLen(1))
 }
 
 // TestARefusedDeletionOfACollection is ambiguous unless it was refused before the first object: by the authorizer,

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Options are what [New] needs. The times are those of leader election, with its defaults.
@@ -40,7 +41,7 @@ type Options struct {
 	// The key leaves when the work has ended, however long that takes.
 	DrainTimeout time.Duration
 
-	// Logger is told of what goes wrong and is tried again. The zero Logger drops it.
+	// Logger is told of what goes wrong and is tried again. Default: controller-runtime's log, with the name tarn.shard.
 	Logger logr.Logger
 }
 
@@ -57,8 +58,8 @@ func (o Options) complete() (*Options, error) {
 	o.RenewDeadline = cmp.Or(o.RenewDeadline, 10*time.Second)
 	o.RetryPeriod = cmp.Or(o.RetryPeriod, 2*time.Second)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, o.RenewDeadline)
-	if o.Logger.GetSink() == nil {
-		o.Logger = logr.Discard()
+	if o.Logger.IsZero() {
+		o.Logger = log.Log.WithName("tarn").WithName("shard")
 	}
 	var wrong []error
 	if o.Client == nil || o.Namespace == "" {

@@ -7,43 +7,104 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
+
+// keyOf returns the key of an object, or of a request for it: its namespace, or its name if it has none.
+func keyOf(of client.ObjectKey) string { return cmp.Or(of.Namespace, of.Name) }
 
 // Reconciler returns a reconciler that calls another one for the requests of this replica. The key of a request is its namespace, or its
 // name if it has none. It is held meanwhile, so the context of a reconcile ends when the key is lost, and a client of pkg/client refuses
 // to write with it. For other keys write a reconciler that calls [Ring.Hold].
 //
-// A request of another replica is dropped if a cache follows the ring ([Ring.Term]): that tells of all objects of a namespace when it is
-// this replica's again. Without such a cache, and if the request has no namespace, it is asked again after each LeaseDuration whose it is.
-// A request for whose key this replica waits comes back soon. Let the controller run on every replica: NeedLeaderElection is false in its
-// options.
+// A request of another replica is dropped. The objects of a key are told of again when it becomes this replica's: by a cache that follows
+// the ring (its Tuning.Shard), or by [Ring.Source]. Cluster-scoped kinds, kinds whose ByObject has Namespaces, and other caches need a
+// Source. Without either of them the request fails, and is tried again. A request whose key another member has not given up yet comes back
+// soon. An object that is deleted while its key moves may be told to nobody, as when a controller restarts: what has to be cleaned up
+// needs a finalizer.
+//
+// The controller has to run on every replica: NeedLeaderElection is false in its options. References (package lease) go outside, as
+// refs.Reconciler(ring.Reconciler(r)), so that those of a key that is lost are given up.
 func (r *Ring) Reconciler(of reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		held, release, err := r.Hold(ctx, cmp.Or(req.Namespace, req.Name))
+		held, release, err := r.Hold(ctx, keyOf(req.NamespacedName))
 		if err != nil {
-			return reconcile.Result{RequeueAfter: r.askAgain(req)}, nil
+			return r.refuse(req, err)
 		}
 		defer release()
 		result, err := of.Reconcile(held, req)
-		if lost := (*NotOwnedError)(nil); err != nil && errors.As(context.Cause(held), &lost) {
-			return reconcile.Result{RequeueAfter: r.askAgain(req)}, nil
+		if lost := (*NotOwnedError)(nil); errors.As(context.Cause(held), &lost) { // whatever it returns, it may have stopped halfway
+			return r.refuse(req, lost)
 		}
 		return result, err
 	})
 }
 
-// askAgain returns after which time a request that was refused comes back, and zero if it need not.
-func (r *Ring) askAgain(req reconcile.Request) time.Duration {
+// refuse drops a request, unless nobody would make up for it.
+func (r *Ring) refuse(req reconcile.Request, why error) (reconcile.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch term := r.termOf(cmp.Or(req.Namespace, req.Name)); {
+	switch term := r.termOf(keyOf(req.NamespacedName)); {
 	case term > 0:
-		return r.options.RetryPeriod / 4
-	case req.Namespace != "" && r.terms.followed:
-		return 0
+		return reconcile.Result{RequeueAfter: r.options.RetryPeriod / 4}, nil
+	case r.terms.replayed, r.terms.followed && req.Namespace != "":
+		return reconcile.Result{}, nil
 	}
-	return r.options.LeaseDuration
+	return reconcile.Result{}, fmt.Errorf("nothing tells of %s when its key is this replica's: set Tuning.Shard of the cache, or watch Ring.Source: %w", req, why)
+}
+
+// Source returns a source that enqueues the objects of keys that have become this replica's. It lists them from a reader, such as the
+// cache of a manager, into copies of an empty list, whenever another member has left or this one has joined. It makes up for requests that
+// were dropped, and costs nothing in between.
+func (r *Ring) Source(from client.Reader, list client.ObjectList) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.mu.Lock()
+		r.terms.replayed = true
+		r.mu.Unlock()
+		go r.replay(ctx, from, list, queue)
+		return nil
+	})
+}
+
+// replay enqueues what has a new term until ctx ends.
+func (r *Ring) replay(ctx context.Context, from client.Reader, empty client.ObjectList, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	for seen := uint64(0); ctx.Err() == nil; {
+		changed := r.changed.Wait()
+		newest := r.newestTerm()
+		if newest <= seen {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		list := empty.DeepCopyObject().(client.ObjectList)
+		err := from.List(ctx, list, client.UnsafeDisableDeepCopy)
+		if err == nil {
+			err = meta.EachListItem(list, func(obj runtime.Object) error {
+				m, err := meta.Accessor(obj)
+				if err != nil {
+					return err
+				}
+				key := client.ObjectKey{Namespace: m.GetNamespace(), Name: m.GetName()}
+				if r.Term(keyOf(key)) > seen {
+					queue.Add(reconcile.Request{NamespacedName: key})
+				}
+				return nil
+			})
+		}
+		if err != nil && ctx.Err() == nil {
+			r.logger.Error(err, "Cannot list what has become this replica's")
+			r.sleep(ctx, r.clock.now().Add(r.options.RetryPeriod), nil)
+			continue
+		}
+		seen = newest
+	}
 }

@@ -7,11 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tarn-dev/tarn/internal/note"
@@ -21,14 +26,17 @@ func requestOf(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
+// again returns after which time a request that is refused comes back, and -1 if it fails.
 func (w *world) again(r *replica, req reconcile.Request) time.Duration {
 	of := r.ring.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		w.fail("%s reconciles %s", r, req)
 		return reconcile.Result{}, nil
 	}))
 	result, err := of.Reconcile(w.t.Context(), req)
-	if err != nil {
-		w.fail("%s refuses %s with an error: %v", r, req, err)
+	if refused := (*NotOwnedError)(nil); err != nil && !errors.As(err, &refused) {
+		w.fail("%s refuses %s with another error: %v", r, req, err)
+	} else if err != nil {
+		return -1
 	}
 	return result.RequeueAfter
 }
@@ -53,10 +61,84 @@ func TestRequestsAreReconciledByTheirReplica(t *testing.T) {
 		g.Expect(err).To(MatchError(failed), "the key of an object without a namespace is its name")
 		g.Expect(reconciles).To(Equal(2))
 
-		g.Expect(w.again(a, requestOf(theirs, "x"))).To(Equal(15*time.Second), "nothing tells of it later")
+		g.Expect(w.again(a, requestOf(theirs, "x"))).To(BeEquivalentTo(-1), "nothing tells of it later")
 		g.Expect(a.ring.Term(theirs)).To(BeZero())
 		g.Expect(w.again(a, requestOf(theirs, "x"))).To(BeZero(), "a cache does")
-		g.Expect(w.again(a, requestOf("", theirs))).To(Equal(15*time.Second), "no cache does")
+		g.Expect(w.again(a, requestOf("", theirs))).To(BeEquivalentTo(-1), "no cache does")
+		g.Expect(a.ring.Source(configMaps{}, &corev1.ConfigMapList{}).Start(w.ctx, nil)).To(Succeed())
+		g.Expect(w.again(a, requestOf("", theirs))).To(BeZero(), "a source does")
+	})
+}
+
+// configMaps are read.
+type configMaps struct {
+	client.Reader
+	keys   []string // the namespaces
+	failed *int     // so many reads fail yet
+}
+
+// List implements client.Reader.
+func (c configMaps) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	if c.failed != nil && *c.failed > 0 {
+		*c.failed--
+		return errors.New("not now")
+	}
+	for _, key := range c.keys {
+		into.(*corev1.ConfigMapList).Items = append(into.(*corev1.ConfigMapList).Items, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key, Name: "x"}})
+	}
+	return nil
+}
+
+// TestASourceTellsOfKeysThatAreGained when this replica has joined, and when others have left: of all that is new, and of nothing else.
+func TestASourceTellsOfKeysThatAreGained(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		g := NewWithT(t)
+		all, failed := configMaps{failed: new(int)}, new(int)
+		all.failed = failed
+		for i := range 40 {
+			all.keys = append(all.keys, fmt.Sprintf("key-%d", i))
+		}
+		a := w.startOne("a")
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		defer queue.ShutDown()
+		told := func() (keys []string) {
+			time.Sleep(5 * time.Second)
+			for queue.Len() > 0 {
+				req, _ := queue.Get()
+				queue.Done(req)
+				keys = append(keys, req.Namespace)
+			}
+			slices.Sort(keys)
+			return keys
+		}
+		ofB := slices.DeleteFunc(slices.Clone(all.keys), func(key string) bool { return ownersBetween(key, "shop-a", "shop-b") == "shop-a" })
+		slices.Sort(ofB)
+		g.Expect(a.ring.Source(all, &corev1.ConfigMapList{}).Start(w.ctx, queue)).To(Succeed())
+		g.Expect(told()).To(HaveLen(40))
+		b := w.startOne("b")
+		g.Expect(told()).To(BeEmpty())
+		*failed = 1
+		b.stop()
+		g.Expect(told()).To(Equal(ofB))
+		g.Expect(told()).To(BeEmpty())
+	})
+}
+
+// TestAReconcileThatWasCancelledIsNotDone, also if it says so.
+func TestAReconcileThatWasCancelledIsNotDone(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		g := NewWithT(t)
+		a := w.startOne("a")
+		time.Sleep(time.Second)
+		term := a.ring.Term("key")
+		a.link.setCut(true)
+		result, err := a.ring.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			<-ctx.Done()
+			return reconcile.Result{}, nil
+		})).Reconcile(t.Context(), requestOf("key", "x"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(result.RequeueAfter).To(Equal(500 * time.Millisecond))
+		g.Expect(a.ring.Term("key")).To(Equal(term), "nobody else had it")
 	})
 }
 

@@ -9,6 +9,7 @@ const maxDeparted = 1024
 // terms say since when this member has had its keys without a break. The numbers are versions of the view.
 type terms struct {
 	followed bool // somebody asks for terms
+	replayed bool // a Source tells of keys with a new term
 	begun    int  // when this member began to take keys; 0 before that
 	takes    bool // this member takes keys
 	others   map[string]*member
@@ -52,14 +53,25 @@ func (t *terms) of(v *view, hash uint64) uint64 {
 }
 
 // Term returns the number of the term in which this replica has a key: from when it is to have the key, which another member may have
-// to give up first, until it may begin no work on it any more, and has ended its own. It is zero otherwise. If the key was another's for
-// a moment, the next term has a higher number, so a caller that looks only now and then knows of it. A cache whose Tuning.Shard is the
-// Ring keeps the namespaces that have a term.
+// to give up first, until it is another's and the work on it here has ended. It is zero otherwise. If requests were dropped meanwhile,
+// because the key was another's, its next term as the owner has a higher number, so a caller that looks only now and then knows of it.
+// A cache whose Tuning.Shard is the Ring keeps the namespaces that have a term.
 func (r *Ring) Term(key string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.terms.followed = true
 	return r.termOf(key)
+}
+
+// newestTerm returns the number of the newest term of any key.
+func (r *Ring) newestTerm() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	newest := r.terms.begun
+	for _, d := range r.terms.departed {
+		newest = max(newest, d.at)
+	}
+	return uint64(newest)
 }
 
 // termOf is Term under the lock.

@@ -4,8 +4,6 @@
 package dispatch
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -32,10 +30,11 @@ type bookmarkSchedule struct {
 	begin  time.Time
 	passed int64 // seconds since begin that were looked at
 	slots  map[int64]map[*watcher]bookmarkPlan
+	second map[*watcher]int64 // in which a watcher is
 }
 
 func newBookmarkSchedule(clock clock.WithTicker) *bookmarkSchedule {
-	return &bookmarkSchedule{clock: clock, begin: clock.Now(), slots: map[int64]map[*watcher]bookmarkPlan{}}
+	return &bookmarkSchedule{clock: clock, begin: clock.Now(), slots: map[int64]map[*watcher]bookmarkPlan{}, second: map[*watcher]int64{}}
 }
 
 // add enters a watcher for its next bookmark, unless its deadline is too near, or it had the last one.
@@ -53,17 +52,23 @@ func (s *bookmarkSchedule) add(plan bookmarkPlan) {
 		s.slots[second] = map[*watcher]bookmarkPlan{}
 	}
 	s.slots[second][plan.watcher] = plan
-	plan.watcher.bookmark = second
+	s.second[plan.watcher] = second
 }
 
 // remove forgets a watcher.
-func (s *bookmarkSchedule) remove(w *watcher) { delete(s.slots[w.bookmark], w) }
+func (s *bookmarkSchedule) remove(w *watcher) {
+	delete(s.slots[s.second[w]], w)
+	delete(s.second, w)
+}
 
 // due returns the watchers whose time has come, and takes them out of the schedule.
 func (s *bookmarkSchedule) due() (watchers []bookmarkPlan) {
 	for until := int64(s.clock.Since(s.begin) / time.Second); s.passed < until; {
 		s.passed++
-		watchers = slices.AppendSeq(watchers, maps.Values(s.slots[s.passed]))
+		for w, plan := range s.slots[s.passed] {
+			watchers = append(watchers, plan)
+			delete(s.second, w)
+		}
 		delete(s.slots, s.passed)
 	}
 	return watchers

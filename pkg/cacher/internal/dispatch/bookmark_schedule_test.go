@@ -67,4 +67,5 @@ func TestBookmarkScheduleCatchesUp(t *testing.T) {
 	clock.Step(time.Second)
 	g.Expect(schedule.due()).To(HaveExactElements(one))
 	g.Expect(schedule.slots).To(BeEmpty(), "it keeps nothing that is past")
+	g.Expect(schedule.second).To(BeEmpty())
 }

@@ -56,9 +56,8 @@ type watcher struct {
 	// Guarded by the lock of the dispatcher.
 	address  address
 	state    watcherState
-	expired  bool  // the events that come next are not kept any more
-	bookmark int64 // the second of the schedule in which it is, or was
-	handover       // where it began to follow
+	expired  bool // the events that come next are not kept any more
+	handover      // where it began to follow
 }
 
 // watcherState says which goroutine sends to the reader of a watcher.
