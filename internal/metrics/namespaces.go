@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Namespaces ask for the namespaces of a cache in which they come and go. Safe for concurrent use.
+// Namespaces are the metrics of a cache whose namespaces come and go. Safe for concurrent use.
 type Namespaces struct {
 	cached, members *prometheus.Desc
 
@@ -20,7 +20,7 @@ func newNamespaces(cache string) *Namespaces {
 	its := prometheus.Labels{"cache": cache}
 	return &Namespaces{
 		cached:  prometheus.NewDesc("tarn_cache_namespaces", "Namespaces that are cached now, of those that come and go.", nil, its),
-		members: prometheus.NewDesc("tarn_cache_ring_members", "Members of the ring that shares the namespaces, as this replica knows them; 0 if it is none.", nil, its),
+		members: prometheus.NewDesc("tarn_cache_ring_members", "Members of the ring that shares the namespaces, as this replica knows them; 0 while it is not in the ring.", nil, its),
 	}
 }
 

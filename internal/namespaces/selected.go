@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namespaces finds the namespaces of a cache whose labels match, and those of them that are this replica's.
+// Package namespaces finds the Namespaces that match a selector, and among them those of this replica.
 //
 // # Concurrency
 //
@@ -25,13 +25,10 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// Shard has the terms of this replica. An ever higher term says that a namespace was another's in between.
+// Shard is the interface of Tuning.Shard in package cache, which documents its methods.
 type Shard interface {
-	// Term returns the term of the replica in a namespace, or zero.
 	Term(namespace string) uint64
-	// Changed returns a channel that is closed when a later Term may return something else.
 	Changed() <-chan struct{}
-	// Member returns the name of the replica, and Members those of all that share the namespaces, as keys.
 	Member() string
 	Members() map[string]string
 }
@@ -51,8 +48,8 @@ type Selected struct {
 // pauses are between attempts to set the namespaces.
 var pauses = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 30 * time.Second}
 
-// New returns the namespaces that a selector selects, found by a watch that runs in a map. With a shard they are those alone in which it
-// has a term; nil has all. New asks the API server which resource namespaces are.
+// New returns the namespaces that a selector selects, found by a watch that runs in a map. A shard restricts them to those in which it
+// has a term; nil restricts nothing. New asks the API server which resource namespaces are.
 func New(runs *informers.Map, selector labels.Selector, shard Shard, logger logr.Logger) (*Selected, error) {
 	s := &Selected{
 		runs: runs, found: runs.Part("", informers.Selector{Label: selector}), shard: shard, labels: selector.String(),
@@ -81,7 +78,7 @@ func (s *Selected) Show(to *inspected.Namespaces) {
 	}
 }
 
-// Follow sets the namespaces that match now, and whenever one begins or ends to match, or to be this replica's, until ctx ends.
+// Follow calls set with the namespaces, now and whenever they change, until ctx ends.
 func (s *Selected) Follow(ctx context.Context, set func(context.Context, []string) error) {
 	changed := make(chan struct{}, 1)
 	tell := func(any) {
@@ -106,7 +103,7 @@ func (s *Selected) Follow(ctx context.Context, set func(context.Context, []strin
 	}
 }
 
-// sharesChanged returns a channel that is closed when another namespace is this replica's, and never if all are.
+// sharesChanged returns a channel that is closed when terms may have changed. It is nil without a shard.
 func (s *Selected) sharesChanged() <-chan struct{} {
 	if s.shard == nil {
 		return nil
@@ -114,8 +111,7 @@ func (s *Selected) sharesChanged() <-chan struct{} {
 	return s.shard.Changed()
 }
 
-// mine returns the namespaces that are this replica's, with their terms; and all of them but those that were set and have been another's
-// since.
+// mine returns the namespaces of this replica with their terms. Unbroken has all of them but those that are set with an older term.
 func (s *Selected) mine() (terms map[string]uint64, unbroken []string) {
 	terms = map[string]uint64{}
 	for _, namespace := range s.entry.Informer.GetStore().ListKeys() {
@@ -154,7 +150,7 @@ func (s *Selected) setOnce(ctx context.Context, set func(context.Context, []stri
 	if s.IsKnown() && maps.Equal(terms, s.terms) {
 		return nil
 	}
-	if len(unbroken) < len(terms) { // the others leave first, so handlers are told of all that they have
+	if len(unbroken) < len(terms) { // a namespace with a new term leaves first, so handlers are told of all its objects
 		if err := set(ctx, unbroken); err != nil {
 			return err
 		}
@@ -184,12 +180,12 @@ func (s *Selected) Wait(ctx context.Context) error {
 		return fmt.Errorf("the namespaces of the cache are not known: %w", err)
 	}
 	if !waitFor(ctx, s.known) {
-		return fmt.Errorf("the namespaces of the cache match, and are not set yet: %w", context.Cause(ctx))
+		return fmt.Errorf("the namespaces of the cache are known, and not set yet: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-// WaitForCacheSync is Wait for that of a cache: others go on without them if the policy of their kind says so.
+// WaitForCacheSync waits as that of a cache does. It stops waiting for Namespaces that cannot be listed, if their OnFailure says so.
 func (s *Selected) WaitForCacheSync(ctx context.Context) bool {
 	switch {
 	case s.IsKnown():

@@ -5,22 +5,22 @@ package note
 
 import "context"
 
-// fenceKey is the key of the check before the writes with a context.
+// fenceKey is the context key of a check.
 type fenceKey struct{}
 
-// Fence returns a context with which a client calls check before it sends a request that writes, and sends none if check, or that of a
-// fence before it, returns an error. Check must be safe for concurrent use, and must not wait.
+// Fence returns a context with which a client sends a write only if check, and each check that ctx has already, returns nil. Check must
+// be safe for concurrent use, and must not wait.
 func Fence(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, fenceKey{}, func() error {
-		if err := Fenced(ctx); err != nil {
+		if err := CheckFence(ctx); err != nil {
 			return err
 		}
 		return check()
 	})
 }
 
-// Fenced returns why a client must not write with a context, and nil if it may.
-func Fenced(ctx context.Context) error {
+// CheckFence returns why a client must not write with a context, and nil if it may.
+func CheckFence(ctx context.Context) error {
 	if check, is := ctx.Value(fenceKey{}).(func() error); is {
 		return check()
 	}

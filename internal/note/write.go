@@ -1,8 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package note is how a client tells a cache of its writes: what is known of an object after a request, and the interfaces of those
-// that are told, which are caches and reconciles. Package pending keeps what a cache is told.
+// Package note is how a client tells a cache of its writes: what is known of an object after a request, and the interfaces of those that
+// are told, which are caches and reconciles. Package pending keeps what a cache is told. A fence keeps a client from writing.
 package note
 
 import (

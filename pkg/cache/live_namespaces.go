@@ -22,7 +22,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// maxLeft is how many namespaces that were inside the errors of reads know.
+// maxLeft bounds how many namespaces that have left are remembered for the errors of reads.
 const maxLeft = 128
 
 // liveNamespaces are the namespaces of a cache that can be set while it runs. A nil value has none.
@@ -122,8 +122,8 @@ func (n *liveNamespaces) maps() (all []*informers.Map) {
 	return all
 }
 
-// helpers returns maps without informers: those that live ones have their settings of, in which leases in live namespaces run; and the one
-// in which the watch of Namespaces runs.
+// helpers returns maps without informers. The watch of Namespaces runs in one. The others give live maps their settings, and run the
+// leases in live namespaces.
 func (n *liveNamespaces) helpers() (all []*informers.Map) {
 	if n == nil {
 		return nil

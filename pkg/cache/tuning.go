@@ -85,10 +85,10 @@ type Tuning struct {
 	// In both cases OnFailure is Isolate unless it is WaitOnFailure, so a namespace without permission keeps no other one waiting;
 	// GetInformer returns an informer without GetIndexer; and leases have informers of their own.
 	Namespaces labels.Selector
-	// Shard leaves of the Namespaces that match those of this replica: in which it has a term other than zero. A *shard.Ring is one
-	// (package shard). The list changes with the ring, and an ever higher term says that a namespace was another's in between: handlers are
-	// told that it leaves and enters then. Namespaces must be a selector with it, and may be labels.Everything(). A cache has synced if no
-	// namespace is its own yet. Kinds with ByObject.Namespaces are cached by all replicas. The methods are called without a lock of the cache.
+	// Shard restricts the list to the namespaces in which this replica has a term. A *shard.Ring (package shard) is a Shard. The list
+	// changes with the ring. A higher term says that another replica had the namespace in between: handlers are then told that it leaves
+	// and enters. Shard needs a selector in Namespaces, which may be labels.Everything(). A cache without a namespace of its own has
+	// synced. Kinds with ByObject.Namespaces are cached by all replicas. The methods are called without a lock of the cache.
 	Shard interface {
 		// Term returns the term of the replica in a namespace, or zero.
 		Term(namespace string) uint64

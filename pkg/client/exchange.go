@@ -113,7 +113,8 @@ func (x *exchange) unauthorized() bool {
 		status.Details != nil && status.Details.Name == "" && strings.Contains(status.Message, "cannot deletecollection resource")
 }
 
-// transport refuses the writes whose contexts are fenced off, and keeps the answers to those whose contexts have an exchange.
+// transport refuses a write whose context has ended or has a fence that says so. It keeps the answer to a write in the exchange of its
+// context.
 type transport struct{ next http.RoundTripper }
 
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
@@ -128,11 +129,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if ok {
 		x.begin(r)
 	}
-	if err := cmp.Or(context.Cause(r.Context()), note.Fenced(r.Context())); err != nil {
+	if err := cmp.Or(context.Cause(r.Context()), note.CheckFence(r.Context())); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper must
 		}
-		return nil, err // as http.Transport does, which would not say that nothing was sent
+		return nil, err // not by http.Transport, after whose error the write would count as ambiguous
 	}
 	if !ok {
 		return t.next.RoundTrip(r)

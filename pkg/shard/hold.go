@@ -43,8 +43,8 @@ func (e *NotOwnedError) Unwrap() error { return e.Cause }
 //
 // The work may go on while the key leaves. The context that Hold returns is one of ctx; it ends with a NotOwnedError as its cause when
 // the key is lost, or when work goes on for longer than Options.DrainTimeout while the key leaves. Work whose context ends must stop
-// within what LeaseDuration has more than RenewDeadline, and write nothing that [Ring.Check] refuses. A client of pkg/client asks
-// Check before it sends a write with the context.
+// within LeaseDuration minus RenewDeadline, and write nothing that [Ring.Check] refuses. A client of pkg/client asks Check before it
+// sends a write with the context.
 func (r *Ring) Hold(ctx context.Context, key string) (held context.Context, release func(), err error) {
 	held, cancel := context.WithCancelCause(note.Fence(ctx, func() error { return r.Check(key) }))
 	h := &hold{key: key, hash: hashOf(key), cancel: cancel}

@@ -26,8 +26,8 @@ const (
 	leavingAnnotation = "shard.tarn.dev/leaving" // "true"
 )
 
-// promise is what a member says in its Lease. It has stopped its work on each key for which a member in yields beats it, and begins
-// none, but for keys in holds, on which it still works. If it is leaving, this holds for all keys. It has joined when it has listed the
+// promise is what a member says in its Lease. It has stopped its work on each key for which a member in yields beats it, and begins none,
+// but for keys in holds, on which it still works. If it is leaving, that is so for all keys. It has joined when it has listed the
 // members.
 type promise struct {
 	joined        bool
@@ -64,7 +64,7 @@ func newMember(l *coordinationv1.Lease, now time.Time) *member {
 	return m
 }
 
-// set takes over what a Lease says, and reports whether that is another promise.
+// set notes what a Lease says, and reports whether the promise has changed.
 func (m *member) set(l *coordinationv1.Lease, now time.Time) bool {
 	if m.lease != nil && m.lease.ResourceVersion == l.ResourceVersion {
 		return false
@@ -98,7 +98,7 @@ func setOf(words string) map[string]bool {
 
 func wordsOf(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), " ") }
 
-func formatKey(hash uint64) string { return strconv.FormatUint(hash, 36) }
+func formatHash(hash uint64) string { return strconv.FormatUint(hash, 36) }
 
 // newIdentity returns a holderIdentity that no process has had.
 func newIdentity(member string) string { return member + "_" + strings.ToLower(rand.Text()) }
@@ -126,7 +126,7 @@ func (o *Options) fill(l *coordinationv1.Lease, holder string, now time.Time) {
 
 // checkRing returns an error if a Lease with the name of ours belongs to something else.
 func (o *Options) checkRing(l *coordinationv1.Lease) error {
-	if ring, labelled := l.Labels[ringLabel]; !labelled || ring != o.Ring {
+	if ring := l.Labels[ringLabel]; ring != o.Ring {
 		return fmt.Errorf("lease %s/%s is not one of ring %s: its label %s is %q", l.Namespace, l.Name, o.Ring, ringLabel, ring)
 	}
 	return nil

@@ -75,7 +75,7 @@ func (o Options) complete() (*Options, error) {
 		wrong = append(wrong, fmt.Errorf("the Lease cannot be called %q: %s", o.leaseName(), text))
 	}
 	if o.RetryPeriod <= 0 || o.RenewDeadline < 2*o.RetryPeriod || o.LeaseDuration <= o.RenewDeadline || o.DrainTimeout < 0 {
-		wrong = append(wrong, fmt.Errorf("option LeaseDuration %s must be longer than RenewDeadline %s, which must have two of RetryPeriod %s; DrainTimeout %s must not be negative",
+		wrong = append(wrong, fmt.Errorf("option LeaseDuration %s must be longer than RenewDeadline %s, which must be at least twice RetryPeriod %s; DrainTimeout %s must not be negative",
 			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.DrainTimeout))
 	}
 	return &o, errors.Join(wrong...)

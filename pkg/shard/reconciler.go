@@ -26,9 +26,9 @@ func keyOf(of client.ObjectKey) string { return cmp.Or(of.Namespace, of.Name) }
 //
 // A request of another replica is dropped. The objects of a key are told of again when it becomes this replica's: by a cache that follows
 // the ring (its Tuning.Shard), or by [Ring.Source]. Cluster-scoped kinds, kinds whose ByObject has Namespaces, and other caches need a
-// Source. Without either of them the request fails, and is tried again. A request whose key another member has not given up yet comes back
-// soon. An object that is deleted while its key moves may be told to nobody, as when a controller restarts: what has to be cleaned up
-// needs a finalizer.
+// Source for each controller. While the Ring has no Source, and no cache follows it, a refused request fails and is tried again. The Ring
+// does not know for which controllers they are. A request whose key another member has not given up yet comes back soon. An object that
+// is deleted while its key moves may be told to nobody, as when a controller restarts: what has to be cleaned up needs a finalizer.
 //
 // The controller has to run on every replica: NeedLeaderElection is false in its options. References (package lease) go outside, as
 // refs.Reconciler(ring.Reconciler(r)), so that those of a key that is lost are given up.
@@ -47,7 +47,8 @@ func (r *Ring) Reconciler(of reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// refuse drops a request, unless nobody would make up for it.
+// refuse drops a request if the Ring has a Source, or a cache for its namespace. It does not know whether that is for the kind of the
+// request.
 func (r *Ring) refuse(req reconcile.Request, why error) (reconcile.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

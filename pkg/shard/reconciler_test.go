@@ -51,7 +51,7 @@ func TestRequestsAreReconciledByTheirReplica(t *testing.T) {
 		reconciles := 0
 		of := a.ring.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			reconciles++
-			g.Expect(note.Fenced(ctx)).To(Succeed())
+			g.Expect(note.CheckFence(ctx)).To(Succeed())
 			return reconcile.Result{RequeueAfter: time.Hour}, failed
 		}))
 		result, err := of.Reconcile(t.Context(), requestOf(mine, "x"))
@@ -158,7 +158,7 @@ func TestAReconcileThatLosesItsKey(t *testing.T) {
 		go func() {
 			result, err := a.ring.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 				<-ctx.Done()
-				g.Expect(errors.As(note.Fenced(ctx), new(*NotOwnedError))).To(BeTrue())
+				g.Expect(errors.As(note.CheckFence(ctx), new(*NotOwnedError))).To(BeTrue())
 				return reconcile.Result{}, ctx.Err()
 			})).Reconcile(t.Context(), requestOf(key, "x"))
 			g.Expect(err).NotTo(HaveOccurred())

@@ -119,7 +119,7 @@ func (r *Ring) live(ctx context.Context, own *coordinationv1.Lease) error {
 	return err
 }
 
-// drain waits until all work has ended, which others may then begin. It cancels the work that goes on after the timeout.
+// drain waits until all work has ended. It cancels work after DrainTimeout, and returns an error if that work goes on.
 func (r *Ring) drain(ctx context.Context) error {
 	r.update(func(v *view, _ time.Time) []*hold { v.leaving = true; v.version++; return nil })
 	idle := func() bool {
@@ -140,8 +140,8 @@ func (r *Ring) drain(ctx context.Context) error {
 	return fmt.Errorf("member %s leaves the ring %s with work on %d keys that goes on after it was cancelled", r.options.Member, r.options.Ring, len(r.view.holds))
 }
 
-// update changes the view, cancels the holds that f returns, or all if the Lease is lost, and wakes all that wait for a change. The lock is not held while holds
-// are cancelled: contexts may be the user's own.
+// update calls f on the view, and cancels the holds that f returns, or all if the Lease is lost. It wakes all waiters if something has
+// changed. Holds are cancelled without the lock, because contexts may be the user's own.
 func (r *Ring) update(f func(v *view, now time.Time) (cancelled []*hold)) {
 	r.mu.Lock()
 	before, now := r.view.version, r.clock.now()
@@ -150,7 +150,7 @@ func (r *Ring) update(f func(v *view, now time.Time) (cancelled []*hold)) {
 		cancelled = r.view.all()
 	}
 	r.view.admit()
-	changed := r.view.version != before
+	changed := r.view.version != before || len(cancelled) > 0
 	if changed {
 		r.terms.follow(r.view)
 	}
@@ -174,8 +174,8 @@ func (r *Ring) Changed() <-chan struct{} { return r.changed.Wait() }
 // Member returns the name of this replica.
 func (r *Ring) Member() string { return r.options.Member }
 
-// Owner returns the name of the member that is to work on a key, or "" if no member is known. It may have to wait for the member
-// before: [Ring.Check] reports that.
+// Owner returns the name of the member that is to work on a key, or "" if no member is known. The owner may have to wait until the
+// previous one gives the key up: [Ring.Check] says so.
 func (r *Ring) Owner(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

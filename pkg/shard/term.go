@@ -8,8 +8,8 @@ const maxDeparted = 1024
 
 // terms say since when this member has had its keys without a break. The numbers are versions of the view.
 type terms struct {
-	followed bool // somebody asks for terms
-	replayed bool // a Source tells of keys with a new term
+	followed bool // Term was called, as a cache does
+	replayed bool // a Source was started
 	begun    int  // when this member began to take keys; 0 before that
 	takes    bool // this member takes keys
 	others   map[string]*member
@@ -22,7 +22,7 @@ type departed struct {
 	at     int
 }
 
-// follow takes over who takes keys now.
+// follow notes which members take keys now.
 func (t *terms) follow(v *view) {
 	takes, others := v.takes(), map[string]*member{}
 	for _, m := range v.members {
@@ -52,10 +52,10 @@ func (t *terms) of(v *view, hash uint64) uint64 {
 	return uint64(term)
 }
 
-// Term returns the number of the term in which this replica has a key: from when it is to have the key, which another member may have
-// to give up first, until it is another's and the work on it here has ended. It is zero otherwise. If requests were dropped meanwhile,
-// because the key was another's, its next term as the owner has a higher number, so a caller that looks only now and then knows of it.
-// A cache whose Tuning.Shard is the Ring keeps the namespaces that have a term.
+// Term returns the number of this replica's term for a key, or zero. A term begins when the replica becomes the owner, though another
+// member may not have given the key up yet. It ends when another member is the owner and the work here has ended. If requests were
+// dropped in between, the next term as the owner has a higher number, so a caller may look now and then. A cache whose Tuning.Shard is
+// the Ring keeps the namespaces that have a term.
 func (r *Ring) Term(key string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

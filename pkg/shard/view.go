@@ -14,7 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// maxHolds bounds the holds that a promise lists. A member with more of them promises nothing new.
+// maxHolds bounds the keys that a promise lists. A member with work on more keys yields to no further member.
 const maxHolds = 4096
 
 // view is what a member knows of its ring, and what it works on. The lock of the [Ring] guards all of it.
@@ -51,7 +51,7 @@ func (v *view) enter(own *coordinationv1.Lease, now, deadline time.Time) {
 	}
 }
 
-// renewed takes over that the Lease was renewed.
+// renewed notes that the Lease was renewed.
 func (v *view) renewed(deadline time.Time) {
 	if v.deadline, v.cause = deadline, nil; v.late {
 		v.late = false
@@ -66,8 +66,8 @@ func (v *view) lose(cause error) {
 	}
 }
 
-// sync takes over the Leases of a list. This member yields to all that the first list has: of two members, the later one has the
-// other in its first list, because it lists after it has taken its Lease.
+// sync notes the Leases of a list. This member yields to all that the first list has: of two members, the later one has the other in its
+// first list, because it lists after it has taken its Lease.
 func (v *view) sync(leases []coordinationv1.Lease, now time.Time) {
 	listed := map[string]bool{}
 	for i := range leases {
@@ -95,7 +95,7 @@ func (v *view) sync(leases []coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// observe takes over a Lease that was listed, or that a watch has brought.
+// observe notes a Lease from a list or a watch.
 func (v *view) observe(l *coordinationv1.Lease, now time.Time) {
 	id := idOf(l)
 	if l.Name == v.name {
@@ -126,7 +126,7 @@ func (v *view) observe(l *coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// gone takes over that a Lease is there no more.
+// gone notes that a Lease was deleted.
 func (v *view) gone(name string, now time.Time) {
 	if v.self != nil && name == v.name {
 		v.lose(errGone)
@@ -163,7 +163,7 @@ func (v *view) admit() {
 		}
 	}
 	for id, m := range v.members {
-		if first, yields := v.yields[id]; !first && (yields && m.joined || m.yields[v.self.id]) {
+		if says, yields := v.yields[id]; !says && (yields && m.joined || m.yields[v.self.id]) {
 			v.yields[id] = true
 			v.version++
 		}
@@ -177,7 +177,7 @@ func (v *view) owns(hash uint64) bool {
 	}
 	for id := range v.yields {
 		m := v.members[id]
-		if !m.yields[v.self.id] || len(m.holds) > 0 && m.holds[formatKey(hash)] || !m.leaving && !beats(v.self, m, hash) {
+		if !m.yields[v.self.id] || len(m.holds) > 0 && m.holds[formatHash(hash)] || !m.leaving && !beats(v.self, m, hash) {
 			return false
 		}
 	}
@@ -224,7 +224,7 @@ func (v *view) promise() promise {
 	held := map[string]bool{}
 	for _, holds := range v.holds {
 		if hash := holds[0].hash; !v.owns(hash) {
-			held[formatKey(hash)] = true
+			held[formatHash(hash)] = true
 		}
 	}
 	said := maps.Clone(v.yields)

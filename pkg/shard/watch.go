@@ -25,7 +25,7 @@ func (r *Ring) watch(ctx context.Context) {
 	}
 }
 
-// follow lists the Leases, with all that were written before it is called, and takes over what a watch brings until that ends. A watch
+// follow lists the Leases, with all that were written before it is called, and notes the events of a watch until the watch ends. A watch
 // that does not even bring our own renewals is ended.
 func (r *Ring) follow(ctx context.Context) error {
 	selector := labels.SelectorFromSet(labels.Set{ringLabel: r.options.Ring}).String()
@@ -60,7 +60,7 @@ func (r *Ring) follow(ctx context.Context) error {
 	}
 }
 
-// take takes over an event. The event of a deletion has the last state of the Lease.
+// take notes an event. The event of a deletion has the last state of the Lease.
 func (r *Ring) take(event watch.Event) error {
 	if event.Type == watch.Error {
 		return apierrors.FromObject(event.Object)
