@@ -37,8 +37,7 @@ func run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		patch := client.RawPatch(client.Merge.Type(), fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, tenantLabel, home))
-		if err := c.Client.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch); err != nil {
+		if err := c.Client.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, given(home)); err != nil {
 			return err
 		}
 		if err := c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "work", Labels: tenants}}); err != nil {

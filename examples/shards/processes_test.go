@@ -181,9 +181,8 @@ func (s *shop) parallel(f func(ctx context.Context, namespace string) error) {
 // give gives all namespaces to the operator of a namespace.
 func (s *shop) give(home string) {
 	s.t.Helper()
-	label := crclient.RawPatch(crclient.Merge.Type(), fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, tenantLabel, home))
 	s.parallel(func(ctx context.Context, namespace string) error {
-		return s.api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, label)
+		return s.api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, given(home))
 	})
 }
 

@@ -27,6 +27,11 @@ import (
 // tenantLabel has the namespace of the Leases of the operator as its value.
 const tenantLabel = "shards.example/operator"
 
+// given returns a patch that gives a namespace to the operator with its Leases in home.
+func given(home string) crclient.Patch {
+	return crclient.RawPatch(crclient.Merge.Type(), fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, tenantLabel, home))
+}
+
 // replica is one replica of the operator.
 type replica struct {
 	ring *shard.Ring

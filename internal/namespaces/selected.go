@@ -22,6 +22,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/internal/inspected"
+	"github.com/tarn-dev/tarn/internal/signal"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -88,7 +89,7 @@ func (s *Selected) Follow(ctx context.Context, set func(context.Context, []strin
 		}
 	}
 	handle, err := s.entry.Informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: tell, DeleteFunc: tell})
-	if err != nil || !waitFor(ctx, handle.HasSyncedChecker().Done()) {
+	if err != nil || !signal.WaitFor(ctx, handle.HasSyncedChecker().Done()) {
 		return // the cache has ended
 	}
 	shared := s.sharesChanged()
@@ -179,7 +180,7 @@ func (s *Selected) Wait(ctx context.Context) error {
 	if err := s.entry.TryForSync(ctx); err != nil {
 		return fmt.Errorf("the namespaces of the cache are not known: %w", err)
 	}
-	if !waitFor(ctx, s.known) {
+	if !signal.WaitFor(ctx, s.known) {
 		return fmt.Errorf("the namespaces of the cache are known, and not set yet: %w", context.Cause(ctx))
 	}
 	return nil
@@ -195,15 +196,5 @@ func (s *Selected) WaitForCacheSync(ctx context.Context) bool {
 	case !s.entry.Informer.HasSynced():
 		return true
 	}
-	return waitFor(ctx, s.known)
-}
-
-// waitFor reports whether a channel was closed before ctx ended.
-func waitFor(ctx context.Context, closed <-chan struct{}) bool {
-	select {
-	case <-closed:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return signal.WaitFor(ctx, s.known)
 }

@@ -57,3 +57,16 @@ func (b *Broadcast) Until(ctx context.Context, done func() bool) error {
 		}
 	}
 }
+
+// WaitFor reports whether a channel was closed before ctx ended. Nil counts as closed.
+func WaitFor(ctx context.Context, closed <-chan struct{}) bool {
+	if closed == nil {
+		return true
+	}
+	select {
+	case <-closed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

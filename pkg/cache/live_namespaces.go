@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/namespaces"
+	"github.com/tarn-dev/tarn/internal/signal"
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
@@ -44,7 +45,7 @@ func newLiveNamespaces(opts *Options, shared *informers.Shared, tuning *Tuning) 
 		_, selectable = selector.Requirements()
 	}
 	if !selectable && tuning.Shard != nil {
-		return nil, errors.New("cache tuning: Shard needs Namespaces, of which it leaves a part: select some, or all with labels.Everything()")
+		return nil, errors.New("cache tuning: Shard needs Namespaces: select some, or all with labels.Everything()")
 	}
 	if selector == nil {
 		return nil, nil
@@ -308,7 +309,7 @@ func (l *liveScopes) startLocked(owner, m *informers.Map) {
 	started := owner.Go(func(ctx context.Context) {
 		defer l.ended(m, ended)
 		_ = m.Start(ctx) // there is no FailFast in a live map, and one that has left begins nothing
-		waitFor(ctx, before)
+		signal.WaitFor(ctx, before)
 	})
 	if !started { // the cache has ended
 		m.Abandon()
@@ -317,23 +318,10 @@ func (l *liveScopes) startLocked(owner, m *informers.Map) {
 	}
 	if before != nil {
 		owner.Go(func(ctx context.Context) {
-			if waitFor(ctx, before) {
+			if signal.WaitFor(ctx, before) {
 				l.listen(m)
 			}
 		})
-	}
-}
-
-// waitFor reports whether a channel was closed before ctx ended. Nil counts as closed.
-func waitFor(ctx context.Context, closed <-chan struct{}) bool {
-	if closed == nil {
-		return true
-	}
-	select {
-	case <-closed:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -4,7 +4,6 @@
 package cache_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -17,9 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/variable"
@@ -60,13 +57,7 @@ var _ = Describe("Many namespaces whose labels match", Serial, func() {
 			create(ctx, configMap(all[i], "one", "odd"))
 		}
 		key := "tarn.dev/" + all[0]
-		label := func(ctx context.Context, value string, namespaces []string) {
-			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value))
-			for _, namespace := range namespaces {
-				Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch)).To(Succeed())
-			}
-		}
-		label(ctx, `""`, all)
+		labelNamespaces(ctx, key, `""`, all)
 
 		visited := &visitors{}
 		exists, err := labels.Parse(key)
@@ -97,10 +88,10 @@ var _ = Describe("Many namespaces whose labels match", Serial, func() {
 			r.Shuffle(number, func(i, j int) { all[i], all[j] = all[j], all[i] })
 			leave, stay := all[:number/10], all[number/10:]
 			before := visited.MadeFor(stay)
-			label(ctx, "null", leave)
+			labelNamespaces(ctx, key, "null", leave)
 			settled(len(stay))
 			Expect(heard.Heard()).To(Equal(slices.Repeat([]string{"delete one"}, len(leave))))
-			label(ctx, `""`, leave)
+			labelNamespaces(ctx, key, `""`, leave)
 			settled(number)
 			Expect(heard.Heard()).To(Equal(slices.Repeat([]string{"add one"}, len(leave))))
 			Expect(visited.MadeFor(stay)).To(Equal(before), "no request for namespaces that stay")

@@ -39,10 +39,7 @@ var _ = Describe("Namespaces whose labels match", func() {
 		if match {
 			value = fmt.Sprintf("%q", tenant)
 		}
-		for _, namespace := range namespaces {
-			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value))
-			Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch)).To(Succeed())
-		}
+		labelNamespaces(ctx, key, value, namespaces)
 	}
 	made := func(server *rest.Config, opts cache.Options) (cache.Cache, *visitors) {
 		GinkgoHelper()
@@ -237,6 +234,15 @@ var _ = Describe("Namespaces whose labels match", func() {
 		}
 	})
 })
+
+// labelNamespaces sets a label of namespaces to a value in JSON.
+func labelNamespaces(ctx context.Context, key, value string, namespaces []string) {
+	GinkgoHelper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value))
+	for _, namespace := range namespaces {
+		Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch)).To(Succeed())
+	}
+}
 
 // share has the terms of a replica.
 type share struct {
