@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/object"
+	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
@@ -190,6 +191,9 @@ func (in *reflectorStore) put(obj any) error {
 // Delete implements ReflectorStore. If the transform fails for the last state of an object, handlers
 // get the state before in a DeletedFinalStateUnknown: the object is gone all the same.
 func (in *reflectorStore) Delete(received any) error {
+	if left, ok := received.(projection.Left); ok {
+		return in.leave(left)
+	}
 	in.progress.counts.events.Deleted.Add(1)
 	obj, m, err := in.receive(received)
 	if err != nil {
@@ -210,6 +214,27 @@ func (in *reflectorStore) Delete(received any) error {
 	in.losses.unindexed.written(gone.Key, gone.Revision)
 	in.published.Bookmark(m.GetResourceVersion())
 	return err
+}
+
+// leave takes out an object that is not kept any more, if it was. Handlers get its last state that was kept, which no transform sees
+// again.
+func (in *reflectorStore) leave(m metav1.Object) error {
+	version := m.GetResourceVersion()
+	if !in.progress.advance(version) {
+		return nil
+	}
+	in.losses.found(types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()})
+	gone := watchcache.Item[object.Object]{Key: object.Key(m.GetNamespace(), m.GetName()), Revision: revision(version)}
+	if before, there := in.engine.Get(gone.Key); there {
+		in.progress.counts.events.Deleted.Add(1)
+		last, _ := in.form.Materialize(before.Value) // without it, handlers get a DeletedFinalStateUnknown
+		in.write(change{Item: gone, Deleted: true, Attached: newDelivery(in.form, last)})
+		in.losses.unindexed.written(gone.Key, gone.Revision)
+	} else {
+		in.engine.Bookmark(gone.Revision)
+	}
+	in.published.Bookmark(version)
+	return nil
 }
 
 // write writes changes in one step. Their objects may have been kept before fields were declared,

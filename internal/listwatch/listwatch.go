@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/projection"
 )
 
 // Options configure a ListerWatcher.
@@ -25,7 +27,7 @@ type Options struct {
 	// Message, if it is set, is called with each object of a watch that came as a protobuf message,
 	// before the object is decoded. The returned object replaces the object of the event, and the
 	// event goes neither through Source.Finish nor through Each. If it returns nil, they decode the
-	// object as usual. Message must not keep the bytes, whose memory is used again. It is called as
+	// object as usual, as they do with one that the rule does not keep. Message must not keep the bytes, whose memory is used again. It is called as
 	// Each is.
 	Message func(t watch.EventType, message []byte) runtime.Object
 	// Each, if it is set, is called with every event of a watch after Source.Finish. The event that
@@ -100,7 +102,7 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 // withMessages returns each with message before it.
 func withMessages(message func(watch.EventType, []byte) runtime.Object, each func(watch.Event) watch.Event) func(watch.Event) watch.Event {
 	return func(e watch.Event) watch.Event {
-		if u, ok := e.Object.(*undecoded); ok && u.protobuf != nil {
+		if u, ok := e.Object.(*undecoded); ok && u.protobuf != nil && !u.left {
 			if made := message(e.Type, u.protobuf); made != nil {
 				u.release()
 				return watch.Event{Type: e.Type, Object: made}
@@ -134,6 +136,9 @@ func kindOf(obj runtime.Object) kind {
 // not keep that object. The Reflector logs an event with a Status and skips it. In client-go's
 // informer the Reflector does the same with an object of an unexpected kind.
 func (k kind) check(event watch.Event) watch.Event {
+	if _, left := event.Object.(projection.Left); left {
+		return event
+	}
 	if got := kindOf(event.Object); event.Type != watch.Error && (got.goType != k.goType || !k.gvk.Empty() && got.gvk != k.gvk) {
 		event.Object = &metav1.Status{Message: fmt.Sprintf("the watch is of %v, and sent %v", k, got)}
 	}

@@ -6,6 +6,7 @@ package listwatch
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,30 +16,30 @@ import (
 	"github.com/tarn-dev/tarn/internal/projection"
 )
 
-// projected is a source of objects that are cut.
+// projected is a source of what a rule keeps.
 type projected struct {
 	Source
-	to *projection.Projection
+	rule *projection.Rule
 }
 
-// Projected returns source, whose objects are cut down to t.Projection, if that is set. A watch cuts protobuf messages of built-in
+// Projected returns source with what t.Rule keeps of its objects. A watch cuts protobuf messages of built-in
 // kinds before it copies them; everything else is cut when it is decoded.
 func (t *Target) Projected(source Source) Source {
-	if t.Projection == nil {
+	if t.Rule == nil {
 		return source
 	}
-	return &projected{source, t.Projection}
+	return &projected{source, t.Rule}
 }
 
 // keep returns what a watch keeps of messages; nil for all. The messages of a type from elsewhere need not be as its tags say.
 func (t *Target) keep(example runtime.Object) projection.MessageFunc {
 	switch {
-	case t.Projection == nil:
+	case t.Rule == nil:
 		return nil
 	case isBuiltIn(t.Kind):
-		return t.Projection.Messages(reflect.TypeOf(example))
+		return t.Rule.Messages(reflect.TypeOf(example))
 	}
-	return func(into, _ []byte) ([]byte, bool) { return into, false }
+	return func(into, _ []byte) ([]byte, bool, bool) { return into, true, false }
 }
 
 // List implements Source.
@@ -47,15 +48,23 @@ func (s *projected) List(ctx context.Context, opts metav1.ListOptions) (runtime.
 	if err != nil {
 		return nil, err
 	}
-	return list, meta.EachListItem(list, func(obj runtime.Object) error {
-		s.to.Cut(obj)
-		return nil
-	})
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	kept := slices.DeleteFunc(items, func(obj runtime.Object) bool { return !s.rule.Apply(obj) })
+	return list, meta.SetList(list, kept)
 }
 
-// Finish implements Source.
+// Finish implements Source. An object that is not kept leaves, whether or not it was there. A bookmark is no object.
 func (s *projected) Finish(event watch.Event) watch.Event {
 	event = s.Source.Finish(event)
-	s.to.Cut(event.Object)
-	return event
+	if event.Type == watch.Bookmark || s.rule.Apply(event.Object) {
+		return event
+	}
+	left, err := projection.Leave(event.Object)
+	if err != nil {
+		return undecodable(err)
+	}
+	return watch.Event{Type: watch.Deleted, Object: left}
 }

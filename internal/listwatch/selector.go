@@ -36,9 +36,20 @@ func (s Selector) applyTo(opts *metav1.ListOptions) {
 // own.
 const maxDescribed = 200
 
-// Describe returns the text that names the selectors in messages. It is empty if they restrict
-// nothing.
-func (s Selector) Describe() string {
+// With returns s with more requirements of labels.
+func (s Selector) With(more labels.Requirements) Selector {
+	if len(more) == 0 {
+		return s
+	}
+	if s.Label == nil {
+		s.Label = labels.NewSelector()
+	}
+	s.Label = s.Label.Add(more...)
+	return s
+}
+
+// Describe returns the text that names the selectors in messages, and what else restricts the objects. It is empty if nothing does.
+func (s Selector) Describe(also ...string) string {
 	var parts []string
 	if s.Label != nil && !s.Label.Empty() {
 		parts = append(parts, fmt.Sprintf("the label selector %q", s.Label))
@@ -46,6 +57,7 @@ func (s Selector) Describe() string {
 	if s.Field != nil && !s.Field.Empty() {
 		parts = append(parts, fmt.Sprintf("the field selector %q", s.Field))
 	}
+	parts = append(parts, slices.DeleteFunc(also, func(text string) bool { return text == "" })...)
 	text := strings.Join(parts, " and ")
 	if len(text) > maxDescribed {
 		text = text[:maxDescribed] + "…"

@@ -45,6 +45,6 @@ type Target struct {
 	// Namespace is the namespace of the objects. It is empty for all namespaces, and for a
 	// cluster-scoped resource.
 	Namespace string
-	// Projection, if it is set, cuts the objects.
-	Projection *projection.Projection
+	// Rule says what is kept of the objects.
+	Rule *projection.Rule
 }

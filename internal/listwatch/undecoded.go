@@ -25,6 +25,7 @@ import (
 // goroutines.
 type undecoded struct {
 	protobuf, json []byte // one of them is set
+	left           bool   // the rule does not keep the object, and the message has its metadata alone
 }
 
 var _ runtime.Object = (*undecoded)(nil)
@@ -42,8 +43,8 @@ var messages sync.Pool // of *[]byte
 // largestMessage is the size in bytes up to which a buffer is used again.
 const largestMessage = 64 << 10
 
-// undecodedMessage returns an object with a copy of a protobuf message: of all, or of what keep keeps. It reports false if keep
-// does.
+// undecodedMessage returns an object with a copy of a protobuf message: of all, or of what keep appends. It reports false if keep is not
+// ok.
 func undecodedMessage(message []byte, keep projection.MessageFunc) (*undecoded, bool) {
 	into := []byte{}
 	if buffer, ok := messages.Get().(*[]byte); ok {
@@ -52,8 +53,8 @@ func undecodedMessage(message []byte, keep projection.MessageFunc) (*undecoded, 
 	if keep == nil {
 		return &undecoded{protobuf: append(into, message...)}, true
 	}
-	kept, ok := keep(into, message)
-	return &undecoded{protobuf: kept}, ok
+	part, kept, ok := keep(into, message)
+	return &undecoded{protobuf: part, left: !kept}, ok
 }
 
 // release gives the buffer of the message back. Nobody may refer to the message any more.

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package projection cuts objects down to some of their fields.
+// Package projection says what is kept of objects: all, some fields, or nothing.
 //
 // A path is a name in JSON for each level, with dots between: spec.nodeName. A dot in a key of a map has a backslash before
 // it. A path goes through lists, and through the values of a map by their keys. What is on the way to a field stays without the
@@ -20,4 +20,5 @@
 //
 //   - projection.go has New and the mark, and fields.go checks paths against Go types.
 //   - cut.go cuts objects of Go types and unstructured content, and message.go protobuf messages.
+//   - rule.go says which objects of a kind are kept whole, cut, or not at all.
 package projection

@@ -10,13 +10,10 @@ import (
 	"strings"
 )
 
-// MessageFunc appends what is kept of an object in a protobuf message, with the mark. It reports false if the message is
-// unusual, and has to be decoded.
-type MessageFunc func(into, message []byte) ([]byte, bool)
-
-// Messages returns the function for the messages of t, a pointer to a struct whose Unmarshal method is generated from its
-// tags. What the function makes of a message is read as what Cut makes of the object.
-func (p *Projection) Messages(t reflect.Type) MessageFunc {
+// Messages returns a function that appends what is kept of a protobuf message, with the mark. The messages are those of t, a pointer
+// to a struct whose Unmarshal method is generated from its tags. What the function makes of a message is read as what Cut makes of the
+// object. It reports false if the message is unusual, and has to be decoded.
+func (p *Projection) Messages(t reflect.Type) func(into, message []byte) ([]byte, bool) {
 	m := p.root.message(t.Elem())
 	for i := range t.Elem().NumField() {
 		if f := t.Elem().Field(i); f.Type == metadataType {

@@ -92,7 +92,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	} else {
 		own := m
 		m = c.orLeased(id, m, key)
-		if asksThrough(opts) && key.Name != "" && c.tuning(gvk).Fields != nil { // the cache holds no whole object
+		if asksThrough(opts) && key.Name != "" && c.holdsNoneWhole(gvk) {
 			return c.misses.through(ctx, m, id, key, obj)
 		}
 		if err = c.get(ctx, m, id, key, obj, opts); err != nil && m != own && m.HasLeft() { // the last lease was released meanwhile
@@ -102,11 +102,20 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 		if err != nil && m.HasLeft() { // it may be there
 			err = c.gone(ctx, gvk, key)
 		}
+		if err == nil && asksThrough(opts) && projection.MarkOf(obj) != nil {
+			return c.misses.through(ctx, m, id, key, obj)
+		}
 	}
 	if err != nil {
 		return c.misses.answer(ctx, m, id, key, obj, c.readsThrough(gvk, opts), err)
 	}
 	return nil
+}
+
+// holdsNoneWhole reports whether the cache holds a part of each object of a kind.
+func (c *informerCache) holdsNoneWhole(gvk schema.GroupVersionKind) bool {
+	tuned := c.tuning(gvk)
+	return tuned.Fields != nil && tuned.Whole == nil
 }
 
 // get reads an object from the map that would hold it.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -109,7 +110,9 @@ func (c *informerCache) ReadLive(ctx context.Context, gvk schema.GroupVersionKin
 	if err := c.misses.read(ctx, in, live.Request{GVK: gvk, Key: key}, obj); err != nil {
 		return err
 	}
-	projection.Of(c.tuning(gvk).Fields).Cut(obj) // after the read, whose answer others may get whole
+	if tuned := c.tuning(gvk); !projection.RuleOf(tuned.Whole, tuned.Fields).Apply(obj) { // after the read, whose answer others may get whole
+		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
+	}
 	return nil
 }
 

@@ -134,8 +134,8 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 	if err := checkKind(defaults); err != nil {
 		return nil, fmt.Errorf("cache tuning: %w", err)
 	}
-	if defaults.Fields != nil {
-		return nil, errors.New("cache tuning: Fields are those of one kind: set them in ByObject")
+	if defaults.Fields != nil || defaults.Whole != nil {
+		return nil, errors.New("cache tuning: Fields and Whole are those of one kind: set them in ByObject")
 	}
 	kinds := make(map[schema.GroupVersionKind]TuningByObject, len(t.ByObject))
 	for obj, settings := range t.ByObject {
@@ -148,6 +148,9 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 		}
 		if err := checkKind(settings); err != nil {
 			return nil, fmt.Errorf("cache tuning: ByObject[%T]: %w", obj, err)
+		}
+		if err := projection.CheckWhole(settings.Whole); err != nil {
+			return nil, fmt.Errorf("cache tuning: ByObject[%T]: Whole of %s: %w", obj, object.Describe(gvk), err)
 		}
 		if err := checkFields(settings.Fields, goType(scheme, gvk)); err != nil {
 			return nil, fmt.Errorf("cache tuning: ByObject[%T]: Fields of %s: %w", obj, object.Describe(gvk), err)
@@ -212,6 +215,8 @@ func (t *Tuning) checkNewInformer() error {
 			refused = "Optional"
 		case settings.MaxBytes != 0 || t.MaxBytes != 0:
 			refused = "MaxBytes"
+		case settings.Whole != nil:
+			refused = "Whole"
 		default:
 			continue
 		}

@@ -89,8 +89,8 @@ type scope struct {
 	// while it is dormant, this is what it had last, or a guess.
 	mapping     func() *meta.RESTMapping
 	namespaceOf func(*meta.RESTMapping) string
-	keeps       *projection.Projection // of the objects; nil keeps all
-	selector    *Selector              // of the map
+	rule        *projection.Rule // what is kept of the objects
+	selector    *Selector        // of the map
 }
 
 // requested returns the namespace in requests; empty for all and for a cluster-scoped kind.
@@ -106,7 +106,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 		failures: failed,
 		metrics:  o.Metrics,
 		key:      key,
-		scope:    &scope{o.Namespace, func() *meta.RESTMapping { return mapping }, o.namespaceOf, o.projection(key.GroupVersionKind), &o.Selector},
+		scope:    &scope{o.Namespace, func() *meta.RESTMapping { return mapping }, o.namespaceOf, o.rule(key.GroupVersionKind), &o.Selector},
 		fields:   index.NewFields(key.GroupVersionKind, o.Logger),
 		life:     newLife(func() {}),
 		waiting:  waiting{policy: o.onFailure(key.GroupVersionKind), idleTimeout: o.idleTimeout(key.GroupVersionKind)},
@@ -137,7 +137,7 @@ func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Sour
 func (o *Options) newReader(e *MapEntry) *reader.CacheReader {
 	return reader.New(reader.Options{
 		Store: e.store, GVK: e.key.GroupVersionKind, Fields: e.fields,
-		Restriction: o.Selector.Describe(), DisableDeepCopy: o.UnsafeDisableDeepCopy,
+		Restriction: o.Selector.Describe(e.scope.rule.Describe()), DisableDeepCopy: o.UnsafeDisableDeepCopy,
 	})
 }
 
@@ -195,7 +195,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 // listing says how the entry lists and watches.
 func (e *MapEntry) listing(o *Options) listwatch.Options {
 	return listwatch.Options{
-		Selector: o.Selector, Bookmarks: o.EnableWatchBookmarks,
+		Selector: o.Selector.With(e.scope.rule.Requirements()), Bookmarks: o.EnableWatchBookmarks,
 		IdleTimeout: e.waiting.idleTimeout, Counters: e.failures.Counters(),
 		Recent: func() bool { return o.written.has(e.key.GroupKind()) },
 		Cut: func(silent time.Duration) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/metrics"
@@ -140,13 +141,24 @@ type KindTuning struct {
 	// kept. Functions of indexes get objects that are cut, and so do functions that extract apply configurations. An index
 	// by the path of a field that is cut is refused.
 	Fields []string
+	// Whole are the objects that are kept whole: those that one of the lists would return, by Namespace, LabelSelector, and the fields
+	// metadata.name and metadata.namespace. Fields are kept of the others. Without Fields the others are not cached: of several
+	// selectors one must match, beside those of controller-runtime's options.
+	//
+	// There is one watch, so an object that goes from one selector to another is not deleted in between. The API server sends what the
+	// labels of all entries have in common, such as app in (a,b) for app=a and app=b; what else it sends is dropped before the transform.
+	// Handlers are told that an object that matches no more is deleted, with its last state that did.
+	Whole []client.ListOptions
 }
 
 // Or returns t with the settings of other where t leaves them open.
 func (t KindTuning) Or(other KindTuning) KindTuning {
-	fields := t.Fields
+	fields, whole := t.Fields, t.Whole
 	if fields == nil {
 		fields = other.Fields
+	}
+	if whole == nil {
+		whole = other.Whole
 	}
 	return KindTuning{
 		Storage:      cmp.Or(t.Storage, other.Storage),
@@ -159,7 +171,7 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 
 		ReaderFailOnMissingInformer: cmp.Or(t.ReaderFailOnMissingInformer, other.ReaderFailOnMissingInformer),
 
-		Fields: fields,
+		Fields: fields, Whole: whole,
 	}
 }
 

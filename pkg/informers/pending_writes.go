@@ -39,7 +39,7 @@ type pendingWrites struct {
 	newest func() uint64     // revision at which the program has written the kind, as far as is known
 	before atomic.Uint64     // that revision when the informer began to list; 0 when it has
 	lacks  func(error) error // why an object is missing in reads, for the error of its transform
-	keeps  *projection.Projection
+	rule   *projection.Rule
 	endings
 }
 
@@ -70,7 +70,7 @@ func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, kept *stor
 			return newSource(&scoped, o.HTTPClient, e.key, e.scope.mapping())
 		},
 		newest: func() uint64 { return o.written.newest(e.key.GroupKind()) },
-		keeps:  e.scope.keeps,
+		rule:   e.scope.rule,
 	}
 	w.lacks = func(err error) error {
 		lost := (*informer.TransformError)(nil)
@@ -205,7 +205,9 @@ func (w *pendingWrites) make(write note.Write) (made pending.Made[object.Object]
 	case !held:
 		return made, nil
 	}
-	w.keeps.Cut(obj)
+	if !w.rule.Apply(obj) {
+		return made, nil
+	}
 	item, err := w.informer.Keep(obj)
 	if err != nil { // as it will be with what the watch brings
 		return pending.Made[object.Object]{Lost: w.lacks(err)}, nil

@@ -91,10 +91,10 @@ func (e shown) PendingWrite(key client.ObjectKey) (store.PendingWrite, bool) {
 }
 
 // Selects implements inspected.Informer.
-func (e shown) Selects() string { return e.scope.selector.Describe() }
+func (e shown) Selects() string { return e.scope.selector.Describe(e.scope.rule.Describe()) }
 
 // Kept implements inspected.Informer.
-func (e shown) Kept() string { return e.scope.keeps.String() }
+func (e shown) Kept() string { return e.scope.rule.Rest().String() }
 
 // Watch implements inspected.Informer.
 func (e shown) Watch() any { return e.failures }

@@ -20,7 +20,10 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 	target := listwatch.Target{
 		Config: o.Config, HTTPClient: client, Scheme: o.Scheme,
 		Kind: key.GroupVersionKind, Resource: mapping.Resource, Namespace: o.namespaceOf(mapping),
-		Projection: o.projection(key.GroupVersionKind),
+		Rule: o.rule(key.GroupVersionKind),
+	}
+	if err := target.Rule.CheckScope(mapping.Scope.Name()); err != nil {
+		return nil, fmt.Errorf("cache tuning: Whole of %s: %w", object.Describe(key.GroupVersionKind), err)
 	}
 	list, ok := map[Representation]func(listwatch.Target) (listwatch.Source, error){
 		Structured: listwatch.Structured, Unstructured: listwatch.Unstructured, Metadata: listwatch.Metadata,
@@ -35,9 +38,10 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 	return target.Projected(source), nil
 }
 
-// projection returns what is kept of the objects of a kind; nil for all.
-func (s *Shared) projection(gvk schema.GroupVersionKind) *projection.Projection {
-	return projection.Of(s.tuning(gvk).Fields)
+// rule says what is kept of the objects of a kind.
+func (s *Shared) rule(gvk schema.GroupVersionKind) *projection.Rule {
+	tuned := s.tuning(gvk)
+	return projection.RuleOf(tuned.Whole, tuned.Fields)
 }
 
 // checkTypes returns an error unless the scheme has the Go types that key needs.
