@@ -227,7 +227,10 @@ func (in *reflectorStore) leave(m metav1.Object) error {
 	gone := watchcache.Item[object.Object]{Key: object.Key(m.GetNamespace(), m.GetName()), Revision: revision(version)}
 	if before, there := in.engine.Get(gone.Key); there {
 		in.progress.counts.events.Deleted.Add(1)
-		last, _ := in.form.Materialize(before.Value) // without it, handlers get a DeletedFinalStateUnknown
+		var last any // without it, handlers get a DeletedFinalStateUnknown
+		if in.handled.Load() {
+			last, _ = in.form.Materialize(before.Value)
+		}
 		in.write(change{Item: gone, Deleted: true, Attached: newDelivery(in.form, last)})
 		in.losses.unindexed.written(gone.Key, gone.Revision)
 	} else {

@@ -136,11 +136,15 @@ func kindOf(obj runtime.Object) kind {
 // not keep that object. The Reflector logs an event with a Status and skips it. In client-go's
 // informer the Reflector does the same with an object of an unexpected kind.
 func (k kind) check(event watch.Event) watch.Event {
-	if _, left := event.Object.(projection.Left); left {
+	if _, left := event.Object.(projection.Left); left || event.Type == watch.Error || k.is(event.Object) {
 		return event
 	}
-	if got := kindOf(event.Object); event.Type != watch.Error && (got.goType != k.goType || !k.gvk.Empty() && got.gvk != k.gvk) {
-		event.Object = &metav1.Status{Message: fmt.Sprintf("the watch is of %v, and sent %v", k, got)}
-	}
+	event.Object = &metav1.Status{Message: fmt.Sprintf("the watch is of %v, and sent %v", k, kindOf(event.Object))}
 	return event
+}
+
+// is reports whether an object is of the kind.
+func (k kind) is(obj runtime.Object) bool {
+	got := kindOf(obj)
+	return got.goType == k.goType && (k.gvk.Empty() || got.gvk == k.gvk)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientfeatures "k8s.io/client-go/features"
@@ -59,10 +60,21 @@ func undecodedMessage(message []byte, keep projection.MessageFunc) (*undecoded, 
 
 // release gives the buffer of the message back. Nobody may refer to the message any more.
 func (u *undecoded) release() {
-	if buffer := u.protobuf; cap(buffer) <= largestMessage {
+	if buffer := u.protobuf; buffer != nil && cap(buffer) <= largestMessage {
 		messages.Put(&buffer)
 	}
 	u.protobuf = nil
+}
+
+// leave returns the object as one that a rule does not keep, and gives the message back. It reports false if the rule keeps it, or if only
+// the decoded object can tell: of messages the rule was asked when they came.
+func (u *undecoded) leave(rule *projection.Rule) (projection.Left, bool) {
+	m := &metav1.PartialObjectMetadata{}
+	if !rule.Drops() || !u.left && u.json == nil || u.decodeInto(m) != nil || rule.Keeps(m) {
+		return projection.Left{}, false
+	}
+	u.release()
+	return projection.Leave(m), true
 }
 
 // decodeInto decodes the bytes into an object of the kind.
@@ -107,7 +119,12 @@ func watchMediaType(t Target, example runtime.Object) (mediaType string, known b
 // whose types are from elsewhere.
 func isBuiltIn(kind schema.GroupVersionKind) bool {
 	object, err := clientgoscheme.Scheme.New(kind)
-	return err == nil && strings.HasPrefix(reflect.TypeOf(object).Elem().PkgPath(), "k8s.io/api/")
+	return err == nil && isGenerated(object)
+}
+
+// isGenerated reports whether the tags of an object's Go type say how it is written in protobuf.
+func isGenerated(object runtime.Object) bool {
+	return strings.HasPrefix(reflect.TypeOf(object).Elem().PkgPath(), "k8s.io/api/")
 }
 
 // watchConfig returns the configuration of a REST client that watches, without a serializer.

@@ -56,7 +56,7 @@ func (r *Reader) fly(ctx context.Context, at place, what Request, f *flight) {
 		defer r.mu.Unlock()
 		if r.flights[at] == f {
 			delete(r.flights, at)
-			if apierrors.IsNotFound(f.err) { // and it has not been forgotten meanwhile
+			if apierrors.IsNotFound(f.err) && !at.part { // and it has not been forgotten meanwhile
 				r.absent.Add(at.object, f.err, RememberFor)
 			}
 		}

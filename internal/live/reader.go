@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
@@ -55,6 +56,9 @@ type Request struct {
 	Key client.ObjectKey
 	// Transform changes the object as the cache would before it stores it. Nil leaves it as it is.
 	Transform func(any) (any, error)
+	// Keep, if it is set, takes from the object what the cache would not keep, before Transform. It reports false if the cache would
+	// not keep the object: the answer is NotFound then. A read with Keep shares no answer with one without.
+	Keep func(runtime.Object) bool
 }
 
 // Reader reads objects from the API server. It is safe for concurrent use.
@@ -79,7 +83,8 @@ type object struct {
 // place is an object as a Go type: one object may be read in several representations.
 type place struct {
 	object
-	typ reflect.Type
+	typ  reflect.Type
+	part bool // of the object that a Keep leaves
 }
 
 // New returns a reader. It has no goroutine unless somebody waits for an answer.
@@ -132,7 +137,7 @@ func (o object) among(gvk schema.GroupVersionKind, key client.ObjectKey) bool {
 }
 
 func (r *Reader) get(ctx context.Context, what Request, out client.Object) (Answer, error) {
-	at := place{object{what.GVK, what.Key}, reflect.TypeOf(out)}
+	at := place{object{what.GVK, what.Key}, reflect.TypeOf(out), what.Keep != nil}
 	if known, ok := r.absent.Get(at.object); ok {
 		return Known, known.(error)
 	}
@@ -164,6 +169,9 @@ func (r *Reader) request(ctx context.Context, at place, what Request) (client.Ob
 		return nil, err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(what.GVK) // as a read of the cache has it
+	if what.Keep != nil && !what.Keep(obj) {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: what.GVK.Group, Resource: what.GVK.Kind}, what.Key.Name)
+	}
 	if what.Transform == nil {
 		return obj, nil
 	}

@@ -33,15 +33,11 @@ type Rule struct {
 // identify the object and its version.
 type Left struct{ *metav1.PartialObjectMetadata }
 
-// Leave returns the Left of an object. The error says that it has no metadata.
-func Leave(obj runtime.Object) (Left, error) {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return Left{}, err
-	}
+// Leave returns the Left of an object.
+func Leave(m metav1.Object) Left {
 	return Left{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
-	}}}, nil
+	}}}
 }
 
 // MessageFunc appends to into what is kept of an object in a protobuf message; its metadata if the object is not kept. It is not ok if
@@ -120,22 +116,25 @@ func (r *Rule) CheckScope(scope meta.RESTScopeName) error {
 
 // isWhole reports whether an object with that metadata is kept whole.
 func (r *Rule) isWhole(m metav1.Object) bool {
-	return r.whole == nil && r.rest == nil || slices.ContainsFunc(r.whole, func(list client.ListOptions) bool {
+	return slices.ContainsFunc(r.whole, func(list client.ListOptions) bool {
 		return (list.Namespace == "" || list.Namespace == m.GetNamespace()) &&
 			(list.LabelSelector == nil || list.LabelSelector.Matches(labels.Set(m.GetLabels()))) &&
 			(list.FieldSelector == nil || list.FieldSelector.Matches(fields.Set{metav1.ObjectNameField: m.GetName(), namespaceField: m.GetNamespace()}))
 	})
 }
 
+// Drops reports whether there may be objects that are not kept.
+func (r *Rule) Drops() bool { return r != nil && r.rest == nil }
+
+// Keeps reports whether an object with that metadata is kept, whole or in part.
+func (r *Rule) Keeps(m metav1.Object) bool { return !r.Drops() || r.isWhole(m) }
+
 // Apply takes from an object, which belongs to the caller, what is not kept of it. It reports false if the object is not kept. What has no
 // metadata stays as it is.
 func (r *Rule) Apply(obj runtime.Object) (kept bool) {
-	if r == nil {
-		return true
-	}
 	m, err := meta.Accessor(obj)
 	switch {
-	case err != nil || r.isWhole(m):
+	case r == nil || err != nil || r.isWhole(m):
 		return true
 	case r.rest == nil:
 		return false
@@ -169,19 +168,27 @@ func (r *Rule) Messages(t reflect.Type) MessageFunc {
 	}
 }
 
-// Rest returns what is kept of objects that are not whole; nil for all, or for nothing.
-func (r *Rule) Rest() *Projection {
-	if r == nil {
-		return nil
+// Kept returns the text that says what is kept of objects that are not whole. It is empty if there are none.
+func (r *Rule) Kept() string {
+	switch {
+	case r == nil || r.rest == nil:
+		return ""
+	case r.whole == nil:
+		return r.rest.String()
 	}
-	return r.rest
+	return r.rest.String() + ", and all of what matches " + r.selectors()
 }
 
-// Describe returns the text that names in messages which objects are not kept. It is empty if all are.
+// Describe returns the text that names in messages which objects are kept. It is empty if all are.
 func (r *Rule) Describe() string {
-	if r == nil || r.rest != nil {
+	if !r.Drops() {
 		return ""
 	}
+	return "the selectors " + r.selectors()
+}
+
+// selectors returns the text of the lists.
+func (r *Rule) selectors() string {
 	entries := make([]string, 0, len(r.whole))
 	for _, list := range r.whole {
 		var parts []string
@@ -195,13 +202,13 @@ func (r *Rule) Describe() string {
 		}
 		entries = append(entries, cmp.Or(strings.Join(parts, ","), "all"))
 	}
-	return fmt.Sprintf("the objects that are kept whole (%s)", strings.Join(entries, " or "))
+	return strings.Join(entries, " or ")
 }
 
 // Requirements returns what the labels of each object that is kept fulfil, so that the API server needs not send the others. It is empty
 // if objects without labels are kept.
 func (r *Rule) Requirements() (all labels.Requirements) {
-	if r == nil || r.rest != nil {
+	if !r.Drops() {
 		return nil
 	}
 	byEntry := make([]labels.Requirements, 0, len(r.whole))

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -107,13 +106,8 @@ func (c *informerCache) ReadLive(ctx context.Context, gvk schema.GroupVersionKin
 		in = s.settings
 	}
 	c.misses.live.Forget(gvk, key)
-	if err := c.misses.read(ctx, in, live.Request{GVK: gvk, Key: key}, obj); err != nil {
-		return err
-	}
-	if tuned := c.tuning(gvk); !projection.RuleOf(tuned.Whole, tuned.Fields).Apply(obj) { // after the read, whose answer others may get whole
-		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
-	}
-	return nil
+	tuned := c.tuning(gvk)
+	return c.misses.read(ctx, in, live.Request{GVK: gvk, Key: key, Keep: projection.RuleOf(tuned.Whole, tuned.Fields).Apply}, obj)
 }
 
 // configured returns the informer maps of the configuration.

@@ -340,7 +340,7 @@ var _ = Describe("Tuning", func() {
 		Entry("a name of a cache without one", cache.Tuning{Name: "unnamed-1"}, `Name "unnamed-1"`),
 		Entry("a nil object", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{nil: {}}}, "ByObject: the object is nil"),
 		Entry("an object without a kind", cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&metav1.PartialObjectMetadata{}: {}}}, "ByObject: Object 'Kind' is missing"),
-		Entry("fields of all kinds", cache.Tuning{TuningByObject: cache.TuningByObject{Fields: []string{"metadata"}}}, "Fields are those of one kind"),
+		Entry("fields of all kinds", cache.Tuning{TuningByObject: cache.TuningByObject{Fields: []string{"metadata"}}}, "Fields and Whole are those of one kind"),
 		Entry("no fields", fieldsOf(&corev1.ConfigMap{}), "ByObject[*v1.ConfigMap]: Fields of ConfigMap (v1): no field is named"),
 		Entry("a field that is no path", fieldsOf(&corev1.ConfigMap{}, "data[a]"), `"data[a]" is no path`),
 		Entry("a field twice", fieldsOf(&corev1.ConfigMap{}, "data", "data"), `"data" is there twice`),

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -307,6 +308,43 @@ var _ = Describe("Several selectors of a kind", func() {
 		}).WithTimeout(patience).Should(BeZero())
 		_, out := seen.Load("out")
 		Expect(out).To(BeFalse())
+	})
+
+	It("neither need nor see an object that they do not select and that does not fit its Go type", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		json, opts, _ := watchesOf(namespace, strictScheme())
+		create(ctx, labelled(namespace, "fine", "fits", labels.Set{"color": "red"}), labelled(namespace, "odd", "odd", labels.Set{"color": "blue"}))
+		tuning := cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{&strict{}: {Whole: []client.ListOptions{red, matching(labels.Set{"shape": "square"})}}}}
+		c, err := cache.With(tuning)(json, opts)
+		Expect(err).NotTo(HaveOccurred())
+		start(c)
+		Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
+		Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "fine"}, &strict{})).To(Succeed())
+		create(ctx, labelled(namespace, "odd-too", "odd", labels.Set{"color": "blue"}), labelled(namespace, "later", "fits", labels.Set{"color": "red"}))
+		Eventually(func() error { return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "later"}, &strict{}) }).Should(Succeed())
+	})
+
+	It("answer a read after a write that they do not select without a question", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		asked := &selectors{}
+		Expect(api.Create(ctx, labelled(namespace, "out", "1", labels.Set{"color": "blue"}))).To(Succeed())
+		c, err := cache.With(wholeOf(cache.TuningByObject{}, red))(asked.to(cfg), cache.Options{
+			Mapper: api.RESTMapper(), DefaultNamespaces: map[string]cache.Config{namespace: {}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		start(c)
+		Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
+		writer, err := tarnclient.New(cfg, client.Options{Cache: &client.CacheOptions{Reader: c}})
+		Expect(err).NotTo(HaveOccurred())
+		list := &corev1.ConfigMapList{}
+		Expect(writer.List(ctx, list)).To(Succeed())
+		before := len(asked.sent)
+		out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "out"}}
+		out.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		Expect(writer.Patch(ctx, out, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`)))).To(Succeed())
+		Expect(writer.List(ctx, list)).To(Succeed())
+		Expect(list.Items).To(BeEmpty())
+		Expect(asked.sent).To(HaveLen(before))
 	})
 
 	DescribeTable("refuse what cannot be evaluated", func(ctx context.Context, text string, whole ...client.ListOptions) {

@@ -136,17 +136,17 @@ type KindTuning struct {
 	// annotations and managedFields.
 	//
 	// Objects of reads and of events have a mark then, in metadata.selfLink: "?fields=spec.nodeName,status.phase". An object
-	// without it is whole: a read through the cache, and a read with the option ReadThrough, return it. A client of
+	// without it is whole: one that Whole selects, and what a read with the option ReadThrough returns. A client of
 	// pkg/client refuses an update or apply of an object with the mark, and sends merge patches of it, whose lists must be
 	// kept. Functions of indexes get objects that are cut, and so do functions that extract apply configurations. An index
 	// by the path of a field that is cut is refused.
 	Fields []string
 	// Whole are the objects that are kept whole: those that one of the lists would return, by Namespace, LabelSelector, and the fields
-	// metadata.name and metadata.namespace. Fields are kept of the others. Without Fields the others are not cached: of several
-	// selectors one must match, beside those of controller-runtime's options.
+	// metadata.name and metadata.namespace, before the transform. Fields are kept of the others. Without Fields the others are not
+	// cached: of several selectors one must match, beside those of controller-runtime's options.
 	//
 	// There is one watch, so an object that goes from one selector to another is not deleted in between. The API server sends what the
-	// labels of all entries have in common, such as app in (a,b) for app=a and app=b; what else it sends is dropped before the transform.
+	// labels of all entries have in common, such as app in (a,b) for app=a and app=b; what else it sends is dropped.
 	// Handlers are told that an object that matches no more is deleted, with its last state that did.
 	Whole []client.ListOptions
 }

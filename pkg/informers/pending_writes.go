@@ -58,7 +58,7 @@ func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, kept *stor
 	}
 	w := &pendingWrites{
 		informer: of,
-		selector: o.Selector,
+		selector: o.Selector.With(e.scope.rule.Requirements()),
 		fields:   e.fields,
 		kind:     e.String(),
 		logger:   o.Logger.WithValues("kind", e.String()),
@@ -218,7 +218,7 @@ func (w *pendingWrites) make(write note.Write) (made pending.Made[object.Object]
 // excludes reports whether the metadata of an object says that it is not in the scope of the informer.
 func (w *pendingWrites) excludes(m client.Object) bool {
 	s := w.selector
-	return s.Label != nil && !s.Label.Matches(labels.Set(m.GetLabels())) || s.Excludes(client.ObjectKeyFromObject(m))
+	return s.Label != nil && !s.Label.Matches(labels.Set(m.GetLabels())) || s.Excludes(client.ObjectKeyFromObject(m)) || !w.rule.Keeps(m)
 }
 
 // holds reports whether obj is in the scope of the informer. It is not known if the scope selects by

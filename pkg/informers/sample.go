@@ -94,7 +94,7 @@ func (e shown) PendingWrite(key client.ObjectKey) (store.PendingWrite, bool) {
 func (e shown) Selects() string { return e.scope.selector.Describe(e.scope.rule.Describe()) }
 
 // Kept implements inspected.Informer.
-func (e shown) Kept() string { return e.scope.rule.Rest().String() }
+func (e shown) Kept() string { return e.scope.rule.Kept() }
 
 // Watch implements inspected.Informer.
 func (e shown) Watch() any { return e.failures }
