@@ -72,7 +72,7 @@ func (m *Map) Abandon() {
 // run runs an entry, and reports false if the map has stopped.
 func (m *Map) run(e *MapEntry) bool {
 	if e.waiting.policy == FailFast || e.waiting.policy == Isolate {
-		m.runner.Go(func(ctx context.Context) { e.follow(ctx, m.runner.fail) })
+		m.runner.Go(func(ctx context.Context) { e.enforcePolicy(ctx, m.runner.fail) })
 	}
 	return m.runner.Go(func(ctx context.Context) { e.run(ctx, m.options.Logger) })
 }

@@ -314,9 +314,9 @@ func (e *MapEntry) isolated() bool {
 	return e.waiting.policy == Isolate && !e.synced() && e.failures.Last() != nil
 }
 
-// follow runs while the informer does, and does what the policy asks for when the informer fails. It
-// is not needed for WaitOnFailure.
-func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
+// enforcePolicy does what the policy asks for when the informer fails. It returns when the informer ends, or cannot be isolated
+// any more because it has synced. It is not needed for WaitOnFailure.
+func (e *MapEntry) enforcePolicy(ctx context.Context, fail func(error)) {
 	_ = e.until(ctx, func() bool {
 		switch e.waiting.policy {
 		case FailFast:
@@ -328,6 +328,7 @@ func (e *MapEntry) follow(ctx context.Context, fail func(error)) {
 			if base := e.base(); base != nil && e.isolated() {
 				base.ReleaseHandlers()
 			}
+			return e.optional() == nil && e.synced() // an optional kind may be away later
 		}
 		return false
 	})
