@@ -5,6 +5,7 @@ package cache_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 
@@ -22,16 +23,21 @@ import (
 var _ = Describe("A cache of very many namespaces", func() {
 	const many, most = 10_000, 32 << 10
 
+	// perCall returns what a call allocates, the least of some series: the server in this process allocates too.
 	perCall := func(call func()) int {
-		const calls = 50
+		const series, calls = 10, 5
 		call() // the first one starts the informer
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range calls {
-			call()
+		least := math.MaxInt
+		for range series {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range calls {
+				call()
+			}
+			runtime.ReadMemStats(&after)
+			least = min(least, int(after.TotalAlloc-before.TotalAlloc)/calls)
 		}
-		runtime.ReadMemStats(&after)
-		return int(after.TotalAlloc-before.TotalAlloc) / calls
+		return least
 	}
 
 	It("reads in one of them without a look at the others", func(ctx SpecContext) {
