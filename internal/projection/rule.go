@@ -29,8 +29,8 @@ type Rule struct {
 	rest  *Projection
 }
 
-// Left is the object of an event that says that an object is not kept, or not any more, though it may exist. It has the metadata that
-// identify the object and its version.
+// Left stands in an event for an object that is not kept, or not any more. The object may exist. A Left has the metadata that identify the
+// object and its version.
 type Left struct{ *metav1.PartialObjectMetadata }
 
 // Leave returns the Left of an object.

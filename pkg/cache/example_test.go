@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,4 +54,15 @@ func ExampleMaxAge() {
 		return err
 	}
 	_ = get
+}
+
+// The Secrets of two programs are cached whole, and of others the metadata.
+func ExampleWith() {
+	made := func(name string) client.ListOptions {
+		return client.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": name})}
+	}
+	tuning := cache.Tuning{ByObject: map[client.Object]cache.TuningByObject{
+		&corev1.Secret{}: {Whole: []client.ListOptions{made("issuer"), made("importer")}, Fields: []string{"metadata"}},
+	}}
+	_ = ctrl.Options{NewCache: cache.With(tuning)}
 }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
@@ -31,12 +30,12 @@ func TestCache(t *testing.T) {
 const patience = specs.Patience
 
 var (
-	env *envtest.Environment
+	env specs.Server
 	cfg *rest.Config
 	api client.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, envtest.Options{}, leftByTheOracle) })
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.EitherServer(ctx, leftByTheOracle) })
 
 // leftByTheOracle is what controller-runtime's cache leaves behind when a watch of
 // metadata is stopped with an event unread; ours does not use watch.Filter.

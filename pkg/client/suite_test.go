@@ -24,7 +24,6 @@ import (
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
 	"github.com/tarn-dev/tarn/pkg/client"
@@ -40,12 +39,11 @@ func TestClient(t *testing.T) {
 const patience = specs.Patience
 
 var (
-	env *envtest.Environment
 	cfg *rest.Config
 	api crclient.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, envtest.Options{}) })
+var _ = BeforeSuite(func(ctx SpecContext) { _, cfg, api = specs.EitherServer(ctx) })
 
 // newNamespace creates a namespace for the spec.
 func newNamespace(ctx context.Context) string {

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
@@ -36,12 +35,12 @@ func TestLease(t *testing.T) {
 }
 
 var (
-	env *envtest.Environment
+	env specs.Server
 	cfg *rest.Config
 	api client.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.Environment(ctx, envtest.Options{}) })
+var _ = BeforeSuite(func(ctx SpecContext) { env, cfg, api = specs.EitherServer(ctx) })
 
 // newNamespace creates a namespace for the spec.
 func newNamespace(ctx context.Context) string {

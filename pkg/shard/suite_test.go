@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tarn-dev/tarn/envtest"
 	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/shard"
 )
@@ -31,7 +30,7 @@ var (
 	api client.Client // reads from the API server
 )
 
-var _ = BeforeSuite(func(ctx SpecContext) { _, cfg, api = specs.Environment(ctx, envtest.Options{}) })
+var _ = BeforeSuite(func(ctx SpecContext) { _, cfg, api = specs.EitherServer(ctx) })
 
 // replica is a ring that runs.
 type replica struct {
