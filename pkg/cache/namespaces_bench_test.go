@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -135,7 +134,6 @@ func hold(file, namespaces, name string) error {
 		return fmt.Errorf("%d ConfigMaps in %d namespaces", len(list.Items), number)
 	}
 	*list = corev1.ConfigMapList{}
-	time.Sleep(2 * time.Second) // what began or ended something is gone
 	now := holding{takes(), dials.open.Load()}
 	now.Goroutines -= before.Goroutines
 	now.Heap -= before.Heap
