@@ -27,8 +27,8 @@ type Options struct {
 	// Message, if it is set, is called with each object of a watch that came as a protobuf message,
 	// before the object is decoded. The returned object replaces the object of the event, and the
 	// event goes neither through Source.Finish nor through Each. If it returns nil, they decode the
-	// object as usual, as they do with one that the rule does not keep. Message must not keep the bytes, whose memory is used again. It is called as
-	// Each is.
+	// object as usual, as they do with one that the rule does not keep. Message must not keep the
+	// bytes, whose memory is used again. It is called as Each is.
 	Message func(t watch.EventType, message []byte) runtime.Object
 	// Each, if it is set, is called with every event of a watch after Source.Finish. The event that
 	// it returns takes the place of the first one. Each is called for several events at the same

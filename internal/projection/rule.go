@@ -145,7 +145,8 @@ func (r *Rule) Apply(obj runtime.Object) (kept bool) {
 
 // Messages returns the function for the messages of t, which are those of Projection.Messages.
 func (r *Rule) Messages(t reflect.Type) MessageFunc {
-	identify, cut := nothing.Messages(t), nothing.Messages(t)
+	identify := nothing.Messages(t)
+	var cut func(into, message []byte) ([]byte, bool)
 	if r.rest != nil {
 		cut = r.rest.Messages(t)
 	}
@@ -162,9 +163,11 @@ func (r *Rule) Messages(t reflect.Type) MessageFunc {
 			return into, true, false
 		case r.isWhole(&m):
 			return append(into[:begin], message...), true, true
+		case r.rest == nil:
+			return into, false, true
 		}
 		into, ok = cut(into[:begin], message)
-		return into, r.rest != nil, ok
+		return into, true, ok
 	}
 }
 

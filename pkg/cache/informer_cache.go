@@ -112,12 +112,6 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, obj clien
 	return nil
 }
 
-// holdsNoneWhole reports whether the cache holds a part of each object of a kind.
-func (c *informerCache) holdsNoneWhole(gvk schema.GroupVersionKind) bool {
-	tuned := c.tuning(gvk)
-	return tuned.Fields != nil && tuned.Whole == nil
-}
-
 // get reads an object from the map that would hold it.
 func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers.Key, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
 	entries, err := c.serving(ctx, id, []*informers.Map{in})

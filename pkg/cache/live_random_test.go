@@ -21,9 +21,14 @@ import (
 	"github.com/tarn-dev/tarn/pkg/cache"
 )
 
-// write changes, creates or deletes a ConfigMap by chance, and ignores who was faster.
+// write is change of a ConfigMap.
 func write(ctx context.Context, r *rand.Rand, namespaces []string) {
 	obj := configMap(namespaces[r.IntN(len(namespaces))], fmt.Sprintf("name-%d", r.IntN(5)), strconv.Itoa(r.IntN(1000)))
+	change(ctx, r, obj)
+}
+
+// change changes, creates or deletes an object by chance, and ignores who was faster.
+func change(ctx context.Context, r *rand.Rand, obj client.Object) {
 	switch r.IntN(4) {
 	case 0:
 		_ = api.Delete(ctx, obj, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})

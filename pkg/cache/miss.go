@@ -44,7 +44,7 @@ func (e *OutsideScopeError) Error() string { return e.err.Error() }
 func (e *OutsideScopeError) Unwrap() error { return e.err }
 
 // ReadThrough returns an option of Get: an object that the cache does not hold is read from the API
-// server, and so is one of a kind with Fields, of which the cache holds a part; as with [TuningByObject].ReadThrough, which says more. Other clients ignore the option.
+// server, and so is one of which the cache holds a part, by Fields; as with [TuningByObject].ReadThrough, which says more. Other clients ignore the option.
 func ReadThrough() client.GetOption { return readThrough{} }
 
 type readThrough struct{}
@@ -59,6 +59,12 @@ func (c *informerCache) readsThrough(gvk schema.GroupVersionKind, opts []client.
 
 // asksThrough reports whether ReadThrough is among the options.
 func asksThrough(opts []client.GetOption) bool { return slices.Contains(opts, ReadThrough()) }
+
+// holdsNoneWhole reports whether the cache holds a part of each object of a kind.
+func (c *informerCache) holdsNoneWhole(gvk schema.GroupVersionKind) bool {
+	tuned := c.tuning(gvk)
+	return tuned.Fields != nil && tuned.Whole == nil
+}
 
 // misses answers reads of what the cache does not hold. Metrics may be nil.
 type misses struct {

@@ -19,7 +19,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,14 +103,7 @@ var _ = Describe("Several selectors of a kind", func() {
 						obj := labelled([]string{one, other}[r.IntN(2)], fmt.Sprintf("name-%d", r.IntN(6)), strconv.Itoa(r.IntN(100)), labels.Set{
 							"color": []string{"red", "blue"}[r.IntN(2)], "shape": []string{"square", "round"}[r.IntN(2)],
 						})
-						switch r.IntN(4) {
-						case 0:
-							_ = api.Delete(ctx, obj)
-						case 1:
-							_ = api.Create(ctx, obj)
-						default:
-							_ = api.Update(ctx, obj)
-						}
+						change(ctx, r, obj)
 					}
 				}
 				writeAtRandom(rand.New(rand.NewPCG(seed, 0))) // there is a first list
@@ -149,8 +141,8 @@ var _ = Describe("Several selectors of a kind", func() {
 						_, list := ofConfigMaps(representation)
 						g.Expect(c.List(ctx, list)).To(Succeed())
 						got := map[string]string{}
-						items := itemsOf(list)
-						for _, item := range items {
+						all := items(list)
+						for _, item := range all {
 							got[client.ObjectKeyFromObject(item).String()] = item.GetResourceVersion()
 							g.Expect(item.GetSelfLink() == "").To(Equal(oneOf(item, one)), "%s", item.GetName())
 							if m, typed := item.(*corev1.ConfigMap); typed {
@@ -158,7 +150,7 @@ var _ = Describe("Several selectors of a kind", func() {
 							}
 						}
 						g.Expect(got).To(Equal(wanted))
-						g.Expect(items).To(HaveLen(len(wanted)))
+						g.Expect(all).To(HaveLen(len(wanted)))
 						heard, wrong := pictures[representation].now()
 						g.Expect(wrong).To(BeEmpty())
 						g.Expect(heard).To(Equal(wanted))
@@ -295,7 +287,7 @@ var _ = Describe("Several selectors of a kind", func() {
 		for _, representation := range representations {
 			obj, list := ofConfigMaps(representation)
 			Expect(c.List(ctx, list)).To(Succeed())
-			Expect(itemsOf(list)).To(HaveLen(1))
+			Expect(items(list)).To(HaveLen(1))
 			err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "out"}, obj)
 			Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 			Expect(err).To(MatchError(ContainSubstring("color=red")))
@@ -372,22 +364,3 @@ var _ = Describe("Several selectors of a kind", func() {
 		Expect(err).To(MatchError(ContainSubstring("Fields and Whole are those of one kind")))
 	})
 })
-
-// itemsOf returns the items of a list of ConfigMaps.
-func itemsOf(list client.ObjectList) (items []client.Object) {
-	switch list := list.(type) {
-	case *corev1.ConfigMapList:
-		for i := range list.Items {
-			items = append(items, &list.Items[i])
-		}
-	case *metav1.PartialObjectMetadataList:
-		for i := range list.Items {
-			items = append(items, &list.Items[i])
-		}
-	case *unstructured.UnstructuredList:
-		for i := range list.Items {
-			items = append(items, &list.Items[i])
-		}
-	}
-	return items
-}
