@@ -29,6 +29,7 @@
 //     projected.go keeps some fields of them only.
 //   - stream.go reads the stream of a watch, and ordered_watch.go decodes on all cores, in order.
 //     watch_serializer.go decodes events and leaves their objects undecoded, with watch_json.go for JSON.
+//   - wide.go is one watch for many namespaces, and member.go the source of one of them.
 //   - idle_timeout.go ends a watch that brings nothing. failures.go remembers what failed, and
 //     counters.go counts lists and watches by the reason for which they were begun or ended.
 package listwatch

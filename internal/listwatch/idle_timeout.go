@@ -57,6 +57,9 @@ func (s *idleTimeout) watch(ctx context.Context, opts metav1.ListOptions, each f
 		cancel()
 		return nil, err
 	}
+	if isRouted(w) {
+		l.end()
+	}
 	ordered := inOrder(w, func(e watch.Event) watch.Event {
 		l.heard(e.Type)
 		return each(e)

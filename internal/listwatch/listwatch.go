@@ -24,6 +24,8 @@ type Options struct {
 	Selector Selector
 	// Bookmarks asks the API server for bookmarks. Streaming lists need them.
 	Bookmarks bool
+	// Unstreamed asks for lists alone, and not for watches that begin with one.
+	Unstreamed bool
 	// Message, if it is set, is called with each object of a watch that came as a protobuf message,
 	// before the object is decoded. The returned object replaces the object of the event, and the
 	// event goes neither through Source.Finish nor through Each. If it returns nil, they decode the
@@ -51,7 +53,7 @@ const anyVersion = "0"
 
 type listWatch struct {
 	*toolscache.ListWatch
-	bookmarks bool
+	streams bool // watches that begin with a list
 }
 
 // New returns the ListerWatcher of a source. A watch of it owns goroutines, which end with the
@@ -81,7 +83,7 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 		}
 		return inOrder(watcher, each), nil
 	}
-	return &listWatch{bookmarks: o.Bookmarks, ListWatch: &toolscache.ListWatch{
+	return &listWatch{streams: o.Bookmarks && !o.Unstreamed, ListWatch: &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			o.Selector.applyTo(&opts)
 			if opts.ResourceVersion == anyVersion && o.Recent != nil && o.Recent() {
@@ -112,10 +114,9 @@ func withMessages(message func(watch.EventType, []byte) runtime.Object, each fun
 	}
 }
 
-// IsWatchListSemanticsUnSupported tells the Reflector to list first and then watch if bookmarks are
-// off. A streaming list ends with a bookmark (KEP-3157), so without bookmarks it would never be
-// complete.
-func (lw *listWatch) IsWatchListSemanticsUnSupported() bool { return !lw.bookmarks }
+// IsWatchListSemanticsUnSupported tells the Reflector to list first and then watch, also if bookmarks are off: a streaming list ends with
+// a bookmark (KEP-3157), so it would never be complete.
+func (lw *listWatch) IsWatchListSemanticsUnSupported() bool { return !lw.streams }
 
 // kind is the type that the objects of a watch must have. Unstructured objects of all kinds have
 // the same Go type, so for them the name of the kind counts too.

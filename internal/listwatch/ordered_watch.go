@@ -26,7 +26,7 @@ type orderedWatch struct {
 	ended   chan struct{} // closed when the watch has to end
 	end     sync.Once     // ends it
 	running sync.WaitGroup
-	queue   chan *job     // what the sender has still to send
+	queue   chan *job     // what the sender has still to send; nil before the first burst
 	sent    chan struct{} // closed when the newest sender has ended; of run
 
 	mu      sync.Mutex // guards what follows
@@ -56,7 +56,7 @@ var workers atomic.Int32
 func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Interface {
 	w := &orderedWatch{
 		from: from, each: each, results: make(chan watch.Event), ended: make(chan struct{}),
-		queue: make(chan *job, readAhead), sent: make(chan struct{}),
+		sent: make(chan struct{}),
 	}
 	close(w.sent)
 	w.running.Go(w.run)
@@ -159,6 +159,9 @@ func (w *orderedWatch) isSending() bool {
 func (w *orderedWatch) enqueue(event watch.Event) bool {
 	j := &job{event: event, done: make(chan struct{})}
 	w.mu.Lock()
+	if w.queue == nil {
+		w.queue = make(chan *job, readAhead)
+	}
 	w.waiting = append(w.waiting, j)
 	if workers.Add(1) > int32(runtime.GOMAXPROCS(0)) {
 		workers.Add(-1)

@@ -91,6 +91,27 @@ func (u *undecoded) decodeInto(into runtime.Object) error {
 	return message.Unmarshal(u.protobuf)
 }
 
+// identify returns the namespace and the version of the object. Other parts of it are not looked at.
+func (u *undecoded) identify() (namespace, version string, err error) {
+	if u.json != nil {
+		text, ok := jsonMetadata(u.json)
+		m := metav1.PartialObjectMetadata{}
+		if ok {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(text, &m.ObjectMeta)
+		} else {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(u.json, &m)
+		}
+		return m.Namespace, m.ResourceVersion, err
+	}
+	part, ok := projection.Identify(nil, u.protobuf)
+	m := metav1.PartialObjectMetadata{}
+	if !ok {
+		part = u.protobuf
+	}
+	err = m.Unmarshal(part)
+	return m.Namespace, m.ResourceVersion, err
+}
+
 // canLeaveUndecoded reports whether objects arrive in an encoding that undecoded supports, and
 // decodeInto makes the same objects as client-go's decoder.
 func canLeaveUndecoded(cfg *rest.Config, example runtime.Object) bool {

@@ -145,6 +145,33 @@ func jsonObject(apiVersion, kind string, data []byte) (*undecoded, bool) {
 	return &undecoded{json: append([]byte{}, data...)}, true
 }
 
+// jsonMetadata returns the metadata of an object, among the fields of which are texts and objects. It is not ok if there is another value
+// before the metadata.
+func jsonMetadata(data []byte) (metadata []byte, ok bool) {
+	for rest := bytes.TrimPrefix(data, []byte("{")); ; {
+		key, after, ok := cutText(rest)
+		if !ok || len(after) < 2 || after[0] != ':' {
+			return nil, false
+		}
+		value, after := after[1:], []byte(nil)
+		if value[0] == '{' || value[0] == '[' {
+			size, whole := (&braces{}).end(value)
+			value, after, ok = value[:size], value[size:], whole
+		} else {
+			_, after, ok = cutText(value)
+		}
+		switch {
+		case !ok || len(after) == 0:
+			return nil, false
+		case string(key) == "metadata":
+			return value, true
+		case after[0] != ',':
+			return nil, false
+		}
+		rest = after[1:]
+	}
+}
+
 // cutText returns the JSON string at the beginning of the text, unless it has an escape, and what
 // follows it.
 func cutText(text []byte) (value, rest []byte, ok bool) {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +53,14 @@ var nothing = func() *Projection {
 	}
 	return p
 }()
+
+// Identify appends to into what identifies the object in a protobuf message of any kind, with its version, and its labels and owners. It
+// reports false if the message is unusual.
+func Identify(into, message []byte) ([]byte, bool) { return identify()(into, message) }
+
+var identify = sync.OnceValue(func() func(into, message []byte) ([]byte, bool) {
+	return nothing.Messages(reflect.TypeFor[*metav1.PartialObjectMetadata]())
+})
 
 // RuleOf returns the rule of lists that CheckWhole has accepted, and of fields that New has; nil if there are neither.
 func RuleOf(whole []client.ListOptions, fields []string) *Rule {
@@ -145,7 +154,6 @@ func (r *Rule) Apply(obj runtime.Object) (kept bool) {
 
 // Messages returns the function for the messages of t, which are those of Projection.Messages.
 func (r *Rule) Messages(t reflect.Type) MessageFunc {
-	identify := nothing.Messages(t)
 	var cut func(into, message []byte) ([]byte, bool)
 	if r.rest != nil {
 		cut = r.rest.Messages(t)
@@ -156,7 +164,7 @@ func (r *Rule) Messages(t reflect.Type) MessageFunc {
 			return into, true, ok
 		}
 		begin := len(into)
-		into, ok = identify(into, message)
+		into, ok = Identify(into, message)
 		m := metav1.PartialObjectMetadata{} // whose message has the metadata where each kind has them
 		switch {
 		case !ok || m.Unmarshal(into[begin:]) != nil:

@@ -244,11 +244,11 @@ func (l *liveScopes) prepare(ctx context.Context, namespaces []string) (*change,
 			byNamespace[namespace] = m
 			continue
 		}
-		config, ok := l.configs[namespace]
-		if !ok {
+		config, own := l.configs[namespace]
+		if !own {
 			config = l.all
 		}
-		m := l.settings.Live(mapOptions(l.shared, namespace, config, l.holds))
+		m := l.settings.Live(mapOptions(l.shared, namespace, config, l.holds), !own)
 		byNamespace[namespace] = m
 		c.enter = append(c.enter, m)
 		for _, wanted := range l.informers() {

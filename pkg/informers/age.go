@@ -13,9 +13,8 @@ import (
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
-// StaleError is the error of a read that wants nothing older than a duration, of an informer that the
-// API server has told nothing for longer. Match a pointer to this type with errors.As. A value never
-// changes.
+// StaleError is the error of a read that wants nothing older than a duration, of an informer that the API server has told nothing for
+// longer. Match a pointer to this type with errors.As. A value never changes.
 type StaleError struct {
 	// Key is the kind and the representation that is cached. Namespace is the namespace to which
 	// the informer is restricted; it is empty for all namespaces, and for a cluster-scoped kind.

@@ -39,8 +39,7 @@ const (
 	Undecodable Cause = "object cannot be decoded"
 	// TooManyRequests means that the API server sheds load.
 	TooManyRequests Cause = "too many requests"
-	// Unavailable means that the API server, or the server behind an APIService, answers that it
-	// cannot serve the kind now (503).
+	// Unavailable means that the API server, or the server behind an APIService, answers that it cannot serve the kind now (503).
 	Unavailable Cause = "unavailable"
 	// ConnectionRefused means that nothing listens where the API server is expected.
 	ConnectionRefused Cause = "connection refused"
@@ -81,8 +80,7 @@ func causeOf(err error) Cause {
 	return cause
 }
 
-// causeAndObjectOf returns the cause that an error of listing or watching tells of, and the object that it
-// names, if it does.
+// causeAndObjectOf returns the cause that an error of listing or watching tells of, and the object that it names, if it does.
 func causeAndObjectOf(err error) (Cause, types.NamespacedName) {
 	if decodeError := (*listwatch.DecodeError)(nil); errors.As(err, &decodeError) {
 		return Undecodable, decodeError.Object

@@ -99,8 +99,7 @@ func (s *scope) requested() string { return s.namespaceOf(s.mapping()) }
 // resource returns the resource in requests.
 func (s *scope) resource() schema.GroupVersionResource { return s.mapping().Resource }
 
-// newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of
-// src.
+// newEntry makes the entry for key. Its informer does not run yet. Failed holds the failures of src.
 func newEntry(o *Options, key Key, mapping *meta.RESTMapping, src listwatch.Source, failed *listwatch.Failures, known *optional) (*MapEntry, error) {
 	e := &MapEntry{
 		failures: failed,
@@ -195,7 +194,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 // listing says how the entry lists and watches.
 func (e *MapEntry) listing(o *Options) listwatch.Options {
 	return listwatch.Options{
-		Selector: o.Selector.With(e.scope.rule.Requirements()), Bookmarks: o.EnableWatchBookmarks,
+		Selector: o.Selector.With(e.scope.rule.Requirements()), Bookmarks: o.EnableWatchBookmarks, Unstreamed: o.wides != nil,
 		IdleTimeout: e.waiting.idleTimeout, Counters: e.failures.Counters(),
 		Recent: func() bool { return o.written.has(e.key.GroupKind()) },
 		Cut: func(silent time.Duration) {
@@ -219,11 +218,10 @@ func (e *MapEntry) sharing(o *Options) object.Sharing {
 	}
 }
 
-// identify registers the informer's name, under which client-go publishes its metrics. Each
-// informer has a name of its own, because names must be unique in a process, and so each can be
-// released by itself.
+// identify registers the informer's name, under which client-go publishes its metrics. Each informer has a name of its own, because names
+// must be unique in a process, and so each can be released by itself.
 func (e *MapEntry) identify(o *Options, mapping *meta.RESTMapping) (toolscache.InformerNameAndResource, error) {
-	if o.part || o.live {
+	if o.place != single {
 		return toolscache.InformerNameAndResource{}, nil
 	}
 	scope := e.scope.namespace
@@ -266,16 +264,14 @@ func (e *MapEntry) configure(o *Options) error {
 		handle = e.saidOnce(o.onFailure(e.key.GroupVersionKind), toolscache.DefaultWatchErrorHandler)
 	}
 	err := e.Informer.SetWatchErrorHandlerWithContext(e.failures.Handler(e.optional().handler(handle)))
-	// An informer that the user made may refuse a handler. This is an error only if the user has
-	// set a handler.
+	// An informer that the user made may refuse a handler. This is an error only if the user has set a handler.
 	if err != nil && o.WatchErrorHandler != nil {
 		return err
 	}
 	return e.Informer.SetTransform(o.Transform)
 }
 
-// run runs the informer until the entry is removed or ctx ends. An informer that the user made may
-// return earlier; run does not.
+// run runs the informer until the entry is removed or ctx ends. An informer that the user made may return earlier; run does not.
 func (e *MapEntry) run(ctx context.Context, logger logr.Logger) {
 	if e.life.ctx.Err() != nil {
 		return // it was removed before
@@ -306,10 +302,9 @@ func (e *MapEntry) IndexField(field string, extract client.IndexerFunc) error {
 	return e.fields.Declare(e.Informer, field, extract)
 }
 
-// Up reports whether the informer has synced and, as far as is known, follows the API server. An
-// object that does not fit the Go type of the kind prevents the informer from seeing any other
-// object, until a complete list has no such object. An informer that the user made does not report
-// complete lists, so after one decode error it is never up again.
+// Up reports whether the informer has synced and, as far as is known, follows the API server. An object that does not fit the Go type of
+// the kind prevents the informer from seeing any other object, until a complete list has no such object. An informer that the user made
+// does not report complete lists, so after one decode error it is never up again.
 func (e *MapEntry) Up() bool { return e.synced() && !e.failures.DecodeFailed() }
 
 // String names the kind and the scope.

@@ -16,8 +16,7 @@ import (
 )
 
 var (
-	// errStopped is the error of a call that would have to start an informer after the map has
-	// stopped.
+	// errStopped is the error of a call that would have to start an informer after the map has stopped.
 	errStopped = errors.New("the cache has been stopped")
 
 	// errRemoved is the error of a wait for an informer that will never sync.
@@ -46,8 +45,7 @@ func (k Key) timeout(err error) *NotSyncedError {
 	return &NotSyncedError{Key: k, Cause: Timeout, Since: time.Now(), Attempts: 1, Err: err}
 }
 
-// awayError says that a kind cannot be served now. meta.IsNoMatchError recognizes it, as the error of each
-// kind that is not served.
+// awayError says that a kind cannot be served now. meta.IsNoMatchError recognizes it, as the error of each kind that is not served.
 type awayError struct {
 	key Key
 	err error // the answer of the API server

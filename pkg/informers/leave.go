@@ -3,13 +3,26 @@
 
 package informers
 
-import "context"
+import (
+	"context"
+
+	"github.com/tarn-dev/tarn/internal/listwatch"
+)
 
 // Live returns a map without informers that can leave the cache of m before that ends, see Leave. It is started and abandoned by itself.
 // It knows which kinds the program has written in the scope of m. Live maps may be many, and come and go: their informers have no
-// names in the metrics of client-go, and the policy of their kinds is Isolate unless it is WaitOnFailure by name.
-func (m *Map) Live(o Options) *Map {
-	o.written, o.live = m.options.written, true
+// names in the metrics of client-go, and the policy of their kinds is Isolate unless it is WaitOnFailure by name. Alike says that
+// o differs from the options of m in the namespace alone: then one watch may serve several live maps.
+func (m *Map) Live(o Options, alike bool) *Map {
+	o.written, o.place = m.options.written, aLive
+	if alike && o.EnableWatchBookmarks {
+		m.mu.Lock()
+		if m.options.wides == nil {
+			m.options.wides = listwatch.NewWides(o.HTTPClient, m.Go, o.Logger)
+		}
+		o.wides = m.options.wides
+		m.mu.Unlock()
+	}
 	live := newRunner()
 	live.parts = m.runner
 	return newMap(o, live)

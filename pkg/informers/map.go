@@ -46,18 +46,15 @@ func newMap(o Options, in *runner) *Map {
 	}
 }
 
-// Start runs the informers of the map, also those that are added later, until ctx ends. It returns
-// when every goroutine of the map has returned. A second call is an error. If a kind with the policy
-// FailFast has failed, Start ends earlier and returns a *NotSyncedError.
+// Start runs the informers of the map, also those that are added later, until ctx ends. It returns when every goroutine of the map has
+// returned. A second call is an error. If a kind with the policy FailFast has failed, Start ends earlier and returns a *NotSyncedError.
 func (m *Map) Start(ctx context.Context) error { return m.runner.run(ctx) }
 
-// Failed reports whether the map has ended itself, or is about to, because a kind with the policy
-// FailFast has failed.
+// Failed reports whether the map has ended itself, or is about to, because a kind with the policy FailFast has failed.
 func (m *Map) Failed() bool { return m.runner.failed() }
 
-// Abandon gives back what the informers of a map hold in the process: their names, and the writes
-// that were noted. It does nothing if the map was started: the informers give them back when they end.
-// An abandoned map must not be started.
+// Abandon gives back what the informers of a map hold in the process: their names, and the writes that were noted. It does nothing if the
+// map was started: the informers give them back when they end. An abandoned map must not be started.
 func (m *Map) Abandon() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,12 +91,10 @@ func (m *Map) Started() bool {
 	}
 }
 
-// Excludes reports whether the map's field selector excludes the object with that key, whatever is in
-// it.
+// Excludes reports whether the map's field selector excludes the object with that key, whatever is in it.
 func (m *Map) Excludes(key client.ObjectKey) bool { return m.options.Selector.Excludes(key) }
 
-// Describe returns the text that names what the map's selectors select. It is empty if they restrict
-// nothing.
+// Describe returns the text that names what the map's selectors select. It is empty if they restrict nothing.
 func (m *Map) Describe() string { return m.options.Selector.Describe() }
 
 // Transform returns what the map would store of an object.
@@ -157,8 +152,7 @@ func (key Key) getAll(ctx context.Context, from []*Map, found []*MapEntry, by *s
 			return apierrors.NewTimeoutError(fmt.Sprintf("did not start to cache %s: %v", key, context.Cause(ctx)), 0)
 		}
 		if answer == nil {
-			// The mapping may need a request to the server. It is done without the lock, so that other
-			// kinds do not wait for it.
+			// The mapping may need a request to the server. It is done without the lock, so that other kinds do not wait for it.
 			answer = &mapped{by: by}
 			answer.mapping, answer.err = m.options.resolver.Mapping(ctx, m.options.Mapper, key.GroupVersionKind)
 		}
@@ -286,7 +280,7 @@ func (m *Map) take(key Key) *MapEntry {
 	if !ok {
 		return nil
 	}
-	if delete(m.entries, key); m.options.part {
+	if delete(m.entries, key); m.options.place == aPart {
 		m.leaveLocked()
 	}
 	entry.end()
@@ -299,8 +293,10 @@ func (m *Map) take(key Key) *MapEntry {
 // m. Parts may be many, and overlap: their informers have no names in the metrics of client-go, and the policy FailFast is Isolate for
 // them. A part makes no informer after one was removed. A part without a namespace holds an optional kind with whichever scope it comes, and one with a namespace if it is namespaced.
 func (m *Map) Part(namespace string, selector Selector) *Map {
+	m.mu.RLock()
 	o := m.options
-	o.Namespace, o.Selector, o.part, o.live, o.Scope = namespace, selector, true, false, ""
+	m.mu.RUnlock()
+	o.Namespace, o.Selector, o.place, o.wides, o.Scope = namespace, selector, aPart, nil, ""
 	if namespace != "" {
 		o.Scope = meta.RESTScopeNameNamespace
 	}
@@ -316,9 +312,8 @@ func (m *Map) Namespace() string { return m.options.Namespace }
 // Selector returns the selectors of the map.
 func (m *Map) Selector() Selector { return m.options.Selector }
 
-// WaitForCacheSync waits until the map is started, and then until every informer that it holds has
-// synced or was removed. It does not wait for kinds without which others go on, see FailurePolicy.
-// It returns false if ctx ends first.
+// WaitForCacheSync waits until the map is started, and then until every informer that it holds has synced or was removed. It does not wait
+// for kinds without which others go on, see FailurePolicy. It returns false if ctx ends first.
 func (m *Map) WaitForCacheSync(ctx context.Context) bool {
 	select {
 	case <-m.runner.started:

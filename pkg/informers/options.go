@@ -27,8 +27,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/served"
 )
 
-// Selector restricts what a [Map] lists and watches. An object must match both fields, Label and
-// Field. A nil field matches every object.
+// Selector restricts what a [Map] lists and watches. An object must match both fields, Label and Field. A nil field matches every object.
 type Selector = listwatch.Selector
 
 // Options configure a [Map]: what it has in common with the other maps of a cache, which is required, and its scope.
@@ -46,10 +45,9 @@ type Options struct {
 	EnableWatchBookmarks  bool
 	// ResyncPeriod is the mean period; each informer gets its own within 10 % of it.
 	ResyncPeriod time.Duration
-
-	written *written // of the map, and of its parts
-	part    bool     // the map is a part of another: see Map.Part
-	live    bool     // the map may leave: see Map.Live
+	written      *written         // of the map, and of its parts
+	place        place            // of the map among others
+	wides        *listwatch.Wides // nil if the map has its watches for itself
 }
 
 // Shared is what all maps of a cache have in common. Name, Config, HTTPClient, Scheme and Mapper are required. It must
@@ -93,29 +91,23 @@ type Shared struct {
 type KindTuning struct {
 	// Storage says how the objects are kept, and with how many watches. The default is Flat.
 	Storage Storage
-	// Window is the number of events that a handler may be behind. Each informer keeps the events
-	// that some handler has not received yet, up to this number. A handler that falls further
-	// behind gets one event for each object that has changed. The default is 1,024.
+	// Window is the number of events that a handler may be behind. Each informer keeps the events that some handler has not received yet, up
+	// to this number. A handler that falls further behind gets one event for each object that has changed. The default is 1,024.
 	Window int
-	// ReadThrough says whether a Get of an object that the cache does not hold reads it from the API
-	// server (true). By default it does not. Callers that ask for the same object at the same time
-	// share one request. An object that the server does not have either is not asked for again for a
-	// second, so a Get may not find what was created within that second. An object in the scope of
-	// the cache passes its transform. Lists are answered by the cache alone. A read of a kind that
-	// does not sync is not a miss, and does not read through.
+	// ReadThrough says whether a Get of an object that the cache does not hold reads it from the API server (true). By default it does not.
+	// Callers that ask for the same object at the same time share one request. An object that the server does not have either is not asked
+	// for again for a second, so a Get may not find what was created within that second. An object in the scope of the cache passes its
+	// transform. Lists are answered by the cache alone. A read of a kind that does not sync is not a miss, and does not read through.
 	ReadThrough *bool
-	// Optional says whether the API server may not serve the kind (true). The informer is dormant
-	// then: it asks for nothing and holds nothing, reads return an error that meta.IsNoMatchError
-	// recognizes, GetInformer returns the informer, and its event handlers count as synced. When
-	// the kind is served, it is listed and watched, and handlers are told of its objects; when it
-	// is not any more, they are told that the objects are gone. A kind that is served without the verbs
-	// list and watch is dormant too: then apierrors.IsMethodNotSupported recognizes the error of reads. By
-	// default only kinds that are served can be cached.
+	// Optional says whether the API server may not serve the kind (true). The informer is dormant then: it asks for nothing and holds
+	// nothing, reads return an error that meta.IsNoMatchError recognizes, GetInformer returns the informer, and its event handlers count as
+	// synced. When the kind is served, it is listed and watched, and handlers are told of its objects; when it is not any more, they are
+	// told that the objects are gone. A kind that is served without the verbs list and watch is dormant too: then
+	// apierrors.IsMethodNotSupported recognizes the error of reads. By default only kinds that are served can be cached.
 	Optional *bool
-	// WatchSilence is the idle timeout of a watch: how long it may bring nothing, not even a bookmark, before it is ended and
-	// begun anew. The default is three minutes: API servers send a bookmark about every minute. It
-	// counts from the first bookmark of a watch, apart from that at the end of a list: until its own
-	// version has moved on, a server sends none. Until then a watch ends half a minute after its
+	// WatchSilence is the idle timeout of a watch: how long it may bring nothing, not even a bookmark, before it is ended and begun anew.
+	// The default is three minutes: API servers send a bookmark about every minute. It counts from the first bookmark of a watch, apart from
+	// that at the end of a list: until its own version has moved on, a server sends none. Until then a watch ends half a minute after its
 	// time-out. A negative time is refused; a year is as good as for ever.
 	WatchSilence time.Duration
 	// MaxBytes is how many bytes the kind may take in a cache, about, with all its representations, namespaces and leases; zero is
@@ -124,22 +116,19 @@ type KindTuning struct {
 	MaxBytes int64
 	// OnFailure says what happens if the kind cannot be cached. The default is WaitOnFailure.
 	OnFailure FailurePolicy
-	// ReaderFailOnMissingInformer says whether a read for which there is no informer returns an *ErrResourceNotCached of
-	// controller-runtime (true), or starts one for the whole kind (false). The default is the option of that name of
-	// controller-runtime's cache. Informers that GetInformer, event handlers, indexes or leases have started serve reads in any
-	// case.
+	// ReaderFailOnMissingInformer says whether a read for which there is no informer returns an *ErrResourceNotCached of controller-runtime
+	// (true), or starts one for the whole kind (false). The default is the option of that name of controller-runtime's cache. Informers that
+	// GetInformer, event handlers, indexes or leases have started serve reads in any case.
 	ReaderFailOnMissingInformer *bool
-	// Fields are the fields of an object that are kept; nil for all. The others are cut when an object is received, before it
-	// passes its transform. A field is a path: names with dots between, such as "spec.nodeName" or "spec.containers.image",
-	// which goes through the list. A dot in a key of a map has a backslash before it: `metadata.annotations.example\.com/size`.
-	// The parents of a field that are present stay, without the rest. The kind and the metadata are always kept, apart from
-	// annotations and managedFields.
+	// Fields are the fields of an object that are kept; nil for all. The others are cut when an object is received, before it passes its
+	// transform. A field is a path: names with dots between, such as "spec.nodeName" or "spec.containers.image", which goes through the
+	// list. A dot in a key of a map has a backslash before it: `metadata.annotations.example\.com/size`. The parents of a field that are
+	// present stay, without the rest. The kind and the metadata are always kept, apart from annotations and managedFields.
 	//
-	// Objects of reads and of events have a mark then, in metadata.selfLink: "?fields=spec.nodeName,status.phase". An object
-	// without it is whole: one that Whole selects, and what a read with the option ReadThrough returns. A client of
-	// pkg/client refuses an update or apply of an object with the mark, and sends merge patches of it, whose lists must be
-	// kept. Functions of indexes get objects that are cut, and so do functions that extract apply configurations. An index
-	// by the path of a field that is cut is refused.
+	// Objects of reads and of events have a mark then, in metadata.selfLink: "?fields=spec.nodeName,status.phase". An object without it is
+	// whole: one that Whole selects, and what a read with the option ReadThrough returns. A client of pkg/client refuses an update or apply
+	// of an object with the mark, and sends merge patches of it, whose lists must be kept. Functions of indexes get objects that are cut,
+	// and so do functions that extract apply configurations. An index by the path of a field that is cut is refused.
 	Fields []string
 	// Whole are the objects that are kept whole: those that one of the lists would return, by Namespace, LabelSelector, and the fields
 	// metadata.name and metadata.namespace, before the transform. Fields are kept of the others. Without Fields the others are not
@@ -175,11 +164,19 @@ func (t KindTuning) Or(other KindTuning) KindTuning {
 	}
 }
 
+// place says to what a map belongs.
+type place int
+
+const (
+	single place = iota
+	aPart        // of another map: see Map.Part
+	aLive        // of another map, and may leave: see Map.Live
+)
+
 // holds reports whether the map is for kinds of a scope.
 func (o *Options) holds(scope meta.RESTScope) bool { return o.Scope == "" || o.Scope == scope.Name() }
 
-// isOptional reports whether the API server may not serve a kind. An informer that the user makes
-// cannot be dormant.
+// isOptional reports whether the API server may not serve a kind. An informer that the user makes cannot be dormant.
 func (s *Shared) isOptional(key Key) bool {
 	return s.Served != nil && s.NewInformer == nil && ptr.Deref(s.tuning(key.GroupVersionKind).Optional, false)
 }
@@ -200,10 +197,10 @@ func (o *Options) idleTimeout(gvk schema.GroupVersionKind) time.Duration {
 // a live map, unless the program wants to wait.
 func (o *Options) onFailure(gvk schema.GroupVersionKind) FailurePolicy {
 	policy := o.tuning(gvk).OnFailure
-	if o.live && policy != WaitOnFailure {
+	if o.place == aLive && policy != WaitOnFailure {
 		return Isolate
 	}
-	if o.part && policy == FailFast {
+	if o.place == aPart && policy == FailFast {
 		return Isolate
 	}
 	return policy
@@ -217,8 +214,7 @@ func (s *Shared) tuning(gvk schema.GroupVersionKind) KindTuning {
 	return s.Tuning(gvk)
 }
 
-// jitter returns a period within 10 % of the given one, so that informers that were created
-// together do not resync together.
+// jitter returns a period within 10 % of the given one, so that informers that were created together do not resync together.
 func jitter(period time.Duration) time.Duration {
 	return time.Duration(float64(period) * (0.9 + 0.2*rand.Float64()))
 }

@@ -38,7 +38,7 @@ func (o *Options) watched(key Key) Key {
 
 // isView reports whether the entry for key is a view. Metadata in a part are not: nothing else is in the part.
 func (o *Options) isView(key Key) bool {
-	return o.sharesWatch(key.GroupVersionKind) && !(o.part && key.Representation == Metadata)
+	return o.sharesWatch(key.GroupVersionKind) && !(o.place == aPart && key.Representation == Metadata)
 }
 
 // Stored returns an empty object in the representation in which the map stores what is shown as obj: obj itself,

@@ -31,11 +31,23 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 	if !ok {
 		return nil, fmt.Errorf("unknown representation %d", key.Representation)
 	}
-	source, err := list(target)
-	if err != nil {
-		return nil, err
+	made := func(t listwatch.Target) (listwatch.Source, error) {
+		source, err := list(t)
+		if err != nil {
+			return nil, err
+		}
+		return t.Projected(source), nil
 	}
-	return target.Projected(source), nil
+	if o.wides == nil || target.Namespace == "" {
+		return made(target)
+	}
+	return o.wides.Source(wideKey{key, mapping.Resource}, target, o.idleTimeout(key.GroupVersionKind), made)
+}
+
+// wideKey says what may be watched together.
+type wideKey struct {
+	Key
+	resource schema.GroupVersionResource
 }
 
 // rule says what is kept of the objects of a kind.

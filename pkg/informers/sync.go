@@ -13,22 +13,19 @@ import (
 	"github.com/tarn-dev/tarn/internal/informer"
 )
 
-// FailurePolicy says what happens if a kind cannot be cached. It is the policy of one kind: those of
-// other kinds do not matter to it.
+// FailurePolicy says what happens if a kind cannot be cached. It is the policy of one kind: those of other kinds do not matter to it.
 type FailurePolicy string
 
 const (
-	// WaitOnFailure lets everybody wait: reads and GetInformer until their context ends,
-	// WaitForCacheSync too. There is one exception: if nobody has asked for the kind but with
-	// IndexField, WaitForCacheSync does not wait for a kind whose cause does not mend itself, see
+	// WaitOnFailure lets everybody wait: reads and GetInformer until their context ends, WaitForCacheSync too. There is one exception: if
+	// nobody has asked for the kind but with IndexField, WaitForCacheSync does not wait for a kind whose cause does not mend itself, see
 	// [Cause.Mends]. An object that the transform failed for is missing in lists.
 	WaitOnFailure FailurePolicy = "Wait"
 	// FailFast ends the cache with a *NotSyncedError when the kind has a cause that does not mend
 	// itself. Start returns the error. Reads and GetInformer return it at once.
 	FailFast FailurePolicy = "FailFast"
-	// Isolate lets everybody else go on. WaitForCacheSync does not wait for the kind once an
-	// attempt to list or watch it has failed. Reads then return a *NotSyncedError at once, and
-	// GetInformer the informer as it is. Event handlers of the kind count as synced. When the
+	// Isolate lets everybody else go on. WaitForCacheSync does not wait for the kind once an attempt to list or watch it has failed. Reads
+	// then return a *NotSyncedError at once, and GetInformer the informer as it is. Event handlers of the kind count as synced. When the
 	// kind can be cached, reads find its objects, and handlers are told of them.
 	Isolate FailurePolicy = "Isolate"
 )
@@ -77,8 +74,7 @@ func (e *MapEntry) NotSynced() *NotSyncedError {
 	return e.incomplete()
 }
 
-// NotReady returns why the informer has not synced, or nil. A kind that is isolated is as ready as it
-// gets.
+// NotReady returns why the informer has not synced, or nil. A kind that is isolated is as ready as it gets.
 func (e *MapEntry) NotReady() *NotSyncedError {
 	if e.synced() || e.waiting.policy == Isolate || e.optional().is(dormant) {
 		return nil
@@ -96,8 +92,7 @@ func (e *MapEntry) why() *NotSyncedError {
 	return reason
 }
 
-// incomplete returns which objects the informer or an index lacks because a function of the user failed
-// for them, or nil.
+// incomplete returns which objects the informer or an index lacks because a function of the user failed for them, or nil.
 func (e *MapEntry) incomplete() *NotSyncedError {
 	base := e.base()
 	if base == nil {
@@ -201,8 +196,7 @@ func (e *MapEntry) refuseByPolicy() error {
 	return nil
 }
 
-// mayBeAbsent reports whether the reason is that an optional kind is not served, or not quite yet, or not to be
-// watched.
+// mayBeAbsent reports whether the reason is that an optional kind is not served, or not quite yet, or not to be watched.
 func (e *MapEntry) mayBeAbsent(reason *NotSyncedError) bool {
 	return e.optional() != nil && (reason.Cause == NotServed || reason.Cause == NotWatchable)
 }
@@ -213,8 +207,7 @@ func (e *MapEntry) WaitUntilAnswered(ctx context.Context) error {
 	return e.until(ctx, func() bool { return e.OfOtherScope() || e.synced() && e.refuse() == nil })
 }
 
-// OfOtherScope reports whether the informer is dormant because its kind, an optional one, is served with another scope than its map
-// holds.
+// OfOtherScope reports whether the informer is dormant because its kind, an optional one, is served with another scope than its map holds.
 func (e *MapEntry) OfOtherScope() bool { return e.optional() != nil && e.optional().other.Load() }
 
 // until calls done now and after each change of what keeps reads from an answer, and returns nil when done reports true. The error is

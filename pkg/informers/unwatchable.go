@@ -28,8 +28,7 @@ func (e *verbsError) Error() string {
 // Status implements apierrors.APIStatus.
 func (e *verbsError) Status() metav1.Status { return notAllowed(e.Error()) }
 
-// cannotBeWatched returns the reason if the newest error says that the API server refuses to list or watch the
-// kind, or nil.
+// cannotBeWatched returns the reason if the newest error says that the API server refuses to list or watch the kind, or nil.
 func (e *MapEntry) cannotBeWatched() *NotSyncedError {
 	if failed := e.failures.Last(); failed == nil || causeOf(failed.Err) != NotWatchable {
 		return nil

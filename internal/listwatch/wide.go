@@ -1,0 +1,461 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// fewestNamespaces is the number of namespaces from which on one watch takes less than one for each.
+	fewestNamespaces = 8
+	// outside is how many times as much a wide watch may bring of other namespaces: to drop an object takes a part of what it takes to
+	// keep it, and a watch takes as much as some objects.
+	outside = 4
+	// tolerated is how many objects and events of other namespaces count for nothing.
+	tolerated = 1000
+	// openTimeout bounds how long a wide watch may take to list: members wait for that.
+	openTimeout = 20 * time.Second
+	// heldFor is how long what it has listed is held for members that come later.
+	heldFor = 30 * time.Second
+	// longEnough is how long a watch lasts that ends as it should.
+	longEnough = 10 * time.Second
+	// costlyFor is how long a wide watch that was too costly is not tried again, unless there are twice as many namespaces.
+	costlyFor = time.Hour
+)
+
+// reopening are the pauses between attempts to go on with a wide watch, and pauses those before it is tried anew after it failed.
+var (
+	reopening = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 8}
+	pauses    = wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Hour}
+)
+
+// WideOptions configure a Wide. All but Silence are required.
+type WideOptions struct {
+	// Source lists and watches the kind in all namespaces.
+	Source Source
+	// Namespaces returns how many namespaces there are.
+	Namespaces func(context.Context) (int, error)
+	// Run runs a function in a goroutine until its context ends. It reports false if nothing runs any more.
+	Run func(func(context.Context)) bool
+	// Silence is how long the watch may bring nothing, see Options.IdleTimeout; zero is for ever.
+	Silence time.Duration
+	Logger  logr.Logger
+}
+
+// Wides are the wide watches of the kinds of a cache. They are safe for concurrent use.
+type Wides struct {
+	client     *http.Client
+	options    WideOptions // but for what is of a kind
+	mu         sync.Mutex  // guards what follows
+	namespaces Source      // nil before somebody has asked for it
+	byKey      map[any]*Wide
+}
+
+// NewWides returns the wide watches of a cache. They make their requests with client, and run in run, see WideOptions.
+func NewWides(client *http.Client, run func(func(context.Context)) bool, logger logr.Logger) *Wides {
+	return &Wides{client: client, options: WideOptions{Run: run, Logger: logger}, byKey: map[any]*Wide{}}
+}
+
+// Source returns the source of a target with a namespace, which is a member of the wide watch of the targets with that key. These differ in
+// nothing but their namespaces and clients. Make makes a source by itself. Silence is that of WideOptions.
+func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Target) (Source, error)) (Source, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := t
+	all.Namespace, all.HTTPClient = "", w.client
+	if w.byKey[key] == nil {
+		source, err := make(all)
+		if err != nil {
+			return nil, err
+		}
+		if w.namespaces == nil {
+			all.Kind, all.Resource, all.Rule = corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithResource("namespaces"), nil
+			if w.namespaces, err = Metadata(all); err != nil {
+				return nil, err
+			}
+		}
+		options := w.options
+		options.Source, options.Namespaces, options.Silence = source, w.count, silence
+		options.Logger = options.Logger.WithValues("kind", t.Kind.String())
+		w.byKey[key] = NewWide(options)
+	}
+	return w.byKey[key].In(t.Namespace, func() (Source, error) { return make(t) }), nil
+}
+
+// count returns how many namespaces there are.
+func (w *Wides) count(ctx context.Context) (int, error) {
+	listed, err := w.namespaces.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, err
+	}
+	m, err := meta.ListAccessor(listed)
+	if err != nil {
+		return 0, err
+	}
+	return meta.LenList(listed) + int(ptr.Deref(m.GetRemainingItemCount(), 0)), nil
+}
+
+// Wide is one watch of a kind in all namespaces, which serves the sources of single namespaces, its members. It runs while there are many
+// of them, and brings little of other namespaces. Otherwise, and when anything of it fails, each makes its own requests. So an error of a
+// member is always one of its own request. It is safe for concurrent use.
+//
+// A namespace joins with its list: from then on its events are queued. The list is at least as new, and the watch goes on with what is
+// newer than the list. When the wide watch ends for good, the watch of each namespace ends with what was queued, and its own watch goes on from
+// there. So nothing is missed, and nothing comes twice.
+type Wide struct {
+	WideOptions
+
+	mu      sync.Mutex         // guards what follows
+	alive   map[string]int     // lives, by namespace: whether they are members or not
+	members map[string]*member // what has joined
+	run     *wideRun           // nil while each watches by itself
+	from    string             // the version from which on the next run lists
+	next    attempt
+}
+
+// attempt says when a wide watch may begin.
+type attempt struct {
+	at         time.Time
+	namespaces int // with so many it may begin at once; zero says nothing
+	pauses     wait.Backoff
+}
+
+// wideRun is a wide watch from its list until it is given up. Wide.mu guards what may change.
+type wideRun struct {
+	opened   chan struct{} // closed when the list is there, or is not to be had
+	stop     context.CancelCauseFunc
+	isOpen   bool
+	position string    // the version that it has reached
+	list     *wideList // nil before it is there, and when it is held no more
+	kept     int       // objects that were listed, and events since the last bookmark, of namespaces that are alive
+	dropped  int       // those of others
+}
+
+// wideList is what a list has brought for namespaces that join later.
+type wideList struct {
+	empty       runtime.Object // a list without objects
+	version     string
+	byNamespace map[string][]runtime.Object
+	changed     map[string]bool // namespaces that have joined, or of which there was an event
+}
+
+// newWideList returns what a list has brought. The list is used no more.
+func newWideList(listed runtime.Object) (*wideList, error) {
+	m, err := meta.ListAccessor(listed)
+	if err != nil {
+		return nil, err
+	}
+	l := &wideList{empty: listed, version: m.GetResourceVersion(), byNamespace: map[string][]runtime.Object{}, changed: map[string]bool{}}
+	if _, err := resourceversion.CompareResourceVersion(l.version, l.version); err != nil {
+		return nil, err
+	}
+	items, err := meta.ExtractList(listed)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range items {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		l.byNamespace[m.GetNamespace()] = append(l.byNamespace[m.GetNamespace()], obj)
+	}
+	return l, meta.SetList(listed, nil)
+}
+
+// takeLocked returns the list of a namespace that joins, which belongs to the caller; nil if there is none that is as new as asked for.
+func (r *wideRun) takeLocked(namespace, atLeast string) (runtime.Object, error) {
+	l := r.list
+	if l == nil {
+		return nil, nil
+	}
+	items, changed := l.byNamespace[namespace], l.changed[namespace]
+	delete(l.byNamespace, namespace)
+	l.changed[namespace] = true // what comes from now on is for the member alone
+	if changed || !reaches(l.version, atLeast) {
+		return nil, nil
+	}
+	list := l.empty.DeepCopyObject()
+	return list, meta.SetList(list, items)
+}
+
+// NewWide returns a Wide without members.
+func NewWide(o WideOptions) *Wide {
+	return &Wide{WideOptions: o, alive: map[string]int{}, members: map[string]*member{}, from: anyVersion, next: attempt{pauses: pauses}}
+}
+
+// dueLocked reports whether a wide watch may begin.
+func (w *Wide) dueLocked() bool {
+	return len(w.alive) >= fewestNamespaces && (!time.Now().Before(w.next.at) || w.next.namespaces > 0 && len(w.alive) >= w.next.namespaces)
+}
+
+// runLocked returns the wide watch, which it begins if that is due; nil if there is none.
+func (w *Wide) runLocked(opts metav1.ListOptions) *wideRun {
+	if w.run != nil || !w.dueLocked() {
+		return w.run
+	}
+	run := &wideRun{opened: make(chan struct{})}
+	selected := metav1.ListOptions{LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector, ResourceVersion: w.from}
+	ctx, stop := context.WithCancelCause(context.Background())
+	run.stop = stop
+	if w.Run(func(life context.Context) {
+		defer context.AfterFunc(life, func() { stop(errOver) })()
+		w.follow(ctx, run, selected)
+	}) {
+		w.run = run
+	}
+	return w.run
+}
+
+// The reasons to give up a wide watch that are no failures of the server.
+var (
+	errOver     = errors.New("the cache has ended")
+	errFew      = errors.New("there are few namespaces")
+	errWentBack = errors.New("the version of the API server went back")
+)
+
+// costlyError says that a wide watch brings too much of other namespaces.
+type costlyError struct{ namespaces int } // of the members, when that was found
+
+// Error implements error.
+func (e costlyError) Error() string { return "it brings too much of other namespaces" }
+
+// follow runs a wide watch until it ends for good.
+func (w *Wide) follow(ctx context.Context, run *wideRun, selected metav1.ListOptions) {
+	defer run.stop(errOver)
+	err := w.open(ctx, run, selected)
+	if err == nil {
+		err = w.watch(ctx, run, selected)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	w.giveUp(run, err)
+}
+
+// open lists.
+func (w *Wide) open(ctx context.Context, run *wideRun, opts metav1.ListOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	all, err := w.Namespaces(ctx)
+	if err != nil {
+		return fmt.Errorf("the namespaces cannot be counted: %w", err)
+	}
+	w.mu.Lock()
+	namespaces := len(w.alive)
+	w.mu.Unlock()
+	if all > outside*namespaces {
+		return costlyError{namespaces}
+	}
+	listed, err := w.Source.List(ctx, opts)
+	if err != nil {
+		return err
+	}
+	list, err := newWideList(listed)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for namespace, items := range list.byNamespace {
+		run.countLocked(w, namespace, len(items))
+	}
+	run.list, run.position, run.isOpen = list, list.version, true
+	close(run.opened)
+	w.Logger.V(1).Info("Namespaces of a kind are watched together", "namespaces", namespaces)
+	return nil
+}
+
+// countLocked counts what has come of a namespace.
+func (r *wideRun) countLocked(w *Wide, namespace string, n int) {
+	if w.alive[namespace] > 0 {
+		r.kept += n
+	} else {
+		r.dropped += n
+	}
+}
+
+// watch watches, again and again, until that fails for good.
+func (w *Wide) watch(ctx context.Context, run *wideRun, opts metav1.ListOptions) error {
+	held := time.NewTimer(heldFor)
+	defer held.Stop()
+	heard := &idleTimeout{limit: w.Silence, cut: func(time.Duration) {}}
+	for failed := reopening; ; {
+		stream, err := w.stream(ctx, heard, opts, run.position)
+		if err == nil {
+			begun := time.Now()
+			err = w.route(ctx, run, stream, held.C)
+			if stream.Stop(); time.Since(begun) > longEnough {
+				failed = reopening
+			}
+		}
+		if ctx.Err() != nil || isFinal(err) || failed.Steps == 0 {
+			return err
+		}
+		if err := sleep(ctx, failed.Step()); err != nil {
+			return err
+		}
+	}
+}
+
+// isFinal reports whether a wide watch cannot go on after an error.
+func isFinal(err error) bool {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		code := status.Status().Code
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests
+	}
+	return errors.As(err, new(costlyError)) || errors.As(err, new(nothingBrought)) || errors.Is(err, errWentBack)
+}
+
+func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// sleep returns the cause if ctx ends first.
+func sleep(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stream goes on from a version.
+func (w *Wide) stream(ctx context.Context, heard *idleTimeout, opts metav1.ListOptions, from string) (watch.Interface, error) {
+	opts.ResourceVersion, opts.Watch, opts.AllowWatchBookmarks = from, true, true
+	opts.TimeoutSeconds = ptr.To(int64((5 + 5*rand.Float64()) * 60)) // as a Reflector does
+	open := func(ctx context.Context) (watch.Interface, error) { return w.Source.Watch(ctx, opts) }
+	if w.Silence <= 0 { // it may be silent for ever
+		return open(ctx)
+	}
+	return heard.watch(ctx, opts, func(e watch.Event) watch.Event { return e }, open)
+}
+
+// route queues events until the stream ends, and returns why. It lets go of the list when nobody will come for it any more.
+func (w *Wide) route(ctx context.Context, run *wideRun, stream watch.Interface, held <-chan time.Time) error {
+	if err := w.pass(run, watch.Event{Type: watch.Bookmark}, "", run.position); err != nil { // the server has answered
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-held:
+			w.mu.Lock()
+			run.list = nil
+			w.mu.Unlock()
+		case event, open := <-stream.ResultChan():
+			switch {
+			case !open:
+				return errors.New("the watch has ended")
+			case event.Type == watch.Error:
+				return apierrors.FromObject(event.Object)
+			}
+			namespace, version, err := identify(event.Object)
+			if err == nil {
+				err = w.pass(run, event, namespace, version)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// identify returns the namespace of an object of a watch, and its version.
+func identify(obj runtime.Object) (namespace, version string, err error) {
+	if u, ok := obj.(*undecoded); ok {
+		namespace, version, err = u.identify()
+	} else if m, accessible := obj.(metav1.Object); accessible {
+		namespace, version = m.GetNamespace(), m.GetResourceVersion()
+	}
+	if err == nil && version == "" {
+		err = fmt.Errorf("an event has no version, but a %T", obj)
+	}
+	return namespace, version, err
+}
+
+// pass queues an event for the member of its namespace, or a bookmark for all.
+func (w *Wide) pass(run *wideRun, event watch.Event, namespace, version string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !reaches(version, run.position) {
+		return errWentBack
+	}
+	run.position = version
+	if event.Type == watch.Bookmark {
+		for _, member := range w.members {
+			member.pushLocked(queued{watch.Event{Type: watch.Bookmark}, version})
+		}
+		costly := run.dropped > outside*run.kept+tolerated
+		if run.kept, run.dropped = 0, 0; costly {
+			return costlyError{len(w.alive)}
+		}
+		return nil
+	}
+	run.countLocked(w, namespace, 1)
+	if run.list != nil {
+		run.list.changed[namespace] = true
+	}
+	if member := w.members[namespace]; member != nil {
+		member.pushLocked(queued{event, version})
+	} else if u, ok := event.Object.(*undecoded); ok {
+		u.release()
+	}
+	return nil
+}
+
+// bookmark returns the object of a bookmark, which belongs to the caller.
+func (w *Wide) bookmark(version string) runtime.Object {
+	obj := w.Source.Example().DeepCopyObject()
+	if m, err := meta.Accessor(obj); err == nil {
+		m.SetResourceVersion(version)
+	}
+	return obj
+}
+
+// giveUp lets each namespace go on by itself.
+func (w *Wide) giveUp(run *wideRun, why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.run, w.from = nil, anyVersion
+	if !run.isOpen {
+		close(run.opened)
+	} else {
+		w.next.pauses = pauses
+	}
+	logger, costly := w.Logger, costlyError{}
+	switch {
+	case errors.Is(why, errFew), errors.Is(why, errOver):
+		logger = logger.V(1)
+	case errors.As(why, &costly):
+		w.next.at, w.next.namespaces = time.Now().Add(costlyFor), 2*costly.namespaces
+	case run.isOpen && isExpired(why): // all list again, at once
+		w.from = run.position
+	default:
+		w.next.at, w.next.namespaces = time.Now().Add(w.next.pauses.Step()), 0
+	}
+	logger.Info("A kind is watched in each namespace by itself, and not in all together", "namespaces", len(w.alive), "reason", why.Error())
+	for namespace, member := range w.members {
+		delete(w.members, namespace)
+		member.wake()
+	}
+}

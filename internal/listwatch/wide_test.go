@@ -1,0 +1,797 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// pods is an API server that has Pods.
+type pods struct {
+	mu        sync.Mutex // guards what follows
+	random    *rand.Rand
+	present   map[string]bool // the Pods that there are, by namespace and name
+	slow      time.Duration   // that a request takes that fails
+	log       []watch.Event
+	compacted int                    // versions up to it are forgotten
+	fails     map[string]error       // requests, by namespace
+	watches   map[*podWatch]struct{} // the open ones
+	requests  map[string]int         // by namespace
+}
+
+// podWatch is a watch of a namespace, or of all.
+type podWatch struct {
+	*watch.FakeWatcher
+	of        *pods
+	namespace string
+	from      int
+}
+
+// Stop implements watch.Interface.
+func (w *podWatch) Stop() { w.of.end(func(other *podWatch) bool { return other == w }) }
+
+func newPods(random *rand.Rand) *pods {
+	s := &pods{random: random, present: map[string]bool{}, fails: map[string]error{}, watches: map[*podWatch]struct{}{}, requests: map[string]int{}}
+	s.write("other", "first")
+	return s
+}
+
+func (s *pods) at(version int) (namespaces map[string]map[string]*corev1.Pod) {
+	namespaces = map[string]map[string]*corev1.Pod{}
+	for _, e := range s.log[:version] {
+		pod := e.Object.(*corev1.Pod)
+		if namespaces[pod.Namespace] == nil {
+			namespaces[pod.Namespace] = map[string]*corev1.Pod{}
+		}
+		if namespaces[pod.Namespace][pod.Name] = pod; e.Type == watch.Deleted {
+			delete(namespaces[pod.Namespace], pod.Name)
+		}
+	}
+	return namespaces
+}
+
+// write changes an object: it is made, changed or deleted.
+func (s *pods) write(namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := watch.Event{Type: watch.Added, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, ResourceVersion: strconv.Itoa(len(s.log) + 1),
+	}}}
+	if s.present[namespace+"/"+name] {
+		e.Type = []watch.EventType{watch.Modified, watch.Deleted}[s.random.IntN(2)]
+	}
+	s.present[namespace+"/"+name] = e.Type != watch.Deleted
+	s.log = append(s.log, e)
+	for w := range s.watches {
+		w.send(e)
+	}
+}
+
+// restore forgets what was written after a version, as a restore of etcd does.
+func (s *pods) restore(version int) {
+	s.mu.Lock()
+	s.log, s.present = s.log[:version], map[string]bool{}
+	for namespace, in := range s.at(version) {
+		for name := range in {
+			s.present[namespace+"/"+name] = true
+		}
+	}
+	s.mu.Unlock()
+	s.end(func(*podWatch) bool { return true })
+}
+
+func (w *podWatch) send(e watch.Event) {
+	pod := e.Object.(*corev1.Pod)
+	if version, err := strconv.Atoi(pod.ResourceVersion); err == nil && version > w.from && (w.namespace == "" || w.namespace == pod.Namespace) {
+		w.Action(e.Type, pod.DeepCopy())
+	}
+}
+
+// bookmarks sends a bookmark to each watch.
+func (s *pods) bookmarks() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		w.Action(watch.Bookmark, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(len(s.log))}})
+	}
+}
+
+// end ends watches: all, or those that are picked.
+func (s *pods) end(picked func(*podWatch) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		if picked(w) {
+			w.FakeWatcher.Stop()
+			delete(s.watches, w)
+		}
+	}
+}
+
+// compact forgets all versions, and tells the watches.
+func (s *pods) compact() {
+	s.mu.Lock()
+	s.compacted = len(s.log)
+	for w := range s.watches {
+		w.Action(watch.Error, &apierrors.NewResourceExpired("compacted").ErrStatus)
+	}
+	s.mu.Unlock()
+	s.end(func(*podWatch) bool { return true })
+}
+
+// open returns how many watches are open, of all namespaces and of single ones.
+func (s *pods) open() (wide, single int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		if w.namespace == "" {
+			wide++
+		} else {
+			single++
+		}
+	}
+	return wide, single
+}
+
+func (s *pods) fail(namespace string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails[namespace] = err
+}
+
+func (s *pods) asked(namespace string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[namespace]
+}
+
+// podSource is a source of a namespace, or of all.
+type podSource struct {
+	*pods
+	namespace string
+}
+
+func (s podSource) Example() runtime.Object              { return &corev1.Pod{} }
+func (s podSource) Finish(event watch.Event) watch.Event { return event }
+
+// answer counts a request, and returns the error with which it fails.
+func (s podSource) answer() error {
+	s.mu.Lock()
+	s.requests[s.namespace]++
+	err, slow := s.fails[s.namespace], s.slow
+	s.mu.Unlock()
+	if err != nil {
+		time.Sleep(slow)
+	}
+	return err
+}
+
+// List returns a state that is as new as asked for.
+func (s podSource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	s.mu.Lock()
+	takes := time.Duration(s.random.IntN(50)) * time.Millisecond
+	s.mu.Unlock()
+	time.Sleep(takes)
+	if err := s.answer(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version := len(s.log)
+	if least, err := strconv.Atoi(opts.ResourceVersion); err == nil {
+		if least = max(least, s.compacted, min(1, version)); least > version {
+			return nil, apierrors.NewTimeoutError("too large resource version", 1)
+		}
+		version = least + s.random.IntN(version-least+1)
+	}
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(version)}}
+	for namespace, in := range s.at(version) {
+		if s.namespace == "" || s.namespace == namespace {
+			for _, name := range slices.Sorted(maps.Keys(in)) {
+				list.Items = append(list.Items, *in[name].DeepCopy())
+			}
+		}
+	}
+	return list, ctx.Err()
+}
+
+func (s podSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if err := s.answer(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, err := strconv.Atoi(opts.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	if from < s.compacted {
+		return nil, apierrors.NewResourceExpired("too old")
+	}
+	w := &podWatch{FakeWatcher: watch.NewFakeWithChanSize(100_000, false), of: s.pods, namespace: s.namespace, from: from}
+	for _, e := range s.log[min(from, len(s.log)):] {
+		w.send(e)
+	}
+	s.watches[w] = struct{}{}
+	context.AfterFunc(ctx, w.Stop)
+	if opts.TimeoutSeconds != nil {
+		time.AfterFunc(time.Duration(*opts.TimeoutSeconds)*time.Second, w.Stop)
+	}
+	return w, nil
+}
+
+// reader follows a namespace as a Reflector does, and complains about what does not follow.
+type reader struct {
+	namespace string
+	lw        toolscache.ListerWatcherWithContext
+	gate      chan struct{} // no event passes while it is full
+	again     chan struct{} // has the reader watch again
+	anew      chan struct{} // has it list again, in another context
+
+	mu      sync.Mutex // guards what follows
+	pods    map[string]string
+	version int
+	recent  bool // the next list must be the newest
+	lists   int
+	wrong   []string
+}
+
+func newReader(w *Wide, s *pods, namespace string) *reader {
+	source := w.In(namespace, func() (Source, error) { return podSource{s, namespace}, nil })
+	return &reader{namespace: namespace, lw: toolscache.ToListerWatcherWithContext(New(source, Options{
+		Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {},
+	})), gate: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), anew: make(chan struct{}, 1)}
+}
+
+func (r *reader) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.follow(ctx)
+	}
+}
+
+// follow follows until it has to begin anew.
+func (r *reader) follow(ctx context.Context) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	for ctx.Err() == nil {
+		err := r.list(ctx)
+		for err == nil && ctx.Err() == nil {
+			err = r.watch(ctx)
+		}
+		if errors.Is(err, errAnew) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+var errAnew = errors.New("it lists anew")
+
+func (r *reader) list(ctx context.Context) error {
+	opts := metav1.ListOptions{ResourceVersion: strconv.Itoa(r.version)}
+	if r.recent {
+		opts.ResourceVersion = ""
+	}
+	listed, err := r.lw.ListWithContext(ctx, opts)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.recent = apierrors.IsTimeout(err)
+		return err
+	}
+	if r.recent {
+		r.recent, r.version = false, 0
+	}
+	list := listed.(*corev1.PodList)
+	r.pods = map[string]string{}
+	for _, pod := range list.Items {
+		r.pods[pod.Name] = pod.ResourceVersion
+	}
+	r.lists++
+	r.reach(list.ResourceVersion, 0)
+	return nil
+}
+
+// reach notes the version that was reached, which must be newer by so much.
+func (r *reader) reach(version string, by int) {
+	next, err := strconv.Atoi(version)
+	if err != nil || next < r.version+by {
+		r.wrong = append(r.wrong, fmt.Sprintf("%s: %q after %d", r.namespace, version, r.version))
+	}
+	r.version = next
+}
+
+func (r *reader) watch(ctx context.Context) error {
+	w, err := r.lw.WatchWithContext(ctx, metav1.ListOptions{ResourceVersion: strconv.Itoa(r.version), TimeoutSeconds: ptr.To[int64](400)})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.again:
+			return nil
+		case <-r.anew:
+			return errAnew
+		case event, open := <-w.ResultChan():
+			if !open {
+				time.Sleep(time.Millisecond)
+				return nil
+			}
+			if event.Type == watch.Error {
+				return apierrors.FromObject(event.Object)
+			}
+			if err := r.take(event.Type, event.Object.(*corev1.Pod)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *reader) take(t watch.EventType, pod *corev1.Pod) error {
+	r.gate <- struct{}{}
+	<-r.gate
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t == watch.Bookmark {
+		if version, err := strconv.Atoi(pod.ResourceVersion); err == nil && version < r.version {
+			r.recent = true
+			return errors.New("the version went back")
+		}
+		r.reach(pod.ResourceVersion, 0)
+		return nil
+	}
+	if _, is := r.pods[pod.Name]; is != (t != watch.Added) || pod.Namespace != r.namespace {
+		r.wrong = append(r.wrong, fmt.Sprintf("%s: %s of %s/%s", r.namespace, t, pod.Namespace, pod.Name))
+	}
+	r.reach(pod.ResourceVersion, 1)
+	if r.pods[pod.Name] = pod.ResourceVersion; t == watch.Deleted {
+		delete(r.pods, pod.Name)
+	}
+	return nil
+}
+
+// now returns the versions of the Pods that the reader has.
+func (r *reader) now() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.pods)
+}
+
+// wideWorld is a server, and readers of namespaces that one watch may serve.
+type wideWorld struct {
+	*pods
+	dice       *rand.Rand // of the test
+	wide       *Wide
+	ctx        context.Context
+	namespaces int // that there are
+	running    sync.WaitGroup
+	readers    map[string]*reader
+	stops      map[string]func()
+}
+
+// inWorld runs a test in virtual time.
+func inWorld(t *testing.T, seed uint64, namespaces int, test func(*GomegaWithT, *wideWorld)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(context.Background())
+		w := &wideWorld{
+			pods: newPods(rand.New(rand.NewPCG(seed, 1))), dice: rand.New(rand.NewPCG(seed, 2)), ctx: ctx, namespaces: namespaces, readers: map[string]*reader{}, stops: map[string]func(){},
+		}
+		w.wide = NewWide(WideOptions{
+			Source: podSource{w.pods, ""}, Silence: 3 * time.Minute, Logger: logr.Discard(),
+			Namespaces: func(context.Context) (int, error) { return w.namespaces, nil },
+			Run: func(f func(context.Context)) bool {
+				w.running.Go(func() { f(ctx) })
+				return ctx.Err() == nil
+			},
+		})
+		defer w.running.Wait()
+		defer stop()
+		test(NewWithT(t), w)
+	})
+}
+
+func (w *wideWorld) add(namespaces ...string) {
+	for _, namespace := range namespaces {
+		ctx, stop := context.WithCancel(w.ctx)
+		r := newReader(w.wide, w.pods, namespace)
+		w.readers[namespace], w.stops[namespace] = r, stop
+		w.running.Go(func() { r.run(ctx) })
+	}
+}
+
+func (w *wideWorld) remove(namespace string) {
+	w.stops[namespace]()
+	delete(w.readers, namespace)
+	delete(w.stops, namespace)
+}
+
+// settled checks that all readers have what the server has.
+func (w *wideWorld) settled(g *GomegaWithT) {
+	g.THelper()
+	time.Sleep(40 * time.Second)
+	synctest.Wait()
+	w.mu.Lock()
+	state := w.at(len(w.log))
+	w.mu.Unlock()
+	for namespace, r := range w.readers {
+		want := map[string]string{}
+		for name, pod := range state[namespace] {
+			want[name] = pod.ResourceVersion
+		}
+		g.Expect(r.now()).To(Equal(want), namespace)
+		g.Expect(r.wrong).To(BeEmpty())
+	}
+}
+
+func namespacesUpTo(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint("ns-", i))
+	}
+	return names
+}
+
+var errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
+
+func TestManyNamespacesHaveOneWatch(t *testing.T) {
+	inWorld(t, 1, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		for _, namespace := range all {
+			w.write(namespace, "a")
+		}
+		w.add(all[:fewestNamespaces-1]...)
+		w.settled(g)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, fewestNamespaces - 1}), "few")
+
+		w.add(all[fewestNamespaces-1:]...)
+		w.settled(g)
+		wide, _ = w.open()
+		g.Expect(wide).To(Equal(1), "many")
+		w.end(func(p *podWatch) bool { return p.namespace != "" }) // as their time-outs do
+		w.settled(g)
+		wide, single = w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{1, 0}), "the first ones as well")
+
+		before := w.asked(all[0])
+		for _, namespace := range all {
+			w.write(namespace, "b")
+		}
+		w.end(func(*podWatch) bool { return true })
+		for _, namespace := range all {
+			w.write(namespace, "c")
+		}
+		w.settled(g)
+		g.Expect(w.asked(all[0])).To(Equal(before), "no request of a part when the wide watch goes on")
+
+		for _, namespace := range all[2:] {
+			w.remove(namespace)
+		}
+		w.write(all[0], "d")
+		w.settled(g)
+		wide, single = w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 2}), "few again")
+		g.Expect(w.readers[all[0]].lists).To(BeNumerically("<=", 2), "it has not listed again")
+		w.add(all[2:]...)
+		w.settled(g)
+		wide, _ = w.open()
+		g.Expect(wide).To(Equal(1), "and many again")
+	})
+}
+
+func TestWideWatchIsGivenUpAndTriedAgain(t *testing.T) {
+	inWorld(t, 2, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		w.fail("", errForbidden)
+		w.add(all...)
+		w.settled(g)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 10}), "not allowed")
+		g.Expect(w.asked("")).To(Equal(1))
+
+		w.fail("", nil)
+		time.Sleep(2 * time.Minute)
+		w.end(func(*podWatch) bool { return true })
+		w.settled(g)
+		wide, single = w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{1, 0}), "allowed")
+
+		w.fail("", errForbidden)
+		w.write(all[3], "a")
+		lists := w.readers[all[3]].lists
+		w.end(func(*podWatch) bool { return true })
+		w.write(all[3], "b")
+		time.Sleep(10 * time.Second)
+		w.settled(g)
+		wide, single = w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 10}), "not any more")
+		g.Expect(w.readers[all[3]].lists).To(Equal(lists), "a part goes on where the wide watch has ended")
+	})
+}
+
+func TestWideWatchIsNotTakenForAFewOfMany(t *testing.T) {
+	inWorld(t, 3, 100, func(g *GomegaWithT, w *wideWorld) {
+		w.add(namespacesUpTo(20)...)
+		w.settled(g)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 20}), "20 of 100")
+		g.Expect(w.asked("")).To(BeZero(), "no list of all")
+		w.namespaces = 80
+		for i := range 20 {
+			w.add(fmt.Sprint("more-", i))
+		}
+		for range 2 { // as their time-outs do
+			w.settled(g)
+			w.end(func(p *podWatch) bool { return p.namespace != "" })
+		}
+		w.settled(g)
+		wide, single = w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{1, 0}), "40 of 80")
+
+		for i := range 2 * tolerated {
+			w.write("other", fmt.Sprint(i))
+		}
+		w.write("ns-1", "a")
+		w.settled(g)
+		w.bookmarks()
+		w.settled(g)
+		wide, single = w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 40}), "others are busy")
+	})
+}
+
+func TestMemberThatIsFarBehindGoesOnByItself(t *testing.T) {
+	inWorld(t, 4, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		w.add(all...)
+		w.settled(g)
+		w.end(func(p *podWatch) bool { return p.namespace != "" })
+		for range 6 {
+			for i := range 1000 {
+				w.write(all[1], fmt.Sprint(i))
+			}
+			w.settled(g)
+		}
+		_, single := w.open()
+		g.Expect(single).To(BeZero(), "much, and not at once")
+		slow := w.readers[all[2]]
+		slow.gate <- struct{}{} // as a transform that hangs
+		for i := range maxQueued>>10 + 1000 {
+			w.write(all[2], fmt.Sprint(i))
+		}
+		w.write(all[3], "a")
+		time.Sleep(time.Second)
+		g.Expect(w.readers[all[3]].now()).To(HaveLen(1), "others do not wait")
+		lists := slow.lists
+		<-slow.gate
+		w.settled(g)
+		g.Expect(slow.lists).To(Equal(lists))
+		var wide int
+		wide, single = w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{1, 1}))
+	})
+}
+
+func TestIdleWideWatch(t *testing.T) {
+	inWorld(t, 5, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		w.add(all...)
+		w.settled(g)
+		w.end(func(p *podWatch) bool { return p.namespace != "" })
+		w.settled(g)
+		w.bookmarks()
+		requests := func() (made int) {
+			for _, namespace := range all {
+				made += w.asked(namespace)
+			}
+			return made
+		}
+		before := requests()
+		time.Sleep(time.Hour)
+		g.Expect(requests()).To(Equal(before), "the wide watch is silent, and is begun again when its time is over")
+		w.wide.mu.Lock()
+		g.Expect(w.wide.run.list).To(BeNil(), "nothing is held")
+		w.wide.mu.Unlock()
+
+		w.write(all[1], "a")
+		w.settled(g)
+		w.compact()
+		w.settled(g)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{1, 0}), "versions are forgotten")
+		w.settled(g)
+	})
+}
+
+func TestWideWatchAfterAnOutage(t *testing.T) {
+	inWorld(t, 6, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		for i := range 2000 {
+			w.write(all[i%10], fmt.Sprint(i))
+		}
+		w.add(all...)
+		w.settled(g)
+		w.end(func(p *podWatch) bool { return p.namespace != "" })
+		w.settled(g)
+		for _, outage := range []time.Duration{5 * time.Second, 2 * time.Minute} {
+			down := errors.New("connection refused")
+			for _, namespace := range append(all, "") {
+				w.fail(namespace, down)
+			}
+			w.end(func(*podWatch) bool { return true })
+			time.Sleep(outage)
+			for _, namespace := range append(all, "") {
+				w.fail(namespace, nil)
+			}
+			w.write(all[1], "after")
+			time.Sleep(15 * time.Second)
+			w.settled(g)
+			if outage > time.Minute {
+				time.Sleep(20 * time.Minute)
+				w.settled(g)
+			}
+			wide, single := w.open()
+			g.Expect([]int{wide, single}).To(Equal([]int{1, 0}), "after %s", outage)
+		}
+	})
+}
+
+func TestWideWatchThatIsRefusedSlowly(t *testing.T) {
+	inWorld(t, 7, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		w.add(all...)
+		w.settled(g)
+		w.slow = 11 * time.Second
+		w.fail("", errForbidden)
+		w.end(func(*podWatch) bool { return true })
+		w.write(all[1], "a")
+		time.Sleep(3 * time.Minute)
+		w.settled(g)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 10}))
+	})
+}
+
+func TestWideWatchOfARestoredServer(t *testing.T) {
+	inWorld(t, 8, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		for i := range 300 {
+			w.write(all[i%10], fmt.Sprint(i%40))
+		}
+		w.add(all...)
+		w.settled(g)
+		w.restore(100)
+		w.write(all[1], "a")
+		for range 3 { // the wide watch, and then those of namespaces, are told
+			time.Sleep(time.Minute)
+			w.bookmarks()
+			time.Sleep(time.Second)
+			wide, _ := w.open()
+			g.Expect(wide).To(BeZero())
+		}
+		w.settled(g)
+		time.Sleep(20 * time.Minute)
+		for i := range 300 {
+			w.write(all[i%10], fmt.Sprint(i%40))
+		}
+		w.settled(g)
+		wide, _ := w.open()
+		g.Expect(wide).To(Equal(1))
+	})
+}
+
+func TestWideWatchNeedsVersions(t *testing.T) {
+	inWorld(t, 9, 10, func(g *GomegaWithT, w *wideWorld) {
+		w.restore(0)
+		w.add(namespacesUpTo(10)...)
+		time.Sleep(time.Second)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 10}))
+	})
+}
+
+func TestIdentify(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", ResourceVersion: "7", Labels: map[string]string{"namespace": "no"}}}
+	message, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata, err := (&metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, obj := range map[string]runtime.Object{
+		"decoded":            pod,
+		"metadata":           &metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta},
+		"protobuf":           &undecoded{protobuf: message},
+		"not kept":           &undecoded{protobuf: metadata, left: true},
+		"JSON":               &undecoded{json: []byte(`{"apiVersion":"v1","data":{"metadata":[1]},"kind":"Pod","metadata":{"name":"a","namespace":"shop","resourceVersion":"7"},"spec":{}}`)},
+		"JSON in odd order":  &undecoded{json: []byte(`{"apiVersion":"v1","count":3,"kind":"Pod","metadata":{"resourceVersion":"7","namespace":"shop"}}`)},
+		"JSON with escapes":  &undecoded{json: []byte(`{"apiVersion":"v1","kind":"Pod","a\"b":"{","metadata":{"annotations":{"a":"\"}"},"resourceVersion":"7","namespace":"shop"}}`)},
+		"JSON of a bookmark": &undecoded{json: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","namespace":"shop","creationTimestamp":null}}`)},
+	} {
+		namespace, version, err := identify(obj)
+		if namespace != "shop" || version != "7" || err != nil {
+			t.Errorf("%s: %q, %q, %v", name, namespace, version, err)
+		}
+	}
+	if _, _, err := identify(&undecoded{json: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop"}}`)}); err == nil {
+		t.Error("there is no version")
+	}
+}
+
+// TestRandomWideWatches lets writes, failures, ends of watches, compactions, and namespaces that come and go meet at random.
+func TestRandomWideWatches(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for round := range uint64(40) {
+		inWorld(t, seed+round, 14, func(g *GomegaWithT, w *wideWorld) {
+			all := namespacesUpTo(14)
+			for range 400 {
+				namespace := all[w.dice.IntN(len(all))]
+				switch n := w.dice.IntN(60); {
+				case n < 30:
+					w.write(namespace, fmt.Sprint(w.dice.IntN(5)))
+				case n < 36 && w.readers[namespace] == nil:
+					w.add(namespace)
+				case n == 36 && w.readers[namespace] != nil:
+					w.remove(namespace)
+				case n == 37:
+					w.fail("", errForbidden)
+				case n == 38:
+					w.fail("", nil)
+				case n == 39:
+					w.compact()
+				case n < 42:
+					w.end(func(*podWatch) bool { return w.dice.IntN(2) == 0 })
+				case n < 44:
+					w.bookmarks()
+				case n == 44:
+					time.Sleep(time.Minute)
+				case n == 45:
+					w.settled(g)
+				case n == 46 && w.readers[namespace] != nil: // beside an event that was read and not passed on
+					w.write(namespace, "a")
+					wake(w.readers[namespace].again)
+				case n == 47 && w.readers[namespace] != nil:
+					wake(w.readers[namespace].anew)
+				default:
+					time.Sleep(time.Duration(w.dice.IntN(100)) * time.Millisecond)
+				}
+			}
+			w.settled(g)
+		})
+	}
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
