@@ -59,6 +59,8 @@ func (s *idleTimeout) watch(ctx context.Context, opts metav1.ListOptions, each f
 	}
 	if isRouted(w) {
 		l.end()
+		cancel()
+		return inOrder(w, each), nil
 	}
 	ordered := inOrder(w, func(e watch.Event) watch.Event {
 		l.heard(e.Type)

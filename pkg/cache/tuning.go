@@ -31,28 +31,24 @@ import (
 // Tuning has the options that controller-runtime does not have. New uses the zero value. They are more than twelve, because each stands
 // on its own.
 type Tuning struct {
-	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process
-	// that live at the same time must have different names. A cache lives until its Start returns;
-	// a cache that was never started lives until it is garbage. Caches without a name are numbered:
-	// unnamed-1, unnamed-2 and so on, and these names cannot be chosen.
+	// Name is the value of the label "cache" in the metrics of the cache. Two caches of a process that live at the same time must have
+	// different names. A cache lives until its Start returns; a cache that was never started lives until it is garbage. Caches without a
+	// name are numbered: unnamed-1, unnamed-2 and so on, and these names cannot be chosen.
 	Name string
 
 	// TuningByObject has the settings of kinds that ByObject does not name.
 	TuningByObject
-	// ByObject has the settings of single kinds. The key is an empty object of the kind, in any
-	// representation; the settings are for all representations. The settings of all kinds decide
-	// what an entry leaves open.
+	// ByObject has the settings of single kinds. The key is an empty object of the kind, in any representation; the settings are for all
+	// representations. The settings of all kinds decide what an entry leaves open.
 	ByObject map[client.Object]TuningByObject
 
-	// VerifyFlat compares each flat object with its source, and panics if they differ. It is for
-	// tests.
+	// VerifyFlat compares each flat object with its source, and panics if they differ. It is for tests.
 	VerifyFlat bool
 
-	// DecodedBudget is the number of bytes that the whole cache may take for decoded objects that
-	// reads with client.UnsafeDisableDeepCopy in the call share. Such a read decodes an object that
-	// is kept flat, and the decoded object stays as long as it is read every ten seconds, if the
-	// budget has room for it. Zero stands for the default: 2 GiB, or half of the memory limit of
-	// the Go runtime (GOMEMLIMIT) if that is less. A negative number is no room at all.
+	// DecodedBudget is the number of bytes that the whole cache may take for decoded objects that reads with client.UnsafeDisableDeepCopy in
+	// the call share. Such a read decodes an object that is kept flat, and the decoded object stays as long as it is read every ten seconds,
+	// if the budget has room for it. Zero stands for the default: 2 GiB, or half of the memory limit of the Go runtime (GOMEMLIMIT) if that
+	// is less. A negative number is no room at all.
 	DecodedBudget int64
 
 	// OwnWritesBudget is the number of bytes that the whole cache may take for pending writes, which a client of
@@ -61,11 +57,10 @@ type Tuning struct {
 	// server. A negative number is no room for objects, and a quarter of the default for keys.
 	OwnWritesBudget int64
 
-	// MaxBytes is how many bytes the whole cache may take, about: the sum of the parts of tarn_informer_memory_bytes
-	// (docs/metrics.md) for all informers, and the copies of single objects that references keep (package lease). It is an
-	// estimate without garbage, so a process takes up to twice as much with the default GOGC; what a list that is under way
-	// takes does not count. Zero is no bound, and a negative number is refused. So is MaxBytes with the option NewInformer,
-	// because nobody knows what these informers take.
+	// MaxBytes is how many bytes the whole cache may take, about: the sum of the parts of tarn_informer_memory_bytes (docs/metrics.md) for
+	// all informers, and the copies of single objects that references keep (package lease). It is an estimate without garbage, so a process
+	// takes up to twice as much with the default GOGC; what a list that is under way takes does not count. Zero is no bound, and a negative
+	// number is refused. So is MaxBytes with the option NewInformer, because nobody knows what these informers take.
 	//
 	// Every second the cache compares, and evicts what can be had again until it is within its bounds: first informers without
 	// leases, whose idle time is over at once; then copies, which the next read asks the API server for; then decoded objects
@@ -84,6 +79,10 @@ type Tuning struct {
 	//
 	// In both cases OnFailure is Isolate unless it is WaitOnFailure, so a namespace without permission keeps no other one waiting;
 	// GetInformer returns an informer without GetIndexer; and leases have informers of their own.
+	//
+	// From eight namespaces on one watch serves those of a kind that have the default settings, if the account may list Namespaces, and
+	// list and watch the kind in all of them, and at most four fifths of what comes are of other namespaces, whose objects are dropped as they
+	// come. Otherwise, and when that watch fails, each namespace has its own.
 	Namespaces labels.Selector
 	// Shard restricts the list to the namespaces in which this replica has a term. A *shard.Ring (package shard) is a Shard. The list
 	// changes with the ring. A higher term says that another replica had the namespace in between: handlers are then told that it leaves
@@ -110,25 +109,22 @@ type Tuning struct {
 	Registerer prometheus.Registerer
 	// NoMetrics has the metrics registered nowhere.
 	NoMetrics bool
-	// MetricsByNamespace has series of its own for each namespace to which a kind is restricted. By
-	// default the namespaces of a kind share one, so that a cache of a thousand namespaces has no more
-	// series than one of a single namespace.
+	// MetricsByNamespace has series of its own for each namespace to which a kind is restricted. By default the namespaces of a kind share
+	// one, so that a cache of a thousand namespaces has no more series than one of a single namespace.
 	MetricsByNamespace bool
 }
 
 // TuningByObject are the settings of one kind, or of all kinds.
 type TuningByObject = informers.KindTuning
 
-// With returns a function that makes caches with t. Like New, it can be the value of
-// ctrl.Options.NewCache.
+// With returns a function that makes caches with t. Like New, it can be the value of ctrl.Options.NewCache.
 func With(t Tuning) NewCacheFunc {
 	return func(cfg *rest.Config, opts Options) (Cache, error) {
 		return newCache(cfg, opts, t)
 	}
 }
 
-// byKind returns a function that returns the settings of a kind. It is an error if a setting is
-// invalid.
+// byKind returns a function that returns the settings of a kind. It is an error if a setting is invalid.
 func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) TuningByObject, error) {
 	defaults := t.TuningByObject
 	if err := checkKind(defaults); err != nil {
