@@ -26,7 +26,8 @@ type member struct {
 	wide      *Wide
 	namespace string
 	own       func() (Source, error) // of the namespace
-	filled    chan struct{}          // has an element if a watch has to look
+	asked     func()
+	filled    chan struct{} // has an element if a watch has to look
 
 	// Wide.mu guards what follows.
 	life   *life    // nil before the first list, and after the end of its context
@@ -47,14 +48,15 @@ type queued struct {
 // size returns the bytes that an event takes in the queue, about.
 func (q *queued) size() int {
 	if u, ok := q.Object.(*undecoded); ok {
-		return 200 + len(u.protobuf) + len(u.json)
+		return 200 + cap(u.protobuf) + cap(u.json)
 	}
 	return 1 << 10
 }
 
-// In returns the source of a namespace. Own makes a source of the namespace alone; it is called when that is needed.
-func (w *Wide) In(namespace string, own func() (Source, error)) Source {
-	return &member{wide: w, namespace: namespace, own: sync.OnceValues(own), filled: make(chan struct{}, 1)}
+// In returns the source of a namespace. Own makes a source of the namespace alone; it is called when that is needed. Asked is called when a
+// request for all namespaces is as good as one for this one.
+func (w *Wide) In(namespace string, own func() (Source, error), asked func()) Source {
+	return &member{wide: w, namespace: namespace, own: sync.OnceValues(own), asked: asked, filled: make(chan struct{}, 1)}
 }
 
 // Example implements Source.
@@ -106,6 +108,7 @@ func (m *member) join(ctx context.Context, opts metav1.ListOptions) (run *wideRu
 		before.leaveLocked()
 	}
 	w.members[m.namespace] = m
+	m.asked()
 	list, err = run.takeLocked(m.namespace, opts.ResourceVersion)
 	return run, run.position, list, err
 }

@@ -98,7 +98,11 @@ func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Targe
 		options.Logger = options.Logger.WithValues("kind", t.Kind.String())
 		w.byKey[key] = NewWide(options)
 	}
-	return w.byKey[key].In(t.Namespace, func() (Source, error) { return make(t) }), nil
+	asked := func() {}
+	if observed, ok := t.HTTPClient.Transport.(*observedTransport); ok {
+		asked = observed.failures.begin
+	}
+	return w.byKey[key].In(t.Namespace, func() (Source, error) { return make(t) }, asked), nil
 }
 
 // count returns how many namespaces there are.
@@ -144,9 +148,10 @@ type wideRun struct {
 	opened   chan struct{} // closed when the list is there, or is not to be had
 	stop     context.CancelCauseFunc
 	isOpen   bool
+	lasted   bool      // a watch has lasted, so that what fails later is another failure
 	position string    // the version that it has reached
 	list     *wideList // nil before it is there, and when it is held no more
-	kept     int       // objects that were listed, and events since the last bookmark, of namespaces that are alive
+	kept     int       // objects and events of namespaces that are alive, since it was judged
 	dropped  int       // those of others
 }
 
@@ -155,6 +160,7 @@ type wideList struct {
 	empty       runtime.Object // a list without objects
 	version     string
 	byNamespace map[string][]runtime.Object
+	objects     map[string]int  // how many there were, by namespace
 	changed     map[string]bool // namespaces that have joined, or of which there was an event
 }
 
@@ -164,7 +170,7 @@ func newWideList(listed runtime.Object) (*wideList, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &wideList{empty: listed, version: m.GetResourceVersion(), byNamespace: map[string][]runtime.Object{}, changed: map[string]bool{}}
+	l := &wideList{empty: listed, version: m.GetResourceVersion(), byNamespace: map[string][]runtime.Object{}, objects: map[string]int{}, changed: map[string]bool{}}
 	if _, err := resourceversion.CompareResourceVersion(l.version, l.version); err != nil {
 		return nil, err
 	}
@@ -178,6 +184,7 @@ func newWideList(listed runtime.Object) (*wideList, error) {
 			return nil, err
 		}
 		l.byNamespace[m.GetNamespace()] = append(l.byNamespace[m.GetNamespace()], obj)
+		l.objects[m.GetNamespace()]++
 	}
 	return l, meta.SetList(listed, nil)
 }
@@ -276,22 +283,40 @@ func (w *Wide) open(ctx context.Context, run *wideRun, opts metav1.ListOptions) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for namespace, items := range list.byNamespace {
-		run.countLocked(w, namespace, len(items))
-	}
 	run.list, run.position, run.isOpen = list, list.version, true
+	w.from = anyVersion
 	close(run.opened)
 	w.Logger.V(1).Info("Namespaces of a kind are watched together", "namespaces", namespaces)
 	return nil
 }
 
 // countLocked counts what has come of a namespace.
-func (r *wideRun) countLocked(w *Wide, namespace string, n int) {
+func (w *Wide) countLocked(run *wideRun, namespace string, n int) {
 	if w.alive[namespace] > 0 {
-		r.kept += n
+		run.kept += n
 	} else {
-		r.dropped += n
+		run.dropped += n
 	}
+}
+
+// judgeLocked returns a costlyError if more has come of other namespaces than is worth it.
+func (w *Wide) judgeLocked(run *wideRun) error {
+	costly := run.dropped > outside*run.kept+tolerated
+	if run.kept, run.dropped = 0, 0; costly {
+		return costlyError{len(w.alive)}
+	}
+	return nil
+}
+
+// letGo lets go of the list, because nobody will come for it any more, and judges what it has brought.
+func (w *Wide) letGo(run *wideRun) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for namespace, n := range run.list.objects {
+		w.countLocked(run, namespace, n)
+	}
+	run.list = nil
+	return w.judgeLocked(run)
 }
 
 // watch watches, again and again, until that fails for good.
@@ -305,6 +330,9 @@ func (w *Wide) watch(ctx context.Context, run *wideRun, opts metav1.ListOptions)
 			begun := time.Now()
 			err = w.route(ctx, run, stream, held.C)
 			if stream.Stop(); time.Since(begun) > longEnough {
+				w.mu.Lock()
+				run.lasted = true
+				w.mu.Unlock()
 				failed = reopening
 			}
 		}
@@ -319,11 +347,11 @@ func (w *Wide) watch(ctx context.Context, run *wideRun, opts metav1.ListOptions)
 
 // isFinal reports whether a wide watch cannot go on after an error.
 func isFinal(err error) bool {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && !IsUndecodable(err) {
 		code := status.Status().Code
 		return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests
 	}
-	return errors.As(err, new(costlyError)) || errors.As(err, new(nothingBrought)) || errors.Is(err, errWentBack)
+	return IsUndecodable(err) || errors.As(err, new(costlyError)) || errors.As(err, new(nothingBrought)) || errors.Is(err, errWentBack)
 }
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
@@ -349,19 +377,17 @@ func (w *Wide) stream(ctx context.Context, heard *idleTimeout, opts metav1.ListO
 	return heard.watch(ctx, opts, func(e watch.Event) watch.Event { return e }, open)
 }
 
-// route queues events until the stream ends, and returns why. It lets go of the list when nobody will come for it any more.
+// route queues events until the stream ends, and returns why.
 func (w *Wide) route(ctx context.Context, run *wideRun, stream watch.Interface, held <-chan time.Time) error {
-	if err := w.pass(run, watch.Event{Type: watch.Bookmark}, "", run.position); err != nil { // the server has answered
-		return err
-	}
+	w.answered()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-held:
-			w.mu.Lock()
-			run.list = nil
-			w.mu.Unlock()
+			if err := w.letGo(run); err != nil {
+				return err
+			}
 		case event, open := <-stream.ResultChan():
 			switch {
 			case !open:
@@ -377,6 +403,15 @@ func (w *Wide) route(ctx context.Context, run *wideRun, stream watch.Interface, 
 				return err
 			}
 		}
+	}
+}
+
+// answered tells the members that the server has answered a watch.
+func (w *Wide) answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, member := range w.members {
+		member.asked()
 	}
 }
 
@@ -405,13 +440,9 @@ func (w *Wide) pass(run *wideRun, event watch.Event, namespace, version string) 
 		for _, member := range w.members {
 			member.pushLocked(queued{watch.Event{Type: watch.Bookmark}, version})
 		}
-		costly := run.dropped > outside*run.kept+tolerated
-		if run.kept, run.dropped = 0, 0; costly {
-			return costlyError{len(w.alive)}
-		}
-		return nil
+		return w.judgeLocked(run)
 	}
-	run.countLocked(w, namespace, 1)
+	w.countLocked(run, namespace, 1)
 	if run.list != nil {
 		run.list.changed[namespace] = true
 	}
@@ -439,7 +470,8 @@ func (w *Wide) giveUp(run *wideRun, why error) {
 	w.run, w.from = nil, anyVersion
 	if !run.isOpen {
 		close(run.opened)
-	} else {
+	}
+	if run.lasted {
 		w.next.pauses = pauses
 	}
 	logger, costly := w.Logger, costlyError{}
@@ -448,7 +480,7 @@ func (w *Wide) giveUp(run *wideRun, why error) {
 		logger = logger.V(1)
 	case errors.As(why, &costly):
 		w.next.at, w.next.namespaces = time.Now().Add(costlyFor), 2*costly.namespaces
-	case run.isOpen && isExpired(why): // all list again, at once
+	case run.lasted && isExpired(why): // all list again, at once
 		w.from = run.position
 	default:
 		w.next.at, w.next.namespaces = time.Now().Add(w.next.pauses.Step()), 0

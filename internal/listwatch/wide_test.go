@@ -32,6 +32,7 @@ import (
 type pods struct {
 	mu        sync.Mutex // guards what follows
 	random    *rand.Rand
+	refuse    error           // of the watch of all namespaces
 	present   map[string]bool // the Pods that there are, by namespace and name
 	slow      time.Duration   // that a request takes that fails
 	log       []watch.Event
@@ -223,6 +224,9 @@ func (s podSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.namespace == "" && s.refuse != nil {
+		return nil, s.refuse
+	}
 	from, err := strconv.Atoi(opts.ResourceVersion)
 	if err != nil {
 		return nil, err
@@ -259,7 +263,7 @@ type reader struct {
 }
 
 func newReader(w *Wide, s *pods, namespace string) *reader {
-	source := w.In(namespace, func() (Source, error) { return podSource{s, namespace}, nil })
+	source := w.In(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, func() {})
 	return &reader{namespace: namespace, lw: toolscache.ToListerWatcherWithContext(New(source, Options{
 		Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {},
 	})), gate: make(chan struct{}, 1),
@@ -712,6 +716,41 @@ func TestWideWatchNeedsVersions(t *testing.T) {
 		time.Sleep(time.Second)
 		wide, single := w.open()
 		g.Expect([]int{wide, single}).To(Equal([]int{0, 10}))
+	})
+}
+
+func TestWideWatchThatIsRefusedAfterItsList(t *testing.T) {
+	for name, refused := range map[string]error{
+		"forbidden": errForbidden, "expired": apierrors.NewResourceExpired("always"), "broken": apierrors.NewInternalError(errors.New("broken")),
+	} {
+		inWorld(t, 10, 10, func(g *GomegaWithT, w *wideWorld) {
+			w.refuse = refused
+			w.add(namespacesUpTo(10)...)
+			for range 60 {
+				time.Sleep(20 * time.Second)
+				w.end(func(p *podWatch) bool { return p.namespace != "" && w.dice.IntN(2) == 0 })
+			}
+			w.settled(g)
+			g.Expect(w.asked("")).To(BeNumerically("<", 80), "%s: a few attempts in 20 minutes, of a list and nine watches", name)
+		})
+	}
+}
+
+func TestWideWatchWhoseNamespacesComeLate(t *testing.T) {
+	inWorld(t, 11, 30, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(30)
+		for i := range 6000 {
+			w.write(all[i%30], fmt.Sprint(i))
+		}
+		w.add(all[:8]...)
+		time.Sleep(5 * time.Second)
+		w.bookmarks()
+		w.add(all[8:]...)
+		time.Sleep(time.Minute)
+		w.bookmarks()
+		w.settled(g)
+		wide, _ := w.open()
+		g.Expect(wide).To(Equal(1), "it was not judged before they came")
 	})
 }
 
