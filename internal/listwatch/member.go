@@ -53,10 +53,10 @@ func (q *queued) size() int {
 	return 1 << 10
 }
 
-// In returns the source of a namespace. Own makes a source of the namespace alone; it is called when that is needed. Asked is called when a
-// request for all namespaces is as good as one for this one.
+// In returns the source of a namespace. Own makes a source of the namespace alone. It is called for each request of that, because its
+// codecs take more than the rest of the member. Asked is called when a request for all namespaces is as good as one for this one.
 func (w *Wide) In(namespace string, own func() (Source, error), asked func()) Source {
-	return &member{wide: w, namespace: namespace, own: sync.OnceValues(own), asked: asked, filled: make(chan struct{}, 1)}
+	return &member{wide: w, namespace: namespace, own: own, asked: asked, filled: make(chan struct{}, 1)}
 }
 
 // Example implements Source.
