@@ -144,7 +144,7 @@ func (t *Counters) ended(ctx context.Context, unknown Reason) {
 // reasonOf returns the reason for an error of a watch.
 func reasonOf(err error) Reason {
 	switch {
-	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+	case isExpired(err):
 		return Expired
 	case IsUndecodable(err):
 		return Undecodable

@@ -23,13 +23,13 @@ const maxQueued = 4 << 20
 // member is the Source of one namespace. It joins the wide watch, or makes requests of its own. There is one for a namespace at a time: one
 // that comes later takes its place.
 type member struct {
-	wide      *Wide
+	wide      *wideWatch
 	namespace string
 	own       func() (Source, error) // of the namespace
 	asked     func()
 	filled    chan struct{} // has an element if a watch has to look
 
-	// Wide.mu guards what follows.
+	// wideWatch.mu guards what follows.
 	life   *life    // nil before the first list, and after the end of its context
 	alone  bool     // it has had a watch of its own since its list
 	queue  []queued // what has come, and was not taken
@@ -53,9 +53,9 @@ func (q *queued) size() int {
 	return 1 << 10
 }
 
-// In returns the source of a namespace. Own makes a source of the namespace alone. It is called for each request of that, because its
+// in returns the source of a namespace. Own makes a source of the namespace alone. It is called for each request of that, because its
 // codecs take more than the rest of the member. Asked is called when a request for all namespaces is as good as one for this one.
-func (w *Wide) In(namespace string, own func() (Source, error), asked func()) Source {
+func (w *wideWatch) in(namespace string, own func() (Source, error), asked func()) Source {
 	return &member{wide: w, namespace: namespace, own: own, asked: asked, filled: make(chan struct{}, 1)}
 }
 

@@ -48,8 +48,8 @@ var (
 	pauses    = wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Hour}
 )
 
-// WideOptions configure a Wide. All but Silence are required.
-type WideOptions struct {
+// wideOptions configure a wide watch. All but Silence are required.
+type wideOptions struct {
 	// Source lists and watches the kind in all namespaces.
 	Source Source
 	// Namespaces returns how many namespaces there are.
@@ -64,19 +64,19 @@ type WideOptions struct {
 // Wides are the wide watches of the kinds of a cache. They are safe for concurrent use.
 type Wides struct {
 	client     *http.Client
-	options    WideOptions // but for what is of a kind
+	options    wideOptions // but for what is of a kind
 	mu         sync.Mutex  // guards what follows
 	namespaces Source      // nil before somebody has asked for it
-	byKey      map[any]*Wide
+	byKey      map[any]*wideWatch
 }
 
-// NewWides returns the wide watches of a cache. They make their requests with client, and run in run, see WideOptions.
+// NewWides returns the wide watches of a cache. They make their requests with client, and run in run, see wideOptions.
 func NewWides(client *http.Client, run func(func(context.Context)) bool, logger logr.Logger) *Wides {
-	return &Wides{client: client, options: WideOptions{Run: run, Logger: logger}, byKey: map[any]*Wide{}}
+	return &Wides{client: client, options: wideOptions{Run: run, Logger: logger}, byKey: map[any]*wideWatch{}}
 }
 
 // Source returns the source of a target with a namespace, which is a member of the wide watch of the targets with that key. These differ in
-// nothing but their namespaces and clients. Make makes a source by itself. Silence is that of WideOptions.
+// nothing but their namespaces and clients. Make makes a source by itself. Silence is that of wideOptions.
 func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Target) (Source, error)) (Source, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,13 +96,13 @@ func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Targe
 		options := w.options
 		options.Source, options.Namespaces, options.Silence = source, w.count, silence
 		options.Logger = options.Logger.WithValues("kind", t.Kind.String())
-		w.byKey[key] = NewWide(options)
+		w.byKey[key] = newWideWatch(options)
 	}
 	asked := func() {}
 	if observed, ok := t.HTTPClient.Transport.(*observedTransport); ok {
 		asked = observed.failures.begin
 	}
-	return w.byKey[key].In(t.Namespace, func() (Source, error) { return make(t) }, asked), nil
+	return w.byKey[key].in(t.Namespace, func() (Source, error) { return make(t) }, asked), nil
 }
 
 // count returns how many namespaces there are.
@@ -118,15 +118,15 @@ func (w *Wides) count(ctx context.Context) (int, error) {
 	return meta.LenList(listed) + int(ptr.Deref(m.GetRemainingItemCount(), 0)), nil
 }
 
-// Wide is one watch of a kind in all namespaces, which serves the sources of single namespaces, its members. It runs while there are many
+// wideWatch is one watch of a kind in all namespaces, which serves the sources of single namespaces, its members. It runs while there are many
 // of them, and brings little of other namespaces. Otherwise, and when anything of it fails, each makes its own requests. So an error of a
 // member is always one of its own request. It is safe for concurrent use.
 //
 // A namespace joins with its list: from then on its events are queued. The list is at least as new, and the watch goes on with what is
 // newer than the list. When the wide watch ends for good, the watch of each namespace ends with what was queued, and its own watch goes on from
 // there. So nothing is missed, and nothing comes twice.
-type Wide struct {
-	WideOptions
+type wideWatch struct {
+	wideOptions
 
 	mu      sync.Mutex         // guards what follows
 	alive   map[string]int     // lives, by namespace: whether they are members or not
@@ -143,7 +143,7 @@ type attempt struct {
 	pauses     wait.Backoff
 }
 
-// wideRun is a wide watch from its list until it is given up. Wide.mu guards what may change.
+// wideRun is a wide watch from its list until it is given up. wideWatch.mu guards what may change.
 type wideRun struct {
 	opened   chan struct{} // closed when the list is there, or is not to be had
 	stop     context.CancelCauseFunc
@@ -205,18 +205,18 @@ func (r *wideRun) takeLocked(namespace, atLeast string) (runtime.Object, error) 
 	return list, meta.SetList(list, items)
 }
 
-// NewWide returns a Wide without members.
-func NewWide(o WideOptions) *Wide {
-	return &Wide{WideOptions: o, alive: map[string]int{}, members: map[string]*member{}, from: anyVersion, next: attempt{pauses: pauses}}
+// newWideWatch returns one without members.
+func newWideWatch(o wideOptions) *wideWatch {
+	return &wideWatch{wideOptions: o, alive: map[string]int{}, members: map[string]*member{}, from: anyVersion, next: attempt{pauses: pauses}}
 }
 
 // dueLocked reports whether a wide watch may begin.
-func (w *Wide) dueLocked() bool {
+func (w *wideWatch) dueLocked() bool {
 	return len(w.alive) >= fewestNamespaces && (!time.Now().Before(w.next.at) || w.next.namespaces > 0 && len(w.alive) >= w.next.namespaces)
 }
 
 // runLocked returns the wide watch, which it begins if that is due; nil if there is none.
-func (w *Wide) runLocked(opts metav1.ListOptions) *wideRun {
+func (w *wideWatch) runLocked(opts metav1.ListOptions) *wideRun {
 	if w.run != nil || !w.dueLocked() {
 		return w.run
 	}
@@ -247,7 +247,7 @@ type costlyError struct{ namespaces int } // of the members, when that was found
 func (e costlyError) Error() string { return "it brings too much of other namespaces" }
 
 // follow runs a wide watch until it ends for good.
-func (w *Wide) follow(ctx context.Context, run *wideRun, selected metav1.ListOptions) {
+func (w *wideWatch) follow(ctx context.Context, run *wideRun, selected metav1.ListOptions) {
 	defer run.stop(errOver)
 	err := w.open(ctx, run, selected)
 	if err == nil {
@@ -260,7 +260,7 @@ func (w *Wide) follow(ctx context.Context, run *wideRun, selected metav1.ListOpt
 }
 
 // open lists.
-func (w *Wide) open(ctx context.Context, run *wideRun, opts metav1.ListOptions) error {
+func (w *wideWatch) open(ctx context.Context, run *wideRun, opts metav1.ListOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	all, err := w.Namespaces(ctx)
@@ -291,7 +291,7 @@ func (w *Wide) open(ctx context.Context, run *wideRun, opts metav1.ListOptions) 
 }
 
 // countLocked counts what has come of a namespace.
-func (w *Wide) countLocked(run *wideRun, namespace string, n int) {
+func (w *wideWatch) countLocked(run *wideRun, namespace string, n int) {
 	if w.alive[namespace] > 0 {
 		run.kept += n
 	} else {
@@ -300,7 +300,7 @@ func (w *Wide) countLocked(run *wideRun, namespace string, n int) {
 }
 
 // judgeLocked returns a costlyError if more has come of other namespaces than is worth it.
-func (w *Wide) judgeLocked(run *wideRun) error {
+func (w *wideWatch) judgeLocked(run *wideRun) error {
 	costly := run.dropped > outside*run.kept+tolerated
 	if run.kept, run.dropped = 0, 0; costly {
 		return costlyError{len(w.alive)}
@@ -309,7 +309,7 @@ func (w *Wide) judgeLocked(run *wideRun) error {
 }
 
 // letGo lets go of the list, because nobody will come for it any more, and judges what it has brought.
-func (w *Wide) letGo(run *wideRun) error {
+func (w *wideWatch) letGo(run *wideRun) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for namespace, n := range run.list.objects {
@@ -320,7 +320,7 @@ func (w *Wide) letGo(run *wideRun) error {
 }
 
 // watch watches, again and again, until that fails for good.
-func (w *Wide) watch(ctx context.Context, run *wideRun, opts metav1.ListOptions) error {
+func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOptions) error {
 	held := time.NewTimer(heldFor)
 	defer held.Stop()
 	heard := &idleTimeout{limit: w.Silence, cut: func(time.Duration) {}}
@@ -339,7 +339,9 @@ func (w *Wide) watch(ctx context.Context, run *wideRun, opts metav1.ListOptions)
 		if ctx.Err() != nil || isFinal(err) || failed.Steps == 0 {
 			return err
 		}
-		if err := sleep(ctx, failed.Step()); err != nil {
+		select {
+		case <-time.After(failed.Step()):
+		case <-ctx.Done():
 			return err
 		}
 	}
@@ -347,27 +349,17 @@ func (w *Wide) watch(ctx context.Context, run *wideRun, opts metav1.ListOptions)
 
 // isFinal reports whether a wide watch cannot go on after an error.
 func isFinal(err error) bool {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) && !IsUndecodable(err) {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := status.Status().Code
-		return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests || IsUndecodable(err)
 	}
-	return IsUndecodable(err) || errors.As(err, new(costlyError)) || errors.As(err, new(nothingBrought)) || errors.Is(err, errWentBack)
+	return errors.As(err, new(costlyError)) || errors.As(err, new(nothingBrought)) || errors.Is(err, errWentBack)
 }
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// sleep returns the cause if ctx ends first.
-func sleep(ctx context.Context, pause time.Duration) error {
-	select {
-	case <-time.After(pause):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // stream goes on from a version.
-func (w *Wide) stream(ctx context.Context, heard *idleTimeout, opts metav1.ListOptions, from string) (watch.Interface, error) {
+func (w *wideWatch) stream(ctx context.Context, heard *idleTimeout, opts metav1.ListOptions, from string) (watch.Interface, error) {
 	opts.ResourceVersion, opts.Watch, opts.AllowWatchBookmarks = from, true, true
 	opts.TimeoutSeconds = ptr.To(int64((5 + 5*rand.Float64()) * 60)) // as a Reflector does
 	open := func(ctx context.Context) (watch.Interface, error) { return w.Source.Watch(ctx, opts) }
@@ -378,7 +370,7 @@ func (w *Wide) stream(ctx context.Context, heard *idleTimeout, opts metav1.ListO
 }
 
 // route queues events until the stream ends, and returns why.
-func (w *Wide) route(ctx context.Context, run *wideRun, stream watch.Interface, held <-chan time.Time) error {
+func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interface, held <-chan time.Time) error {
 	w.answered()
 	for {
 		select {
@@ -407,7 +399,7 @@ func (w *Wide) route(ctx context.Context, run *wideRun, stream watch.Interface, 
 }
 
 // answered tells the members that the server has answered a watch.
-func (w *Wide) answered() {
+func (w *wideWatch) answered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, member := range w.members {
@@ -429,7 +421,7 @@ func identify(obj runtime.Object) (namespace, version string, err error) {
 }
 
 // pass queues an event for the member of its namespace, or a bookmark for all.
-func (w *Wide) pass(run *wideRun, event watch.Event, namespace, version string) error {
+func (w *wideWatch) pass(run *wideRun, event watch.Event, namespace, version string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !reaches(version, run.position) {
@@ -455,7 +447,7 @@ func (w *Wide) pass(run *wideRun, event watch.Event, namespace, version string) 
 }
 
 // bookmark returns the object of a bookmark, which belongs to the caller.
-func (w *Wide) bookmark(version string) runtime.Object {
+func (w *wideWatch) bookmark(version string) runtime.Object {
 	obj := w.Source.Example().DeepCopyObject()
 	if m, err := meta.Accessor(obj); err == nil {
 		m.SetResourceVersion(version)
@@ -464,7 +456,7 @@ func (w *Wide) bookmark(version string) runtime.Object {
 }
 
 // giveUp lets each namespace go on by itself.
-func (w *Wide) giveUp(run *wideRun, why error) {
+func (w *wideWatch) giveUp(run *wideRun, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.run, w.from = nil, anyVersion

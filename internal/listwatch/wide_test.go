@@ -262,8 +262,8 @@ type reader struct {
 	wrong   []string
 }
 
-func newReader(w *Wide, s *pods, namespace string) *reader {
-	source := w.In(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, func() {})
+func newReader(w *wideWatch, s *pods, namespace string) *reader {
+	source := w.in(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, func() {})
 	return &reader{namespace: namespace, lw: toolscache.ToListerWatcherWithContext(New(source, Options{
 		Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {},
 	})), gate: make(chan struct{}, 1),
@@ -391,7 +391,7 @@ func (r *reader) now() map[string]string {
 type wideWorld struct {
 	*pods
 	dice       *rand.Rand // of the test
-	wide       *Wide
+	wide       *wideWatch
 	ctx        context.Context
 	namespaces int // that there are
 	running    sync.WaitGroup
@@ -406,7 +406,7 @@ func inWorld(t *testing.T, seed uint64, namespaces int, test func(*GomegaWithT, 
 		w := &wideWorld{
 			pods: newPods(rand.New(rand.NewPCG(seed, 1))), dice: rand.New(rand.NewPCG(seed, 2)), ctx: ctx, namespaces: namespaces, readers: map[string]*reader{}, stops: map[string]func(){},
 		}
-		w.wide = NewWide(WideOptions{
+		w.wide = newWideWatch(wideOptions{
 			Source: podSource{w.pods, ""}, Silence: 3 * time.Minute, Logger: logr.Discard(),
 			Namespaces: func(context.Context) (int, error) { return w.namespaces, nil },
 			Run: func(f func(context.Context)) bool {
@@ -427,6 +427,15 @@ func (w *wideWorld) add(namespaces ...string) {
 		w.readers[namespace], w.stops[namespace] = r, stop
 		w.running.Go(func() { r.run(ctx) })
 	}
+}
+
+// join adds namespaces, and ends the watches of those that were too few for a wide one, as their time-outs do.
+func (w *wideWorld) join(g *GomegaWithT, namespaces ...string) {
+	g.THelper()
+	w.add(namespaces...)
+	w.settled(g)
+	w.end(func(p *podWatch) bool { return p.namespace != "" })
+	w.settled(g)
 }
 
 func (w *wideWorld) remove(namespace string) {
@@ -604,10 +613,7 @@ func TestMemberThatIsFarBehindGoesOnByItself(t *testing.T) {
 func TestIdleWideWatch(t *testing.T) {
 	inWorld(t, 5, 10, func(g *GomegaWithT, w *wideWorld) {
 		all := namespacesUpTo(10)
-		w.add(all...)
-		w.settled(g)
-		w.end(func(p *podWatch) bool { return p.namespace != "" })
-		w.settled(g)
+		w.join(g, all...)
 		w.bookmarks()
 		requests := func() (made int) {
 			for _, namespace := range all {
@@ -638,10 +644,7 @@ func TestWideWatchAfterAnOutage(t *testing.T) {
 		for i := range 2000 {
 			w.write(all[i%10], fmt.Sprint(i))
 		}
-		w.add(all...)
-		w.settled(g)
-		w.end(func(p *podWatch) bool { return p.namespace != "" })
-		w.settled(g)
+		w.join(g, all...)
 		for _, outage := range []time.Duration{5 * time.Second, 2 * time.Minute} {
 			down := errors.New("connection refused")
 			for _, namespace := range append(all, "") {

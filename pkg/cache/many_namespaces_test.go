@@ -76,7 +76,7 @@ var _ = Describe("Many namespaces whose labels match", Serial, func() {
 		}
 		settled := func(namespaces int) {
 			GinkgoHelper()
-			Eventually(visited.Watches).WithTimeout(time.Minute).Should(BeNumerically("<=", 8*len(tenKinds)+1), "those of the first namespaces, and one for the others")
+			Eventually(visited.Watches).WithTimeout(time.Minute).Should(And(BeNumerically(">", len(tenKinds)), BeNumerically("<=", 8*len(tenKinds)+1)), "those of the first namespaces, and one for the others")
 			Eventually(func() int { versions, _ := heard.now(); return len(versions) }).Should(Equal(namespaces))
 			Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
 		}
