@@ -73,7 +73,7 @@ func (c *content) delete(ctx context.Context, ns *corev1.Namespace) *report {
 // resources asks discovery. The report has the groups that cannot be asked for now; the others are returned.
 func (c *content) resources(ctx context.Context, r *report) []resource {
 	lists, err := c.discovery.ServerPreferredNamespacedResourcesWithContext(ctx)
-	r.discovery, r.served = err, map[schema.GroupVersionKind]bool{}
+	r.discovery = err
 	var resources []resource
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -82,7 +82,6 @@ func (c *content) resources(ctx context.Context, r *report) []resource {
 			continue
 		}
 		for _, res := range list.APIResources {
-			r.served[gv.WithKind(res.Kind)] = true
 			if slices.Contains(res.Verbs, "delete") {
 				resources = append(resources, resource{
 					GroupVersionResource: gv.WithResource(res.Name), kind: res.Kind,

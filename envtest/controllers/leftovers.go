@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -28,19 +30,25 @@ import (
 // patience is how long a kind may take until it is cached. Without it, the namespace is looked at again after its estimate.
 const patience = 5 * time.Second
 
-// leftovers watches each kind whose objects have remained in a namespace, so that the namespace is reconciled when they
-// change. A test that takes away the last finalizer need not wait.
+// leftovers watches a kind while objects of it remain in a namespace, so that the namespace is reconciled when they change. A test
+// that takes away the last finalizer need not wait.
 type leftovers struct {
 	cache      cache.Cache
 	controller controller.Controller
 
 	mu      sync.Mutex // guards what follows; whoever begins to watch a kind holds it, for patience at most
-	watched map[schema.GroupVersionKind]int
-	begun   int // how many kinds are watched, which numbers them
+	watched map[schema.GroupVersionKind]*leftover
+	begun   int // how many kinds were watched, which numbers them
+}
+
+// leftover is a kind of which something remains.
+type leftover struct {
+	number     int              // zero until the controller is told of its changes
+	namespaces sets.Set[string] // in which it remains
 }
 
 func newLeftovers(from cache.Cache, c controller.Controller) *leftovers {
-	return &leftovers{cache: from, controller: c, watched: map[schema.GroupVersionKind]int{}}
+	return &leftovers{cache: from, controller: c, watched: map[schema.GroupVersionKind]*leftover{}}
 }
 
 // now returns what watch wants to know of the beginning of a look.
@@ -50,36 +58,41 @@ func (l *leftovers) now() int {
 	return l.begun
 }
 
-// watch begins to watch kinds, and reports whether one of them was not watched when the look began, or is not served any more: of
-// what has gone since then nobody tells.
-func (l *leftovers) watch(ctx context.Context, kinds []schema.GroupVersionKind, look int) (missed bool) {
+// watch watches the kinds that remain in a namespace, and no others for it. It reports whether one of them was not watched when the
+// look began, or is not served any more: of what has gone since then nobody tells.
+func (l *leftovers) watch(ctx context.Context, namespace string, kinds []schema.GroupVersionKind, look int) (missed bool, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, kind := range kinds {
-		if l.watched[kind] == 0 {
+		of := l.watched[kind]
+		if of == nil {
+			of = &leftover{namespaces: sets.New[string]()}
+			l.watched[kind] = of
+		}
+		of.namespaces.Insert(namespace)
+		if of.number == 0 {
 			if err := l.begin(ctx, kind); err != nil {
 				missed = missed || meta.IsNoMatchError(err)
 				klog.FromContext(ctx).V(1).Info("A kind cannot be watched: the namespace is looked at again after a while", "kind", kind.String(), "reason", err.Error())
 				continue
 			}
 			l.begun++
-			l.watched[kind] = l.begun
+			of.number = l.begun
 		}
-		missed = missed || l.watched[kind] > look
+		missed = missed || of.number > look
 	}
-	return missed
+	return missed, l.endLocked(ctx, namespace, kinds)
 }
 
-// end ends the watches of kinds that are not served any more, as far as a look has asked.
-func (l *leftovers) end(ctx context.Context, look *report) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// endLocked ends the watches of kinds that do not remain in a namespace, and in no other one.
+func (l *leftovers) endLocked(ctx context.Context, namespace string, remain []schema.GroupVersionKind) error {
 	var failed []error
-	for kind := range l.watched {
-		if look.discovery == nil && look.parsing == nil && !look.served[kind] {
-			delete(l.watched, kind)
-			failed = append(failed, l.cache.RemoveInformer(ctx, metadataOf(kind)))
+	for kind, of := range l.watched {
+		if slices.Contains(remain, kind) || of.namespaces.Delete(namespace).Len() > 0 {
+			continue
 		}
+		delete(l.watched, kind)
+		failed = append(failed, l.cache.RemoveInformer(ctx, metadataOf(kind)))
 	}
 	return errors.Join(failed...)
 }

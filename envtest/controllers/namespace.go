@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -91,23 +92,20 @@ func isGoing(obj client.Object) bool { return !obj.GetDeletionTimestamp().IsZero
 // while the namespace was being deleted is found by the next look.
 func (r *namespaceController) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	ns := &corev1.Namespace{}
-	if err := r.client.Get(ctx, request.NamespacedName, ns); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if !isGoing(ns) || len(ns.Spec.Finalizers) == 0 {
-		return reconcile.Result{}, nil
+	if err := r.client.Get(ctx, request.NamespacedName, ns); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
+	} else if err != nil || !isGoing(ns) || len(ns.Spec.Finalizers) == 0 {
+		_, err := r.leftovers.watch(ctx, request.Name, nil, 0)
+		return reconcile.Result{}, err
 	}
 	look := r.leftovers.now()
 	report := r.content.delete(ctx, ns)
-	if err := r.leftovers.end(ctx, report); err != nil {
-		return reconcile.Result{}, err
-	}
 	if err := r.writeStatus(ctx, ns, report); err != nil {
 		return reconcile.Result{}, err
 	}
-	switch missed, err := r.leftovers.watch(ctx, report.kinds(), look), report.err(); {
-	case err != nil:
-		return reconcile.Result{}, err
+	switch missed, err := r.leftovers.watch(ctx, ns.Name, report.kinds(), look); {
+	case err != nil, report.err() != nil:
+		return reconcile.Result{}, errors.Join(err, report.err())
 	case missed, report.found && !report.remains():
 		return reconcile.Result{RequeueAfter: firstRetry}, nil
 	case report.remains():

@@ -155,9 +155,11 @@ var _ = Describe("The namespace controller", func() {
 		apiService := unreachable()
 		Expect(api.Create(ctx, apiService)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { _ = client.IgnoreNotFound(api.Delete(ctx, apiService)) })
+		asks := discovery.NewDiscoveryClientForConfigOrDie(env.Config())
 		Eventually(ctx, func() error {
-			return api.Get(ctx, client.ObjectKeyFromObject(apiService), apiService)
-		}).Should(Succeed())
+			_, err := asks.ServerPreferredNamespacedResourcesWithContext(ctx)
+			return err
+		}).ShouldNot(Succeed(), "discovery knows of the group")
 		content := configMap(ns.Name, "content")
 		Expect(api.Create(ctx, content)).To(Succeed())
 		Expect(api.Delete(ctx, ns)).To(Succeed())

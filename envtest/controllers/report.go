@@ -16,7 +16,6 @@ import (
 type report struct {
 	discovery error // why not all kinds are known
 	parsing   error // why one of them has no name
-	served    map[schema.GroupVersionKind]bool
 
 	mu       sync.Mutex    // guards what follows, while kinds are looked at
 	found    bool          // there was something

@@ -90,7 +90,7 @@ func gone(ctx context.Context, obj client.Object) func() error {
 	return func() error {
 		now := obj.DeepCopyObject().(client.Object)
 		err := api.Get(ctx, client.ObjectKeyFromObject(obj), now)
-		if apierrors.IsNotFound(err) || err == nil && now.GetUID() != uid {
+		if apierrors.IsNotFound(err) || err == nil && uid != "" && now.GetUID() != uid {
 			return nil
 		}
 		if err == nil {
