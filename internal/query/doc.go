@@ -16,4 +16,8 @@
 //     otherwise whether any does.
 //
 // A query is read by one goroutine at a time, a Planner by any number.
+//
+// # Files
+//
+//   - query.go has the steps, planner.go the plan; over.go reads with pending writes over the state, and explain.go says what was chosen.
 package query

@@ -109,7 +109,7 @@ func clusterDefaults(o *Options) (scopeConfigs, error) {
 // the settings of a namespace of the kind, the settings of the kind, the settings in
 // DefaultNamespaces, the defaults. A kind whose Namespaces is nil has the namespaces of
 // DefaultNamespaces, and their settings then come before the settings of the kind.
-func byObjectConfigs(o *Options, kinds *kindScopes, live bool) (map[schema.GroupVersionKind]objectConfigs, error) {
+func byObjectConfigs(o *Options, kinds *namespacedKinds, live bool) (map[schema.GroupVersionKind]objectConfigs, error) {
 	byGVK := make(map[schema.GroupVersionKind]objectConfigs, len(o.ByObject))
 	for obj, b := range o.ByObject {
 		gvk, namespaced, err := identify(o, kinds, obj)
@@ -159,11 +159,11 @@ func configsOf(o *Options, b ByObject, namespaced, varies, live bool) (of object
 	return of, err
 }
 
-func identify(o *Options, kinds *kindScopes, obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {
+func identify(o *Options, kinds *namespacedKinds, obj client.Object) (gvk schema.GroupVersionKind, namespaced bool, err error) {
 	if gvk, err = kindOf(obj, o.Scheme); err != nil {
 		return gvk, false, err
 	}
-	if namespaced, err = kinds.namespaced(context.Background(), gvk); err != nil {
+	if namespaced, err = kinds.has(context.Background(), gvk); err != nil {
 		return gvk, false, err
 	}
 	return gvk, namespaced, nil

@@ -33,4 +33,16 @@
 // An informer calls its transform, and the function of a field index, for one object at a time.
 // Informers of several namespaces may call them at the same time. One goroutine calls an event
 // handler. Handlers share the objects of events, and must not change them.
+//
+// # Files
+//
+//   - cache.go has the options of controller-runtime, and makes caches. tuning.go has ours; config.go says what of both holds for a kind and
+//     a namespace, and name.go which name a cache has.
+//   - informer_cache.go is the cache. layout.go and scopes.go find the informers of a kind, namespaced_kinds.go says whether it has
+//     namespaces, and kind.go what the kind of an object is.
+//   - multi_informer.go is one informer of several scopes. live_namespaces.go has namespaces that come and go, and live_informer.go what
+//     is wanted in them.
+//   - iterate.go reads one object at a time; miss.go says why a read finds nothing; call_site.go says where a read began.
+//   - leases.go has the leases of a cache, own_writes.go the writes of its client, bounds.go its bounds in bytes.
+//   - health.go has the checks of health; inspect.go shows the cache to pkg/inspect.
 package cache

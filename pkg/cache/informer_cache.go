@@ -124,7 +124,7 @@ func (c *informerCache) get(ctx context.Context, in *informers.Map, id informers
 // absentOr returns the error of reads if an optional kind is not served: nobody knows yet whether a key without a
 // namespace suits it. Otherwise it returns err.
 func (c *informerCache) absentOr(ctx context.Context, id informers.Key, s scopes, err error) error {
-	if !c.kinds.scope.vary(id.GroupVersionKind) {
+	if !c.kinds.namespaced.vary(id.GroupVersionKind) {
 		return err
 	}
 	if _, why := c.serving(ctx, id, s.maps[:min(len(s.maps), 1)]); meta.IsNoMatchError(why) {
@@ -376,7 +376,7 @@ func (c *informerCache) RemoveInformer(ctx context.Context, obj client.Object) e
 	if err := c.kinds.live.removing(ctx, informers.KeyOf(gvk, obj), remove); err != nil {
 		return err
 	}
-	c.kinds.scope.forget(gvk)
+	c.kinds.namespaced.forget(gvk)
 	return nil
 }
 

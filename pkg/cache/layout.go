@@ -18,10 +18,10 @@ import (
 
 // layout has the informer maps of a cache, and tells which of them cache a kind. It does not change, but for the scopes that are live.
 type layout struct {
-	scope    *kindScopes
-	byGVK    map[schema.GroupVersionKind]*kindMaps
-	defaults *kindMaps       // of kinds that are not in byGVK
-	live     *liveNamespaces // nil if the namespaces are fixed
+	namespaced *namespacedKinds
+	byGVK      map[schema.GroupVersionKind]*kindMaps
+	defaults   *kindMaps       // of kinds that are not in byGVK
+	live       *liveNamespaces // nil if the namespaces are fixed
 }
 
 // kindMaps has the scopes in which a kind is cached: namespaced, or live in its place, if that is what it is, and otherwise cluster. If
@@ -34,9 +34,9 @@ type kindMaps struct {
 // newLayout makes the informer maps that the options ask for. With live the namespaces of DefaultNamespaces are those of the start.
 func newLayout(opts *Options, shared *informers.Shared, live *liveNamespaces) (*layout, error) {
 	l := &layout{
-		scope: &kindScopes{mapper: shared.Mapper, tuning: shared.Tuning, served: shared.Served},
-		byGVK: map[schema.GroupVersionKind]*kindMaps{},
-		live:  live,
+		namespaced: &namespacedKinds{mapper: shared.Mapper, tuning: shared.Tuning, served: shared.Served},
+		byGVK:      map[schema.GroupVersionKind]*kindMaps{},
+		live:       live,
 	}
 	defaults := kindConfigs{live: live != nil}
 	var err error
@@ -49,7 +49,7 @@ func newLayout(opts *Options, shared *informers.Shared, live *liveNamespaces) (*
 		}
 	}
 	l.defaults = l.newKindMaps(shared, defaults, defaultConfig(opts))
-	byGVK, err := byObjectConfigs(opts, l.scope, live != nil)
+	byGVK, err := byObjectConfigs(opts, l.namespaced, live != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (l *layout) scopesOf(ctx context.Context, gvk schema.GroupVersionKind) (sco
 	case len(of.cluster.maps) == 0:
 		return of.inNamespaces(), nil
 	}
-	namespaced, err := l.scope.namespaced(ctx, gvk)
+	namespaced, err := l.namespaced.has(ctx, gvk)
 	if err != nil {
 		return scopes{}, err
 	}

@@ -64,7 +64,7 @@ func isObject(obj runtime.Object) bool {
 
 // ScopeOf returns the scope of a kind; empty if it is optional and not served.
 func (c *informerCache) ScopeOf(ctx context.Context, gvk schema.GroupVersionKind) (meta.RESTScopeName, error) {
-	switch namespaced, is, err := c.kinds.scope.look(ctx, gvk); {
+	switch namespaced, is, err := c.kinds.namespaced.look(ctx, gvk); {
 	case err != nil, !is:
 		return "", err
 	case namespaced:

@@ -37,10 +37,10 @@ func TestDiscoveryGivesUp(t *testing.T) {
 		g.Expect(setDefaults(&rest.Config{Host: "https://nobody.example.com"}, &opts)).To(Succeed())
 		g.Expect(opts.HTTPClient).To(BeIdenticalTo(its), "watches last longer")
 		g.Expect(its.Timeout).To(BeZero())
-		kinds := &kindScopes{mapper: opts.Mapper}
+		kinds := &namespacedKinds{mapper: opts.Mapper}
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := kinds.namespaced(ctx, corev1.SchemeGroupVersion.WithKind("Pod"))
+			_, err := kinds.has(ctx, corev1.SchemeGroupVersion.WithKind("Pod"))
 			cancel()
 			g.Expect(apierrors.IsTimeout(err)).To(BeTrue(), "%v", err)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// kindScopes tells which kinds are namespaced. It is safe for concurrent use.
-type kindScopes struct {
+// namespacedKinds tells which kinds are namespaced. It is safe for concurrent use.
+type namespacedKinds struct {
 	mapper   meta.RESTMapper
 	tuning   func(schema.GroupVersionKind) TuningByObject
 	served   *served.Follower // nil if no kind is optional
@@ -28,15 +28,15 @@ type kindScopes struct {
 	known sync.Map
 }
 
-// namespaced reports whether a kind is namespaced. An optional kind that is not served is taken for a namespaced one,
+// has reports whether a kind is namespaced. An optional kind that is not served is taken for a namespaced one,
 // without a request for each read. The error is made by informers.Key.MappingError.
-func (k *kindScopes) namespaced(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+func (k *namespacedKinds) has(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	namespaced, _, err := k.look(ctx, gvk)
 	return namespaced, err
 }
 
-// look is namespaced, and reports whether the kind is served, so that this is no guess.
-func (k *kindScopes) look(ctx context.Context, gvk schema.GroupVersionKind) (namespaced, is bool, err error) {
+// look is has, and reports whether the kind is served, so that this is no guess.
+func (k *namespacedKinds) look(ctx context.Context, gvk schema.GroupVersionKind) (namespaced, is bool, err error) {
 	varies := k.vary(gvk)
 	if varies {
 		if scope, is, followed := k.served.ScopeOf(gvk); followed {
@@ -54,15 +54,15 @@ func (k *kindScopes) look(ctx context.Context, gvk schema.GroupVersionKind) (nam
 }
 
 // vary reports whether a kind is optional: it may come with another scope.
-func (k *kindScopes) vary(gvk schema.GroupVersionKind) bool {
+func (k *namespacedKinds) vary(gvk schema.GroupVersionKind) bool {
 	return k.served != nil && ptr.Deref(k.tuning(gvk).Optional, false)
 }
 
 // forget has the mapper asked again for a kind.
-func (k *kindScopes) forget(gvk schema.GroupVersionKind) { k.known.Delete(gvk) }
+func (k *namespacedKinds) forget(gvk schema.GroupVersionKind) { k.known.Delete(gvk) }
 
 // ask asks the mapper, which knows no context: the error wraps resolver.ErrGaveUp if ctx ends first.
-func (k *kindScopes) ask(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+func (k *namespacedKinds) ask(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	if namespaced, ok := k.known.Load(gvk); ok {
 		return namespaced.(bool), nil
 	}

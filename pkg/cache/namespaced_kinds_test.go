@@ -40,7 +40,7 @@ func TestScopeOfAKindEndsWithTheContextWhileDiscoveryHangs(t *testing.T) {
 		g, gvk := NewWithT(t), corev1.SchemeGroupVersion.WithKind("Pod")
 		mapper := &hangingMapper{answer: make(chan struct{})}
 		c := &layout{
-			scope: &kindScopes{mapper: mapper},
+			namespaced: &namespacedKinds{mapper: mapper},
 			defaults: &kindMaps{
 				namespaced: newScopes(map[string]*informers.Map{"one": informers.NewMap(informers.Options{})}),
 				cluster:    newScopes(map[string]*informers.Map{AllNamespaces: informers.NewMap(informers.Options{})}),
@@ -70,7 +70,7 @@ func TestScopeOfAKindEndsWithTheContextWhileDiscoveryHangs(t *testing.T) {
 		_, err = c.scopesOf(ended, gvk)
 		g.Expect(err).NotTo(HaveOccurred(), "what is known needs no waiting")
 		g.Expect(mapper.asked.Load()).To(BeEquivalentTo(2))
-		c.scope.forget(gvk)
+		c.namespaced.forget(gvk)
 		_, err = c.scopesOf(t.Context(), gvk)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(mapper.asked.Load()).To(BeEquivalentTo(3), "as after RemoveInformer")
