@@ -38,10 +38,9 @@ func Decode(t *plan.Root, o Object, into any, inSlabs bool) error {
 		d.document(&u.Object)
 		return d.finish()
 	}
-	var slabs slabTable
 	if inSlabs {
-		slabs.fill(t, h.counts, h.many)
-		d.memory.slabs = &slabs
+		d.memory.slabs = newSlabTable(t, &h)
+		defer d.memory.slabs.release(h.counts)
 	}
 	reflect.ValueOf(into).Elem().SetZero()
 	if t.HasMetadata() {
