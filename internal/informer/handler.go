@@ -235,8 +235,9 @@ func (r *registration) run(ctx, events context.Context) {
 func (r *registration) tellDiff(ctx context.Context, diff *watchcache.Diff[object.Object, *delivery]) {
 	r.informer.replay.begin(r.replayer)
 	defer r.informer.replay.endAt(r.replayer, diff.To.Revision())
-	for event := range diff.Events() {
-		if !r.deliverChange(ctx, event) {
+	var change event // one for all: it is on the heap
+	for change = range diff.Events() {
+		if !r.deliverChange(ctx, &change) {
 			return
 		}
 	}
@@ -270,7 +271,7 @@ func (r *registration) tellDifference(ctx context.Context, diff *watchcache.Diff
 // deliverChange passes on a change between two states. If another object is under the key now,
 // the handler is told of a deletion and of an addition. client-go's informers pass on an update
 // from one to the other; handlers that compare generations drop it, because generations begin anew.
-func (r *registration) deliverChange(ctx context.Context, change event) bool {
+func (r *registration) deliverChange(ctx context.Context, change *event) bool {
 	if change.Type == watchcache.Updated && areTwo(change.Previous.Value, change.Item.Value) {
 		gone := event{
 			Type: watchcache.Deleted, Previous: change.Previous,
@@ -281,7 +282,7 @@ func (r *registration) deliverChange(ctx context.Context, change event) bool {
 		}
 		change.Type, change.Previous = watchcache.Added, watchcache.Item[object.Object]{}
 	}
-	return r.deliver(ctx, &change)
+	return r.deliver(ctx, change)
 }
 
 // areTwo reports whether the values under one key in two states are two objects.
@@ -405,18 +406,18 @@ func (r *registration) delete(event *event, shared objects) {
 func (r *registration) resyncTo(ctx context.Context, state *snapshot) {
 	r.informer.replay.beginResync(r.replayer)
 	defer r.informer.replay.end(r.replayer)
-	for item := range state.Items("", "") {
-		again := event{Type: watchcache.Added, Item: item}
-		tell := func() error {
-			obj, err := r.informer.replay.deliver(r.replayer, &again, r.view).after(&again)
-			if err == nil {
-				begin := r.calls.begin()
-				r.handler.OnUpdate(obj, obj)
-				r.calls.end(begin)
-			}
-			return err
+	again := event{Type: watchcache.Added} // one for all: it is on the heap
+	tell := func() error {
+		obj, err := r.informer.replay.deliver(r.replayer, &again, r.view).after(&again)
+		if err == nil {
+			begin := r.calls.begin()
+			r.handler.OnUpdate(obj, obj)
+			r.calls.end(begin)
 		}
-		if !r.tell(ctx, item.Key, tell) {
+		return err
+	}
+	for again.Item = range state.Items("", "") {
+		if !r.tell(ctx, again.Item.Key, tell) {
 			return
 		}
 	}
