@@ -184,15 +184,16 @@ func (t *Counters) watch(ctx context.Context, opts metav1.ListOptions, open func
 
 // notOpened counts a watch that could not be opened.
 func (t *Counters) notOpened(ctx context.Context, err error) {
-	if again := nothingBrought(0); errors.As(err, &again) { // it was not tried
+	switch again := nothingBrought(0); {
+	case errors.As(err, &again): // it was not tried
 		t.next.Store(int32(Silent))
-		return
+	case errors.Is(err, errTogether): // nor was this
+		t.next.Store(int32(Closed))
+	case reasonOf(err) == Expired:
+		t.ended(ctx, Expired)
+	default:
+		t.ended(ctx, Refused)
 	}
-	reason := Refused
-	if reasonOf(err) == Expired {
-		reason = Expired
-	}
-	t.ended(ctx, reason)
 }
 
 // countedWatch is a watch whose end is counted.

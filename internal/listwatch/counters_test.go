@@ -136,6 +136,21 @@ func TestCountersTellOfListsAfterIdleTimeouts(t *testing.T) {
 	})
 }
 
+// TestCountersTellNothingOfAChangeOver: a namespace lists when its watch has closed, and joins those that are watched together.
+func TestCountersTellNothingOfAChangeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		counters, source := &Counters{}, &scripted{}
+		lw := toolscache.ToListerWatcherWithContext(New(source, Options{Counters: counters}))
+		follow(t.Context(), lw, false)
+		source.err = errTogether
+		follow(t.Context(), lw, false)
+		_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
+		g.Expect(counters.Stats().Ends).To(Equal(map[Reason]uint64{Closed: 1}))
+		g.Expect(counters.Stats().Lists).To(Equal(map[Reason]uint64{Closed: 1}))
+	})
+}
+
 func TestEachReasonHasAWord(t *testing.T) {
 	words := map[string]bool{}
 	for r := range reasons {
