@@ -141,7 +141,7 @@ func (m *member) end(of *life) {
 		delete(w.alive, m.namespace)
 	}
 	if w.run != nil && len(w.alive) < fewestNamespaces/2 {
-		w.run.stop(errFew)
+		w.giveUpLocked(w.run, errFew)
 	}
 	if m.life == of {
 		m.life = nil
@@ -169,7 +169,7 @@ func (m *member) compare(run *wideRun, position string, list runtime.Object) {
 	m.wide.mu.Lock()
 	defer m.wide.mu.Unlock()
 	m.leaveLocked()
-	run.stop(errWentBack)
+	m.wide.giveUpLocked(run, errWentBack)
 }
 
 // reaches reports whether a version is known to be at least as new as another one, which may be any.

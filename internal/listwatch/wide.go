@@ -256,7 +256,9 @@ func (w *wideWatch) follow(ctx context.Context, run *wideRun, selected metav1.Li
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	w.giveUp(run, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.giveUpLocked(run, err)
 }
 
 // open lists.
@@ -283,6 +285,9 @@ func (w *wideWatch) open(ctx context.Context, run *wideRun, opts metav1.ListOpti
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.run != run {
+		return errOver
+	}
 	run.list, run.position, run.isOpen = list, list.version, true
 	w.from = anyVersion
 	close(run.opened)
@@ -371,7 +376,7 @@ func (w *wideWatch) stream(ctx context.Context, heard *idleTimeout, opts metav1.
 
 // route queues events until the stream ends, and returns why.
 func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interface, held <-chan time.Time) error {
-	w.answered()
+	w.answered(run)
 	for {
 		select {
 		case <-ctx.Done():
@@ -399,9 +404,12 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 }
 
 // answered tells the members that the server has answered a watch.
-func (w *wideWatch) answered() {
+func (w *wideWatch) answered(run *wideRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.run != run {
+		return
+	}
 	for _, member := range w.members {
 		member.asked()
 	}
@@ -424,7 +432,10 @@ func identify(obj runtime.Object) (namespace, version string, err error) {
 func (w *wideWatch) pass(run *wideRun, event watch.Event, namespace, version string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !reaches(version, run.position) {
+	switch {
+	case w.run != run:
+		return errOver
+	case !reaches(version, run.position):
 		return errWentBack
 	}
 	run.position = version
@@ -455,10 +466,12 @@ func (w *wideWatch) bookmark(version string) runtime.Object {
 	return obj
 }
 
-// giveUp lets each namespace go on by itself.
-func (w *wideWatch) giveUp(run *wideRun, why error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// giveUpLocked lets each namespace go on by itself. What joins from then on may begin another wide watch: this one may take a while to end.
+func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
+	if w.run != run {
+		return // it was given up before
+	}
+	run.stop(why)
 	w.run, w.from = nil, anyVersion
 	if !run.isOpen {
 		close(run.opened)

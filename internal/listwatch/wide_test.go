@@ -517,6 +517,25 @@ func TestManyNamespacesHaveOneWatch(t *testing.T) {
 	})
 }
 
+// TestWideWatchBeginsWhileAnotherOneEnds: namespaces that come when too few were left do not join what ends.
+func TestWideWatchBeginsWhileAnotherOneEnds(t *testing.T) {
+	for seed := range uint64(20) {
+		inWorld(t, seed, 20, func(g *GomegaWithT, w *wideWorld) {
+			all := namespacesUpTo(20)
+			w.add(all[:fewestNamespaces]...)
+			time.Sleep(time.Duration(w.dice.IntN(60)) * time.Millisecond) // it lists, or watches
+			for _, namespace := range all[:fewestNamespaces] {
+				w.remove(namespace)
+			}
+			synctest.Wait()
+			w.add(all[fewestNamespaces:]...)
+			w.settled(g)
+			wide, _ := w.open()
+			g.Expect(wide).To(Equal(1), "seed %d", seed)
+		})
+	}
+}
+
 func TestWideWatchIsGivenUpAndTriedAgain(t *testing.T) {
 	inWorld(t, 2, 10, func(g *GomegaWithT, w *wideWorld) {
 		all := namespacesUpTo(10)
