@@ -161,13 +161,18 @@ var _ = Describe("Our garbage collector", func() {
 				Eventually(ctx, gone(ctx, obj)).Should(Succeed())
 			}
 		}
+		settle := func() {
+			for _, crd := range crds {
+				Eventually(ctx, gone(ctx, crd)).Should(Succeed())
+			}
+		}
+		cycle() // until it follows all kinds
+		settle()
 		before := informers()
 		for range 10 {
 			cycle()
 		}
-		for _, crd := range crds {
-			Eventually(ctx, gone(ctx, crd)).Should(Succeed())
-		}
+		settle()
 		Eventually(ctx, informers).Should(BeNumerically("<=", before), "of each kind there would be one here and one in the namespace controller")
 	}, SpecTimeout(patience))
 

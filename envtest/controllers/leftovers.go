@@ -58,9 +58,9 @@ func (l *leftovers) now() int {
 	return l.begun
 }
 
-// watch watches the kinds that remain in a namespace, and no others for it. It reports whether one of them was not watched when the
-// look began, or is not served any more: of what has gone since then nobody tells.
-func (l *leftovers) watch(ctx context.Context, namespace string, kinds []schema.GroupVersionKind, look int) (missed bool, _ error) {
+// watch watches the kinds that remain in a namespace. It reports whether one of them was not watched when the look began, or is not served
+// any more: of what has gone since then nobody tells.
+func (l *leftovers) watch(ctx context.Context, namespace string, kinds []schema.GroupVersionKind, look int) (missed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, kind := range kinds {
@@ -81,18 +81,23 @@ func (l *leftovers) watch(ctx context.Context, namespace string, kinds []schema.
 		}
 		missed = missed || of.number > look
 	}
-	return missed, l.endLocked(ctx, namespace, kinds)
+	return missed
 }
 
-// endLocked ends the watches of kinds that do not remain in a namespace, and in no other one.
-func (l *leftovers) endLocked(ctx context.Context, namespace string, remain []schema.GroupVersionKind) error {
+// end ends the watches of kinds of which nothing remains, in a namespace in which these remain, or in another one.
+func (l *leftovers) end(ctx context.Context, namespace string, remain []schema.GroupVersionKind) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var failed []error
 	for kind, of := range l.watched {
 		if slices.Contains(remain, kind) || of.namespaces.Delete(namespace).Len() > 0 {
 			continue
 		}
+		if err := l.cache.RemoveInformer(ctx, metadataOf(kind)); err != nil {
+			failed = append(failed, err)
+			continue
+		}
 		delete(l.watched, kind)
-		failed = append(failed, l.cache.RemoveInformer(ctx, metadataOf(kind)))
 	}
 	return errors.Join(failed...)
 }

@@ -5,7 +5,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -95,17 +94,21 @@ func (r *namespaceController) Reconcile(ctx context.Context, request reconcile.R
 	if err := r.client.Get(ctx, request.NamespacedName, ns); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, err
 	} else if err != nil || !isGoing(ns) || len(ns.Spec.Finalizers) == 0 {
-		_, err := r.leftovers.watch(ctx, request.Name, nil, 0)
-		return reconcile.Result{}, err
+		return reconcile.Result{}, r.leftovers.end(ctx, request.Name, nil)
 	}
 	look := r.leftovers.now()
 	report := r.content.delete(ctx, ns)
 	if err := r.writeStatus(ctx, ns, report); err != nil {
 		return reconcile.Result{}, err
 	}
-	switch missed, err := r.leftovers.watch(ctx, ns.Name, report.kinds(), look); {
-	case err != nil, report.err() != nil:
-		return reconcile.Result{}, errors.Join(err, report.err())
+	missed := r.leftovers.watch(ctx, ns.Name, report.kinds(), look)
+	if err := report.err(); err != nil { // more may remain than is known
+		return reconcile.Result{}, err
+	}
+	if err := r.leftovers.end(ctx, ns.Name, report.kinds()); err != nil {
+		return reconcile.Result{}, err
+	}
+	switch {
 	case missed, report.found && !report.remains():
 		return reconcile.Result{RequeueAfter: firstRetry}, nil
 	case report.remains():

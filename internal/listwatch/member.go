@@ -183,7 +183,8 @@ func (m *member) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	w := m.wide
 	w.mu.Lock()
 	joined := m.isMemberLocked()
-	joins := !joined && (m.alone || w.from != anyVersion) && (w.run != nil || w.dueLocked())
+	expired := w.from != anyVersion
+	joins := !joined && (m.alone || expired) && (w.run != nil || w.dueLocked())
 	if !joined {
 		m.leaveLocked() // what was queued comes by a watch of its own
 		m.alone = true
@@ -193,6 +194,8 @@ func (m *member) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	case joined:
 		from := &queueDecoder{member: m, from: opts.ResourceVersion, closed: make(chan struct{})}
 		return &stream{logger: klog.FromContext(ctx), decoder: from, body: &watchBody{}}, nil
+	case joins && expired:
+		return nil, apierrors.NewResourceExpired("the watch of all namespaces has expired: listing again")
 	case joins:
 		return nil, errTogether
 	}
