@@ -29,10 +29,10 @@ func TestASettingThatFailsIsTriedAgain(t *testing.T) {
 		}
 		events := watch.NewFake()
 		informer := toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*named("a")}}, nil
 			},
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
 		}, noStreaming{}), &metav1.PartialObjectMetadata{}, 0, toolscache.Indexers{})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
