@@ -26,6 +26,7 @@ import (
 // TestAReadLooksForAnEntryWithoutMemory: a Get allocates no more when something lies over the state,
 // whether it is what the Get is of or not.
 func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
+	skipIfDetected(t)
 	g := NewWithT(t)
 	s := newEngineStore(g, &corev1.Pod{}, false)
 	own := s.reader.ShowOwnWrites(store.OwnWrites{Budget: pending.NewBudget(0)})
@@ -59,6 +60,7 @@ func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 // TestWhoWritesNothingPaysNothing counts the allocations of reads of two stores: one shows pending
 // writes and has none, the other cannot show any.
 func TestWhoWritesNothingPaysNothing(t *testing.T) {
+	skipIfDetected(t)
 	g := NewWithT(t)
 	measure := func(shows bool) (allocations []float64) {
 		s := newEngineStore(g, &corev1.Pod{}, false)
@@ -86,8 +88,5 @@ func TestWhoWritesNothingPaysNothing(t *testing.T) {
 	}
 	without, with := measure(false), measure(true)
 	t.Logf("allocations of Get, List, in a namespace, by a label: %v", with)
-	g.Expect(with[0]).To(Equal(without[0]))
-	for n := range with { // of a hundred objects: the race detector loses some of what reads use again
-		g.Expect(with[n]).To(BeNumerically("~", without[n], 4))
-	}
+	g.Expect(with).To(Equal(without))
 }
