@@ -84,7 +84,7 @@ func (l *leftovers) watch(ctx context.Context, namespace string, kinds []schema.
 	return missed
 }
 
-// end ends the watches of kinds of which nothing remains, in a namespace in which these remain, or in another one.
+// end says what remains in a namespace, which is nothing else. It ends the watches of kinds of which nothing remains in any namespace.
 func (l *leftovers) end(ctx context.Context, namespace string, remain []schema.GroupVersionKind) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

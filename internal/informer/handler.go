@@ -270,7 +270,8 @@ func (r *registration) tellDifference(ctx context.Context, diff *watchcache.Diff
 
 // deliverChange passes on a change between two states. If another object is under the key now,
 // the handler is told of a deletion and of an addition. client-go's informers pass on an update
-// from one to the other; handlers that compare generations drop it, because generations begin anew.
+// from one to the other; handlers that compare generations drop it, because generations begin anew. The
+// event may be changed.
 func (r *registration) deliverChange(ctx context.Context, change *event) bool {
 	if change.Type == watchcache.Updated && areTwo(change.Previous.Value, change.Item.Value) {
 		gone := event{

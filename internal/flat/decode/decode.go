@@ -40,7 +40,7 @@ func Decode(t *plan.Root, o Object, into any, inSlabs bool) error {
 	}
 	if inSlabs {
 		d.memory.slabs = newSlabTable(t, &h)
-		defer d.memory.slabs.release(h.counts)
+		defer d.memory.slabs.release()
 	}
 	reflect.ValueOf(into).Elem().SetZero()
 	if t.HasMetadata() {

@@ -139,11 +139,8 @@ func newSlabTable(t *plan.Root, h *header) *slabTable {
 }
 
 // release makes the table zero again, so that it keeps no memory of the object, and gives it back.
-func (s *slabTable) release(counts string) {
-	for i := 0; i+1 < len(counts) && i/2 < form.SlabKinds; i += 2 {
-		s.kinds[counts[i]], s.slabs[i/2] = 0, slab{}
-	}
-	s.memory = plan.Memory{}
+func (s *slabTable) release() {
+	*s = slabTable{}
 	slabTables.Put(s)
 }
 
