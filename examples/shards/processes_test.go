@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -127,6 +129,11 @@ type shop struct {
 }
 
 func newShop(t *testing.T, namespaces, each int) *shop {
+	if gates := os.Getenv("TARN_SHARDS_GATES"); gates != "" {
+		if err := utilfeature.DefaultMutableFeatureGate.Set(gates); err != nil {
+			t.Fatal(err)
+		}
+	}
 	env := envtest.Start(t)
 	s := &shop{t: t, file: filepath.Join(t.TempDir(), "kubeconfig"), each: each, objects: namespaces * each, want: map[crclient.ObjectKey]string{}}
 	content, err := env.KubeConfig()

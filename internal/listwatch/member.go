@@ -29,10 +29,11 @@ type member struct {
 	wide      *wideWatch
 	namespace string
 	own       func() (Source, error) // of the namespace
-	asked     func()
+	failures  *Failures
 	filled    chan struct{} // has an element if a watch has to look
 
 	// wideWatch.mu guards what follows.
+	run    *wideRun // the last that it has joined
 	life   *life    // nil before the first list, and after the end of its context
 	alone  bool     // it has had a watch of its own since its list
 	queue  []queued // what has come, and was not taken
@@ -57,9 +58,9 @@ func (q *queued) size() int {
 }
 
 // in returns the source of a namespace. Own makes a source of the namespace alone. It is called for each request of that, because its
-// codecs take more than the rest of the member. Asked is called when a request for all namespaces is as good as one for this one.
-func (w *wideWatch) in(namespace string, own func() (Source, error), asked func()) Source {
-	return &member{wide: w, namespace: namespace, own: own, asked: asked, filled: make(chan struct{}, 1)}
+// codecs take more than the rest of the member. Failures are told of requests for all namespaces that are as good as one for this one.
+func (w *wideWatch) in(namespace string, own func() (Source, error), failures *Failures) Source {
+	return &member{wide: w, namespace: namespace, own: own, failures: failures, filled: make(chan struct{}, 1)}
 }
 
 // Example implements Source.
@@ -102,16 +103,24 @@ func (m *member) join(ctx context.Context, opts metav1.ListOptions) (run *wideRu
 		return nil, "", nil, context.Cause(ctx)
 	}
 	w := m.wide
+	err = run.widened.Until(ctx, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.run != run || m.life != of || run.coversLocked(m.namespace)
+	})
+	if err != nil {
+		return nil, "", nil, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.run != run || m.life != of {
 		return nil, "", nil, nil
 	}
-	if before := w.members[m.namespace]; before != nil && before != m {
+	if before := run.members[m.namespace]; before != nil && before != m {
 		before.leaveLocked()
 	}
-	w.members[m.namespace] = m
-	m.asked()
+	m.run, run.members[m.namespace] = run, m
+	m.failures.begin()
 	list, err = run.takeLocked(m.namespace, opts.ResourceVersion)
 	return run, run.position, list, err
 }
@@ -153,12 +162,12 @@ func (m *member) end(of *life) {
 func (m *member) leaveLocked() {
 	m.queue, m.queued = nil, 0
 	if m.isMemberLocked() {
-		delete(m.wide.members, m.namespace)
+		delete(m.run.members, m.namespace)
 	}
 	m.wake()
 }
 
-func (m *member) isMemberLocked() bool { return m.wide.members[m.namespace] == m }
+func (m *member) isMemberLocked() bool { return m.run != nil && m.run.members[m.namespace] == m }
 
 // compare ends the wide watch if the list of a member is older than what the wide watch has reached: the server was restored.
 func (m *member) compare(run *wideRun, position string, list runtime.Object) {

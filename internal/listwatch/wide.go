@@ -7,21 +7,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/tarn-dev/tarn/internal/signal"
 )
 
 const (
@@ -34,6 +37,8 @@ const (
 	tolerated = 1000
 	// openTimeout bounds how long a wide watch may take to list: members wait for that.
 	openTimeout = 20 * time.Second
+	// gathering is how long a wide watch waits for further namespaces, before the server is asked to select them.
+	gathering = 100 * time.Millisecond
 	// heldFor is how long what it has listed is held for members that come later.
 	heldFor = 30 * time.Second
 	// longEnough is how long a watch lasts that ends as it should.
@@ -52,8 +57,8 @@ var (
 type wideOptions struct {
 	// Source lists and watches the kind in all namespaces.
 	Source Source
-	// Namespaces returns how many namespaces there are.
-	Namespaces func(context.Context) (int, error)
+	// Survey returns how many namespaces there are. If the server selects what requests are of by shard selectors, that does not count.
+	Survey func(context.Context) (namespaces int, selects bool, err error)
 	// Run runs a function in a goroutine until its context ends. It reports false if nothing runs any more.
 	Run func(func(context.Context)) bool
 	// Silence is how long the watch may bring nothing, see Options.IdleTimeout; zero is for ever.
@@ -61,66 +66,13 @@ type wideOptions struct {
 	Logger  logr.Logger
 }
 
-// Wides are the wide watches of the kinds of a cache. They are safe for concurrent use.
-type Wides struct {
-	client     *http.Client
-	options    wideOptions // but for what is of a kind
-	mu         sync.Mutex  // guards what follows
-	namespaces Source      // nil before somebody has asked for it
-	byKey      map[any]*wideWatch
-}
-
-// NewWides returns the wide watches of a cache. They make their requests with client, and run in run, see wideOptions.
-func NewWides(client *http.Client, run func(func(context.Context)) bool, logger logr.Logger) *Wides {
-	return &Wides{client: client, options: wideOptions{Run: run, Logger: logger}, byKey: map[any]*wideWatch{}}
-}
-
-// Source returns the source of a target with a namespace, which is a member of the wide watch of the targets with that key. These differ in
-// nothing but their namespaces and clients. Make makes a source by itself. Silence is that of wideOptions.
-func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Target) (Source, error)) (Source, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := t
-	all.Namespace, all.HTTPClient = "", w.client
-	if w.byKey[key] == nil {
-		source, err := make(all)
-		if err != nil {
-			return nil, err
-		}
-		if w.namespaces == nil {
-			all.Kind, all.Resource, all.Rule = corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithResource("namespaces"), nil
-			if w.namespaces, err = Metadata(all); err != nil {
-				return nil, err
-			}
-		}
-		options := w.options
-		options.Source, options.Namespaces, options.Silence = source, w.count, silence
-		options.Logger = options.Logger.WithValues("kind", t.Kind.String())
-		w.byKey[key] = newWideWatch(options)
-	}
-	asked := func() {}
-	if observed, ok := t.HTTPClient.Transport.(*observedTransport); ok {
-		asked = observed.failures.begin
-	}
-	return w.byKey[key].in(t.Namespace, func() (Source, error) { return make(t) }, asked), nil
-}
-
-// count returns how many namespaces there are.
-func (w *Wides) count(ctx context.Context) (int, error) {
-	listed, err := w.namespaces.List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return 0, err
-	}
-	m, err := meta.ListAccessor(listed)
-	if err != nil {
-		return 0, err
-	}
-	return meta.LenList(listed) + int(ptr.Deref(m.GetRemainingItemCount(), 0)), nil
-}
-
 // wideWatch is one watch of a kind in all namespaces, which serves the sources of single namespaces, its members. It runs while there are many
-// of them, and brings little of other namespaces. Otherwise, and when anything of it fails, each makes its own requests. So an error of a
-// member is always one of its own request. It is safe for concurrent use.
+// of them, and brings little of other namespaces. Otherwise, and when anything of it fails for good, each makes its own requests. So an error
+// of a member is always one of its own request. It is safe for concurrent use.
+//
+// A server that knows shard selectors (KEP-5866) sends what a cover of the namespaces selects. A namespace that comes later waits until the
+// watch has begun again, at the version that it has reached, with a cover of that one too. What comes besides is dropped here, so
+// nothing depends on the server's knowledge.
 //
 // A namespace joins with its list: from then on its events are queued. The list is at least as new, and the watch goes on with what is
 // newer than the list. When the wide watch ends for good, the watch of each namespace ends with what was queued, and its own watch goes on from
@@ -128,12 +80,11 @@ func (w *Wides) count(ctx context.Context) (int, error) {
 type wideWatch struct {
 	wideOptions
 
-	mu      sync.Mutex         // guards what follows
-	alive   map[string]int     // lives, by namespace: whether they are members or not
-	members map[string]*member // what has joined
-	run     *wideRun           // nil while each watches by itself
-	from    string             // the version from which on the next run lists
-	next    attempt
+	mu    sync.Mutex     // guards what follows
+	alive map[string]int // lives, by namespace: whether they are members or not
+	run   *wideRun       // nil while each watches by itself
+	from  string         // the version from which on the next run lists
+	next  attempt
 }
 
 // attempt says when a wide watch may begin.
@@ -147,67 +98,21 @@ type attempt struct {
 type wideRun struct {
 	opened   chan struct{} // closed when the list is there, or is not to be had
 	stop     context.CancelCauseFunc
+	widen    chan struct{}    // has an element if a namespace is not covered
+	widened  signal.Broadcast // the cover has changed, or the run was given up
+	members  map[string]*member
 	isOpen   bool
 	lasted   bool      // a watch has lasted, so that what fails later is another failure
 	position string    // the version that it has reached
+	cover    cover     // of the request under way; nil if the server does not select
 	list     *wideList // nil before it is there, and when it is held no more
 	kept     int       // objects and events of namespaces that are alive, since it was judged
 	dropped  int       // those of others
 }
 
-// wideList is what a list has brought for namespaces that join later.
-type wideList struct {
-	empty       runtime.Object // a list without objects
-	version     string
-	byNamespace map[string][]runtime.Object
-	objects     map[string]int  // how many there were, by namespace
-	changed     map[string]bool // namespaces that have joined, or of which there was an event
-}
-
-// newWideList returns what a list has brought. The list is used no more.
-func newWideList(listed runtime.Object) (*wideList, error) {
-	m, err := meta.ListAccessor(listed)
-	if err != nil {
-		return nil, err
-	}
-	l := &wideList{empty: listed, version: m.GetResourceVersion(), byNamespace: map[string][]runtime.Object{}, objects: map[string]int{}, changed: map[string]bool{}}
-	if _, err := resourceversion.CompareResourceVersion(l.version, l.version); err != nil {
-		return nil, err
-	}
-	items, err := meta.ExtractList(listed)
-	if err != nil {
-		return nil, err
-	}
-	for _, obj := range items {
-		m, err := meta.Accessor(obj)
-		if err != nil {
-			return nil, err
-		}
-		l.byNamespace[m.GetNamespace()] = append(l.byNamespace[m.GetNamespace()], obj)
-		l.objects[m.GetNamespace()]++
-	}
-	return l, meta.SetList(listed, nil)
-}
-
-// takeLocked returns the list of a namespace that joins, which belongs to the caller; nil if there is none that is as new as asked for.
-func (r *wideRun) takeLocked(namespace, atLeast string) (runtime.Object, error) {
-	l := r.list
-	if l == nil {
-		return nil, nil
-	}
-	items, changed := l.byNamespace[namespace], l.changed[namespace]
-	delete(l.byNamespace, namespace)
-	l.changed[namespace] = true // what comes from now on is for the member alone
-	if changed || !reaches(l.version, atLeast) {
-		return nil, nil
-	}
-	list := l.empty.DeepCopyObject()
-	return list, meta.SetList(list, items)
-}
-
 // newWideWatch returns one without members.
 func newWideWatch(o wideOptions) *wideWatch {
-	return &wideWatch{wideOptions: o, alive: map[string]int{}, members: map[string]*member{}, from: anyVersion, next: attempt{pauses: pauses}}
+	return &wideWatch{wideOptions: o, alive: map[string]int{}, from: anyVersion, next: attempt{pauses: pauses}}
 }
 
 // dueLocked reports whether a wide watch may begin.
@@ -220,7 +125,7 @@ func (w *wideWatch) runLocked(opts metav1.ListOptions) *wideRun {
 	if w.run != nil || !w.dueLocked() {
 		return w.run
 	}
-	run := &wideRun{opened: make(chan struct{})}
+	run := &wideRun{opened: make(chan struct{}), widen: make(chan struct{}, 1), members: map[string]*member{}}
 	selected := metav1.ListOptions{LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector, ResourceVersion: w.from}
 	ctx, stop := context.WithCancelCause(context.Background())
 	run.stop = stop
@@ -238,6 +143,7 @@ var (
 	errOver     = errors.New("the cache has ended")
 	errFew      = errors.New("there are few namespaces")
 	errWentBack = errors.New("the version of the API server went back")
+	errWiden    = errors.New("further namespaces are covered") // the watch goes on
 )
 
 // costlyError says that a wide watch brings too much of other namespaces.
@@ -265,21 +171,23 @@ func (w *wideWatch) follow(ctx context.Context, run *wideRun, selected metav1.Li
 func (w *wideWatch) open(ctx context.Context, run *wideRun, opts metav1.ListOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	all, err := w.Namespaces(ctx)
+	all, selects, err := w.Survey(ctx)
 	if err != nil {
 		return fmt.Errorf("the namespaces cannot be counted: %w", err)
 	}
-	w.mu.Lock()
-	namespaces := len(w.alive)
-	w.mu.Unlock()
-	if all > outside*namespaces {
+	namespaces := w.count()
+	switch {
+	case selects:
+		w.gather(ctx)
+		opts.ShardSelector = w.coverAll(run).selector()
+	case all > outside*namespaces:
 		return costlyError{namespaces}
 	}
 	listed, err := w.Source.List(ctx, opts)
 	if err != nil {
-		return err
+		return withoutQuery(err)
 	}
-	list, err := newWideList(listed)
+	list, err := newWideList(run.cover, listed) // no other request is under way, which could change the cover
 	if err != nil {
 		return err
 	}
@@ -293,6 +201,33 @@ func (w *wideWatch) open(ctx context.Context, run *wideRun, opts metav1.ListOpti
 	close(run.opened)
 	w.Logger.V(1).Info("Namespaces of a kind are watched together", "namespaces", namespaces)
 	return nil
+}
+
+// count returns how many namespaces are alive.
+func (w *wideWatch) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.alive)
+}
+
+// gather waits until no namespace comes any more.
+func (w *wideWatch) gather(ctx context.Context) {
+	for before := 0; before != w.count(); {
+		before = w.count()
+		select {
+		case <-time.After(gathering):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// coverAll has the request that follows cover all namespaces that are alive. Members are among them.
+func (w *wideWatch) coverAll(run *wideRun) cover {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	run.cover = coverOf(maps.Keys(w.alive))
+	return run.cover
 }
 
 // countLocked counts what has come of a namespace.
@@ -330,7 +265,8 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 	defer held.Stop()
 	heard := &idleTimeout{limit: w.Silence, cut: func(time.Duration) {}}
 	for failed := reopening; ; {
-		stream, err := w.stream(ctx, heard, opts, run.position)
+		stream, err := w.stream(ctx, run, heard, opts)
+		w.tell(ctx, run, err)
 		if err == nil {
 			begun := time.Now()
 			err = w.route(ctx, run, stream, held.C)
@@ -341,7 +277,12 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 				failed = reopening
 			}
 		}
-		if ctx.Err() != nil || isFinal(err) || failed.Steps == 0 {
+		switch {
+		case ctx.Err() != nil || isFinal(err):
+			return err
+		case errors.Is(err, errWiden):
+			continue
+		case failed.Steps == 0:
 			return err
 		}
 		select {
@@ -363,24 +304,44 @@ func isFinal(err error) bool {
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// stream goes on from a version.
-func (w *wideWatch) stream(ctx context.Context, heard *idleTimeout, opts metav1.ListOptions, from string) (watch.Interface, error) {
-	opts.ResourceVersion, opts.Watch, opts.AllowWatchBookmarks = from, true, true
+// stream goes on from the version that a run has reached.
+func (w *wideWatch) stream(ctx context.Context, run *wideRun, heard *idleTimeout, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.ResourceVersion, opts.Watch, opts.AllowWatchBookmarks = run.position, true, true
 	opts.TimeoutSeconds = ptr.To(int64((5 + 5*rand.Float64()) * 60)) // as a Reflector does
-	open := func(ctx context.Context) (watch.Interface, error) { return w.Source.Watch(ctx, opts) }
+	if run.cover != nil {
+		opts.ShardSelector = w.coverAll(run).selector()
+		run.widened.Notify()
+	}
+	open := func(ctx context.Context) (watch.Interface, error) {
+		stream, err := w.Source.Watch(ctx, opts)
+		return stream, withoutQuery(err)
+	}
 	if w.Silence <= 0 { // it may be silent for ever
 		return open(ctx)
 	}
 	return heard.watch(ctx, opts, func(e watch.Event) watch.Event { return e }, open)
 }
 
-// route queues events until the stream ends, and returns why.
+// withoutQuery takes out of an error what is long: the query of the URL has the shard selector.
+func withoutQuery(err error) error {
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		to, _, _ := strings.Cut(failed.URL, "?")
+		return fmt.Errorf("%s %s: %w", failed.Op, to, failed.Err)
+	}
+	return err
+}
+
+// route queues events until the stream ends, or is to cover further namespaces, and returns why.
 func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interface, held <-chan time.Time) error {
-	w.answered(run)
+	var gathered <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-run.widen:
+			gathered = time.After(gathering)
+		case <-gathered:
+			return errWiden
 		case <-held:
 			if err := w.letGo(run); err != nil {
 				return err
@@ -403,15 +364,16 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 	}
 }
 
-// answered tells the members that the server has answered a watch.
-func (w *wideWatch) answered(run *wideRun) {
+// tell tells the members whether the server has answered a watch, or with which error that failed.
+func (w *wideWatch) tell(ctx context.Context, run *wideRun, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.run != run {
-		return
-	}
-	for _, member := range w.members {
-		member.asked()
+	for _, member := range run.members {
+		if member.failures.begin(); err == nil {
+			member.failures.answered()
+		} else {
+			member.failures.note(ctx, err)
+		}
 	}
 }
 
@@ -432,15 +394,12 @@ func identify(obj runtime.Object) (namespace, version string, err error) {
 func (w *wideWatch) pass(run *wideRun, event watch.Event, namespace, version string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case w.run != run:
-		return errOver
-	case !reaches(version, run.position):
+	if !reaches(version, run.position) {
 		return errWentBack
 	}
 	run.position = version
 	if event.Type == watch.Bookmark {
-		for _, member := range w.members {
+		for _, member := range run.members {
 			member.pushLocked(queued{watch.Event{Type: watch.Bookmark}, version})
 		}
 		return w.judgeLocked(run)
@@ -449,7 +408,7 @@ func (w *wideWatch) pass(run *wideRun, event watch.Event, namespace, version str
 	if run.list != nil {
 		run.list.changed[namespace] = true
 	}
-	if member := w.members[namespace]; member != nil {
+	if member := run.members[namespace]; member != nil {
 		member.pushLocked(queued{event, version})
 	} else if u, ok := event.Object.(*undecoded); ok {
 		u.release()
@@ -491,8 +450,9 @@ func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
 		w.next.at, w.next.namespaces = time.Now().Add(w.next.pauses.Step()), 0
 	}
 	logger.Info("A kind is watched in each namespace by itself, and not in all together", "namespaces", len(w.alive), "reason", why.Error())
-	for namespace, member := range w.members {
-		delete(w.members, namespace)
+	for namespace, member := range run.members {
+		delete(run.members, namespace)
 		member.wake()
 	}
+	run.widened.Notify()
 }

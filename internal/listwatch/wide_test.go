@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,7 +24,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/watch"
+	serversharding "k8s.io/apiserver/pkg/sharding"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
@@ -38,6 +41,8 @@ type pods struct {
 	log       []watch.Event
 	compacted int                    // versions up to it are forgotten
 	fails     map[string]error       // requests, by namespace
+	selects   bool                   // it knows shard selectors
+	sent      int                    // the events of other namespaces that were sent to wide watches
 	watches   map[*podWatch]struct{} // the open ones
 	requests  map[string]int         // by namespace
 }
@@ -47,6 +52,7 @@ type podWatch struct {
 	*watch.FakeWatcher
 	of        *pods
 	namespace string
+	selector  sharding.Selector // nil for all
 	from      int
 }
 
@@ -105,9 +111,32 @@ func (s *pods) restore(version int) {
 
 func (w *podWatch) send(e watch.Event) {
 	pod := e.Object.(*corev1.Pod)
-	if version, err := strconv.Atoi(pod.ResourceVersion); err == nil && version > w.from && (w.namespace == "" || w.namespace == pod.Namespace) {
+	if version, err := strconv.Atoi(pod.ResourceVersion); err == nil && version > w.from && (w.namespace == "" || w.namespace == pod.Namespace) && selected(w.selector, pod) {
 		w.Action(e.Type, pod.DeepCopy())
+		if pod.Namespace == "other" {
+			w.of.sent++
+		}
 	}
+}
+
+// selectorOf is the shard selector of a request, as the API server takes it.
+func (s *pods) selectorOf(opts metav1.ListOptions) sharding.Selector {
+	if !s.selects || opts.ShardSelector == "" {
+		return nil
+	}
+	selector, err := serversharding.Parse(opts.ShardSelector)
+	if err != nil {
+		panic(err)
+	}
+	return selector
+}
+
+func selected(by sharding.Selector, pod *corev1.Pod) bool {
+	if by == nil {
+		return true
+	}
+	matches, err := by.Matches(pod)
+	return err == nil && matches
 }
 
 // bookmarks sends a bookmark to each watch.
@@ -211,7 +240,9 @@ func (s podSource) List(ctx context.Context, opts metav1.ListOptions) (runtime.O
 	for namespace, in := range s.at(version) {
 		if s.namespace == "" || s.namespace == namespace {
 			for _, name := range slices.Sorted(maps.Keys(in)) {
-				list.Items = append(list.Items, *in[name].DeepCopy())
+				if selected(s.selectorOf(opts), in[name]) {
+					list.Items = append(list.Items, *in[name].DeepCopy())
+				}
 			}
 		}
 	}
@@ -234,7 +265,7 @@ func (s podSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	if from < s.compacted {
 		return nil, apierrors.NewResourceExpired("too old")
 	}
-	w := &podWatch{FakeWatcher: watch.NewFakeWithChanSize(100_000, false), of: s.pods, namespace: s.namespace, from: from}
+	w := &podWatch{FakeWatcher: watch.NewFakeWithChanSize(100_000, false), of: s.pods, namespace: s.namespace, selector: s.selectorOf(opts), from: from}
 	for _, e := range s.log[min(from, len(s.log)):] {
 		w.send(e)
 	}
@@ -263,7 +294,7 @@ type reader struct {
 }
 
 func newReader(w *wideWatch, s *pods, namespace string) *reader {
-	source := w.in(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, func() {})
+	source := w.in(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, new(Failures))
 	return &reader{namespace: namespace, lw: toolscache.ToListerWatcherWithContext(New(source, Options{
 		Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {},
 	})), gate: make(chan struct{}, 1),
@@ -408,7 +439,11 @@ func inWorld(t *testing.T, seed uint64, namespaces int, test func(*GomegaWithT, 
 		}
 		w.wide = newWideWatch(wideOptions{
 			Source: podSource{w.pods, ""}, Silence: 3 * time.Minute, Logger: logr.Discard(),
-			Namespaces: func(context.Context) (int, error) { return w.namespaces, nil },
+			Survey: func(context.Context) (int, bool, error) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return w.namespaces, w.selects, nil
+			},
 			Run: func(f func(context.Context)) bool {
 				w.running.Go(func() { f(ctx) })
 				return ctx.Err() == nil
@@ -460,6 +495,13 @@ func (w *wideWorld) settled(g *GomegaWithT) {
 		g.Expect(r.now()).To(Equal(want), namespace)
 		g.Expect(r.wrong).To(BeEmpty())
 	}
+}
+
+// selection is the cover of the wide watch.
+func (w *wideWorld) selection() cover {
+	w.wide.mu.Lock()
+	defer w.wide.mu.Unlock()
+	return w.wide.run.cover
 }
 
 func namespacesUpTo(n int) (names []string) {
@@ -594,6 +636,71 @@ func TestWideWatchIsNotTakenForAFewOfMany(t *testing.T) {
 		w.settled(g)
 		wide, single = w.open()
 		g.Expect([]int{wide, single}).To(Equal([]int{0, 40}), "others are busy")
+	})
+}
+
+// TestWideWatchThatTheServerSelects: with shard selectors one watch is taken for a few of many namespaces, and brings nothing of others.
+func TestWideWatchThatTheServerSelects(t *testing.T) {
+	inWorld(t, 12, 10_000, func(g *GomegaWithT, w *wideWorld) {
+		w.selects = true
+		all := namespacesUpTo(60)
+		for i := range 3000 {
+			w.write(all[i%60], fmt.Sprint(i))
+			w.write("other", fmt.Sprint(i))
+		}
+		w.add(all[:20]...)
+		w.settled(g)
+		g.Expect(w.asked("")).To(BeNumerically("<=", 3), "a list, and a watch or two")
+		before := w.asked("")
+		w.add(all[20:40]...)
+		w.settled(g)
+		g.Expect(w.asked("")).To(BeNumerically("<=", before+2), "what comes together is covered together")
+		w.add(all[40:]...)
+		w.settled(g)
+		w.end(func(p *podWatch) bool { return p.namespace != "" }) // as their time-outs do
+		for _, namespace := range append(all, "other") {
+			w.write(namespace, "later")
+		}
+		w.settled(g)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{1, 0}))
+
+		for _, namespace := range all[10:] {
+			w.remove(namespace)
+		}
+		before = w.asked("")
+		w.end(func(*podWatch) bool { return true })
+		w.settled(g)
+		for _, namespace := range all {
+			g.Expect(w.selection().has(namespace)).To(Equal(w.readers[namespace] != nil), "%s, when the watch has begun again", namespace)
+		}
+		g.Expect(w.asked("")).To(Equal(before+1), "it has gone on")
+		w.bookmarks()
+		w.settled(g)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		g.Expect(w.sent).To(BeZero(), "events of others")
+	})
+}
+
+// TestWideWatchThatIsCutOff: members say why nothing comes, and name no selector.
+func TestWideWatchThatIsCutOff(t *testing.T) {
+	inWorld(t, 13, 10, func(g *GomegaWithT, w *wideWorld) {
+		w.selects = true
+		w.add(namespacesUpTo(10)...)
+		w.settled(g)
+		failures := slices.Collect(maps.Values(w.wide.run.members))[0].failures
+		failures.Listed()
+		g.Expect(failures.Last()).To(BeNil())
+		w.fail("", &url.Error{Op: "Get", URL: "https://server/pods?shardSelector=long", Err: errors.New("connection refused")})
+		w.end(func(*podWatch) bool { return true })
+		time.Sleep(time.Second)
+		g.Expect(failures.Last()).NotTo(BeNil())
+		g.Expect(failures.Last().Err).To(MatchError("Get https://server/pods: connection refused"))
+		g.Expect(failures.Last().Attempts).To(BeNumerically(">", 1))
+		w.fail("", nil)
+		w.settled(g)
+		g.Expect(failures.Last()).To(BeNil(), "it has gone on")
 	})
 }
 
@@ -812,6 +919,7 @@ func TestRandomWideWatches(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for round := range uint64(40) {
 		inWorld(t, seed+round, 14, func(g *GomegaWithT, w *wideWorld) {
+			w.selects = round%2 == 1
 			all := namespacesUpTo(14)
 			for range 400 {
 				namespace := all[w.dice.IntN(len(all))]
@@ -841,6 +949,10 @@ func TestRandomWideWatches(t *testing.T) {
 					wake(w.readers[namespace].again)
 				case n == 47 && w.readers[namespace] != nil:
 					wake(w.readers[namespace].anew)
+				case n == 48: // another server answers
+					w.mu.Lock()
+					w.selects = !w.selects
+					w.mu.Unlock()
 				default:
 					time.Sleep(time.Duration(w.dice.IntN(100)) * time.Millisecond)
 				}

@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	file := flags.String("kubeconfig", "", "write the server's kubeconfig to this `file`, which must not exist unless a killed one left it")
 	plugins := flags.String("enable-admission-plugins", "", "kube-apiserver's `names` of further admission plugins, with commas between")
+	gates := flags.String("feature-gates", "", "kube-apiserver's feature `gates`, such as A=true,B=false")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -51,6 +52,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	servers := new(envtest.Environment)
 	if *plugins != "" {
 		servers.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", *plugins)
+	}
+	if *gates != "" {
+		servers.ControlPlane.GetAPIServer().Configure().Append("feature-gates", *gates)
 	}
 	return serve(ctx, servers, *file, stdout)
 }
