@@ -187,7 +187,7 @@ func (t *Counters) notOpened(ctx context.Context, err error) {
 	switch again := nothingBrought(0); {
 	case errors.As(err, &again): // it was not tried
 		t.next.Store(int32(Silent))
-	case errors.Is(err, errTogether): // nor was this: the list has the reason of the last watch
+	case errors.Is(err, errAgain): // nor was this: the list has the reason of the last watch
 	case reasonOf(err) == Expired:
 		t.ended(ctx, Expired)
 	default:

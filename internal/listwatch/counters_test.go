@@ -143,7 +143,7 @@ func TestCountersTellNothingOfAChangeOver(t *testing.T) {
 		counters, source := &Counters{}, &scripted{}
 		lw := toolscache.ToListerWatcherWithContext(New(source, Options{Counters: counters}))
 		follow(t.Context(), lw, false)
-		source.err = errTogether
+		source.err = errAgain
 		follow(t.Context(), lw, false)
 		_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
 		g.Expect(counters.Stats().Ends).To(Equal(map[Reason]uint64{Closed: 1}))

@@ -44,6 +44,9 @@ type Options struct {
 	// Recent, if it is set, reports whether lists must be the most recent ones: a list that may come from
 	// the cache of the API server, however old that is, is asked for without a resource version then.
 	Recent func() bool
+	// Changed, if set, returns a channel that is closed when the rule of the source keeps something else from then on. The watch ends a
+	// while later, and a list follows.
+	Changed func() <-chan struct{}
 	// Counters, if set, count the lists and watches.
 	Counters *Counters
 }
@@ -73,7 +76,8 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 		o.Counters.cut()
 		o.Cut(silent)
 	}}
-	open := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	again := &anew{changed: o.Changed}
+	begin := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 		if o.Bookmarks && o.IdleTimeout > 0 {
 			return heard.watch(ctx, opts, each, func(ctx context.Context) (watch.Interface, error) { return s.Watch(ctx, opts) })
 		}
@@ -83,6 +87,9 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 		}
 		return inOrder(watcher, each), nil
 	}
+	open := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+		return again.watch(opts, func() (watch.Interface, error) { return begin(ctx, opts) })
+	}
 	return &listWatch{streams: o.Bookmarks && !o.Unstreamed, ListWatch: &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			o.Selector.applyTo(&opts)
@@ -90,6 +97,7 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 				opts.ResourceVersion = ""
 			}
 			o.Counters.listing(opts)
+			again.listing()
 			return s.List(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {

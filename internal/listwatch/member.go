@@ -20,9 +20,6 @@ import (
 // maxQueued bounds the bytes that are queued for a member, about. A member that falls further behind goes on by itself.
 const maxQueued = 4 << 20
 
-// errTogether has a member list again, whose own watch has ended.
-var errTogether = apierrors.NewResourceExpired("the namespace is watched with others from now on: listing again")
-
 // member is the Source of one namespace. It joins the wide watch, or makes requests of its own. There is one for a namespace at a time: one
 // that comes later takes its place.
 type member struct {
@@ -206,7 +203,7 @@ func (m *member) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	case joins && expired:
 		return nil, apierrors.NewResourceExpired("the watch of all namespaces has expired: listing again")
 	case joins:
-		return nil, errTogether
+		return nil, errAgain
 	}
 	source, err := m.own()
 	if err != nil {

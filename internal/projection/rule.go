@@ -23,8 +23,8 @@ import (
 )
 
 // Rule says what is kept of each object of a kind. An object that one of the lists would return is kept whole. Others are cut
-// down to rest, and are not kept at all if rest is nil. A Rule never changes, and is safe for concurrent use. A nil Rule keeps all
-// objects whole.
+// down to rest, and are not kept at all if rest is nil. A Rule never changes, unless a selector does (see Changed), and is safe for
+// concurrent use. A nil Rule keeps all objects whole.
 type Rule struct {
 	whole []client.ListOptions
 	rest  *Projection
@@ -75,13 +75,23 @@ func CheckWhole(whole []client.ListOptions) error {
 	if whole != nil && len(whole) == 0 {
 		return errors.New("it has no entry: leave it nil, or name what is kept whole")
 	}
+	changing := 0
 	for n, list := range whole {
 		if err := checkList(list); err != nil {
 			return fmt.Errorf("entry %d: %w", n, err)
 		}
+		if _, changes := list.FieldSelector.(changer); changes {
+			changing++
+		}
+	}
+	if changing > 1 {
+		return errors.New("one field selector at most may change, such as that of a ring")
 	}
 	return nil
 }
+
+// changer is a selector that changes: the channel is closed when it selects something else from then on.
+type changer interface{ Changed() <-chan struct{} }
 
 func checkList(list client.ListOptions) error {
 	if list.Limit != 0 || list.Continue != "" || list.Raw != nil || list.UnsafeDisableDeepCopy != nil {
@@ -126,10 +136,14 @@ func (r *Rule) CheckScope(scope meta.RESTScopeName) error {
 // isWhole reports whether an object with that metadata is kept whole.
 func (r *Rule) isWhole(m metav1.Object) bool {
 	return slices.ContainsFunc(r.whole, func(list client.ListOptions) bool {
-		return (list.Namespace == "" || list.Namespace == m.GetNamespace()) &&
-			(list.LabelSelector == nil || list.LabelSelector.Matches(labels.Set(m.GetLabels()))) &&
-			(list.FieldSelector == nil || list.FieldSelector.Matches(fields.Set{metav1.ObjectNameField: m.GetName(), namespaceField: m.GetNamespace()}))
+		return (list.LabelSelector == nil || list.LabelSelector.Matches(labels.Set(m.GetLabels()))) && names(list, m.GetNamespace(), m.GetName())
 	})
+}
+
+// names reports whether a list may return an object of that name.
+func names(list client.ListOptions, namespace, name string) bool {
+	return (list.Namespace == "" || list.Namespace == namespace) &&
+		(list.FieldSelector == nil || list.FieldSelector.Matches(fields.Set{metav1.ObjectNameField: name, namespaceField: namespace}))
 }
 
 // Drops reports whether there may be objects that are not kept.
@@ -137,6 +151,11 @@ func (r *Rule) Drops() bool { return r != nil && r.rest == nil }
 
 // Keeps reports whether an object with that metadata is kept, whole or in part.
 func (r *Rule) Keeps(m metav1.Object) bool { return !r.Drops() || r.isWhole(m) }
+
+// Excludes reports whether no object with that key is kept, whatever is in it.
+func (r *Rule) Excludes(key client.ObjectKey) bool {
+	return r.Drops() && !slices.ContainsFunc(r.whole, func(list client.ListOptions) bool { return names(list, key.Namespace, key.Name) })
+}
 
 // Apply takes from an object, which belongs to the caller, what is not kept of it. It reports false if the object is not kept. What has no
 // metadata stays as it is.
@@ -177,6 +196,19 @@ func (r *Rule) Messages(t reflect.Type) MessageFunc {
 		into, ok = cut(into[:begin], message)
 		return into, true, ok
 	}
+}
+
+// Changed returns a function whose channel is closed when the rule keeps something else from then on; nil if it never does.
+func (r *Rule) Changed() func() <-chan struct{} {
+	if r == nil {
+		return nil
+	}
+	for _, list := range r.whole {
+		if s, ok := list.FieldSelector.(changer); ok {
+			return s.Changed
+		}
+	}
+	return nil
 }
 
 // Kept returns the text that says what is kept of objects that are not whole. It is empty if there are none.

@@ -23,7 +23,7 @@ import (
 // server has it. Match a pointer to this type with errors.As.
 //
 // There are two cases. The cache does not hold the namespace: the error is not a NotFound error, as
-// in controller-runtime. Or the cache's field selector excludes the name: then the error is a
+// in controller-runtime. Or the cache's field selector, or Whole of its Tuning, excludes the name: then the error is a
 // NotFound API error as well, as in controller-runtime. A label selector is not known to exclude an
 // object that the cache has not seen: such a read is NotFound alone, and its text names the selector.
 type OutsideScopeError struct {
@@ -129,8 +129,8 @@ func missOf(in *informers.Map, id informers.Key, key client.ObjectKey, err error
 		return metrics.MissNotCached, err
 	case !apierrors.IsNotFound(err):
 		return "", err
-	case in.Excludes(key):
-		return metrics.MissOutside, &OutsideScopeError{GVK: id.GroupVersionKind, Key: key, Scope: in.Describe(), err: err}
+	case in.Excludes(id.GroupVersionKind, key):
+		return metrics.MissOutside, &OutsideScopeError{GVK: id.GroupVersionKind, Key: key, Scope: in.Describe(id.GroupVersionKind), err: err}
 	}
 	return metrics.MissNotFound, err
 }

@@ -91,11 +91,15 @@ func (m *Map) Started() bool {
 	}
 }
 
-// Excludes reports whether the map's field selector excludes the object with that key, whatever is in it.
-func (m *Map) Excludes(key client.ObjectKey) bool { return m.options.Selector.Excludes(key) }
+// Excludes reports whether the map's field selector, or those of KindTuning.Whole, exclude the object of a kind, whatever is in it.
+func (m *Map) Excludes(gvk schema.GroupVersionKind, key client.ObjectKey) bool {
+	return m.options.Selector.Excludes(key) || m.options.rule(gvk).Excludes(key)
+}
 
-// Describe returns the text that names what the map's selectors select. It is empty if they restrict nothing.
-func (m *Map) Describe() string { return m.options.Selector.Describe() }
+// Describe returns the text that names what is selected of a kind. It is empty if that is all.
+func (m *Map) Describe(gvk schema.GroupVersionKind) string {
+	return m.options.Selector.Describe(m.options.rule(gvk).Describe())
+}
 
 // Transform returns what the map would store of an object.
 func (m *Map) Transform(obj any) (any, error) {

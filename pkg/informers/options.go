@@ -137,6 +137,7 @@ type KindTuning struct {
 	// There is one watch, so an object that goes from one selector to another is not deleted in between. The API server sends what the
 	// labels of all entries have in common, such as app in (a,b) for app=a and app=b; what else it sends is dropped.
 	// Handlers are told that an object that matches no more is deleted, with its last state that did.
+	// A FieldSelector with a method Changed() <-chan struct{}, such as that of a ring (package shard), may change: then the kind is listed again.
 	Whole []client.ListOptions
 }
 

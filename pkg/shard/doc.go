@@ -9,7 +9,7 @@
 //
 //	builder.Complete(ring.Reconciler(reconciler))
 //
-// A cache with the Ring as its Tuning.Shard keeps the namespaces of the replica alone.
+// A cache with the Ring as its Tuning.Shard keeps the namespaces of the replica alone. [Ring.Selector] has it keep a part of other kinds.
 //
 // # Contract
 //
@@ -53,7 +53,7 @@
 //
 //   - options.go has the options, and hash.go the scores.
 //   - ring.go runs the life of a member, and answers who owns a key. hold.go is for work on keys, and reconciler.go for reconciles.
-//   - term.go says since when a member has a key without a break.
+//   - term.go says since when a member has a key without a break. selector.go selects the objects of the keys that have a term.
 //   - member.go says what a Lease says. view.go has the rules: what follows from the Leases that were seen.
 //   - lease.go has the requests that write Leases; watch.go follows them.
 package shard

@@ -1,0 +1,154 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/specs"
+	"github.com/tarn-dev/tarn/pkg/cache"
+)
+
+// partCache runs a cache that keeps the part of a replica of ClusterRoles. It counts the events of a handler.
+func partCache(ctx context.Context, of *replica, fields ...string) (c cache.Cache, heard func() map[string]bool) {
+	GinkgoHelper()
+	c, err := cache.With(cache.Tuning{NoMetrics: true, ByObject: map[client.Object]cache.TuningByObject{
+		&rbacv1.ClusterRole{}: {Whole: []client.ListOptions{{FieldSelector: of.Selector()}}, Fields: fields},
+	}})(cfg, cache.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	DeferCleanup(func() {
+		stop()
+		Eventually(ended).Should(Receive(Succeed()))
+	})
+	informer, err := c.GetInformer(ctx, &rbacv1.ClusterRole{})
+	Expect(err).NotTo(HaveOccurred())
+	var mu sync.Mutex
+	names := map[string]bool{}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			mu.Lock()
+			defer mu.Unlock()
+			names[obj.(client.Object).GetName()] = true
+		},
+		DeleteFunc: func(obj any) {
+			if missed, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = missed.Obj
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			delete(names, obj.(client.Object).GetName())
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return c, func() map[string]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(names)
+	}
+}
+
+var _ = Describe("A cluster-scoped kind by part", func() {
+	It("is where its keys are, and moves with them", func(ctx SpecContext) {
+		namespace, all := specs.Namespace(ctx, api, "part-"), map[string]bool{}
+		for i := range 40 {
+			role := &rbacv1.ClusterRole{}
+			role.Name = fmt.Sprintf("%s-%d", namespace, i)
+			Expect(api.Create(ctx, role)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, role)).To(Succeed()) })
+			all[role.Name] = true
+		}
+		life := context.WithoutCancel(ctx)
+		a, b := start(life, namespace, "a"), start(life, namespace, "b")
+		of := map[*replica]cache.Cache{}
+		heard := map[*replica]func() map[string]bool{}
+		for _, r := range []*replica{a, b} {
+			of[r], heard[r] = partCache(life, r)
+		}
+		// mine are those of the names that a replica owns.
+		mine := func(r *replica) map[string]bool {
+			names := maps.Clone(all)
+			maps.DeleteFunc(names, func(name string, _ bool) bool { return r.Owner(name) != r.Member() })
+			return names
+		}
+		has := func(r *replica, want map[string]bool) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				list, names := &rbacv1.ClusterRoleList{}, map[string]bool{}
+				g.Expect(of[r].List(ctx, list)).To(Succeed())
+				for _, role := range list.Items {
+					names[role.Name] = true
+				}
+				told := heard[r]()
+				g.Expect(told).To(Equal(names))
+				maps.DeleteFunc(names, func(name string, _ bool) bool { return !all[name] })
+				g.Expect(names).To(Equal(want))
+			}).Should(Succeed())
+		}
+		Eventually(func() int { return len(mine(a)) * len(mine(b)) }).Should(BeNumerically(">", 0))
+		ofA, ofB := mine(a), mine(b)
+		Expect(len(ofA) + len(ofB)).To(Equal(len(all)))
+		has(a, ofA)
+		has(b, ofB)
+
+		theirs := client.ObjectKey{Name: slices.Sorted(maps.Keys(ofB))[0]}
+		err := of[a].Get(ctx, theirs, &rbacv1.ClusterRole{})
+		Expect(errors.As(err, new(*cache.OutsideScopeError))).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring("the keys of member a of ring shop")))
+		Expect(of[b].Get(ctx, theirs, &rbacv1.ClusterRole{})).To(Succeed())
+
+		b.stop()
+		Eventually(b.ended).Should(Receive(Succeed()))
+		b.ended <- nil
+		has(a, all)
+		Expect(of[a].Get(ctx, theirs, &rbacv1.ClusterRole{})).To(Succeed())
+		has(b, map[string]bool{})
+
+		again := start(life, namespace, "b")
+		Eventually(func() string { return a.Owner(theirs.Name) }).Should(Equal("b"))
+		has(a, ofA)
+		of[again], heard[again] = partCache(life, again)
+		has(again, ofB)
+	})
+
+	It("has its metadata everywhere, if the others keep a field", func(ctx SpecContext) {
+		namespace, life := specs.Namespace(ctx, api, "part-"), context.WithoutCancel(ctx)
+		a, b := start(life, namespace, "a"), start(life, namespace, "b")
+		Eventually(func() map[string]string { return a.Members() }).Should(HaveLen(2))
+		Eventually(func() map[string]string { return b.Members() }).Should(HaveLen(2))
+		c, _ := partCache(life, a, "metadata.labels")
+		whole, cut := 0, 0
+		for i := range 20 {
+			role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}
+			role.Name = fmt.Sprintf("%s-%d", namespace, i)
+			Expect(api.Create(ctx, role)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, role)).To(Succeed()) })
+			read := &rbacv1.ClusterRole{}
+			Eventually(func(g Gomega) {
+				g.Expect(c.Get(ctx, client.ObjectKeyFromObject(role), read)).To(Succeed())
+				g.Expect(len(read.Rules) == 1).To(Equal(a.Owner(role.Name) == "a"))
+			}).Should(Succeed())
+			if len(read.Rules) == 1 {
+				whole++
+			} else {
+				cut++
+			}
+		}
+		Expect(whole).To(BeNumerically(">", 0))
+		Expect(cut).To(BeNumerically(">", 0))
+	})
+})
