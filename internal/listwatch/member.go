@@ -26,7 +26,7 @@ type member struct {
 	wide      *wideWatch
 	namespace string
 	own       func() (Source, error) // of the namespace
-	failures  *Failures
+	asked     func()
 	filled    chan struct{} // has an element if a watch has to look
 
 	// wideWatch.mu guards what follows.
@@ -55,9 +55,9 @@ func (q *queued) size() int {
 }
 
 // in returns the source of a namespace. Own makes a source of the namespace alone. It is called for each request of that, because its
-// codecs take more than the rest of the member. Failures are told of requests for all namespaces that are as good as one for this one.
-func (w *wideWatch) in(namespace string, own func() (Source, error), failures *Failures) Source {
-	return &member{wide: w, namespace: namespace, own: own, failures: failures, filled: make(chan struct{}, 1)}
+// codecs take more than the rest of the member. Asked is called when a request for all namespaces is as good as one for this one.
+func (w *wideWatch) in(namespace string, own func() (Source, error), asked func()) Source {
+	return &member{wide: w, namespace: namespace, own: own, asked: asked, filled: make(chan struct{}, 1)}
 }
 
 // Example implements Source.
@@ -100,24 +100,30 @@ func (m *member) join(ctx context.Context, opts metav1.ListOptions) (run *wideRu
 		return nil, "", nil, context.Cause(ctx)
 	}
 	w := m.wide
-	err = run.widened.Until(ctx, func() bool {
+	patience, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	err = run.covered.Until(patience, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.run != run || m.life != of || run.coversLocked(m.namespace)
+		if w.run != run || m.life != of || run.coversLocked(m.namespace) {
+			return true
+		}
+		run.askLocked()
+		return false
 	})
-	if err != nil {
-		return nil, "", nil, err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.run != run || m.life != of {
+	switch {
+	case ctx.Err() != nil:
+		return nil, "", nil, context.Cause(ctx)
+	case err != nil, w.run != run, m.life != of:
 		return nil, "", nil, nil
 	}
 	if before := run.members[m.namespace]; before != nil && before != m {
 		before.leaveLocked()
 	}
 	m.run, run.members[m.namespace] = run, m
-	m.failures.begin()
+	m.asked()
 	list, err = run.takeLocked(m.namespace, opts.ResourceVersion)
 	return run, run.position, list, err
 }

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
-	"github.com/tarn-dev/tarn/internal/signal"
+	"github.com/tarn-dev/tarn/internal/cover"
 )
 
 const (
@@ -37,6 +38,10 @@ const (
 	tolerated = 1000
 	// openTimeout bounds how long a wide watch may take to list: members wait for that.
 	openTimeout = 20 * time.Second
+	// maxRanges bounds the ranges of a cover: the URL has a hundred bytes for each. API servers take a megabyte; of a proxy that takes less,
+	// fewer are asked for, down to fewestRanges.
+	maxRanges    = 256
+	fewestRanges = 16
 	// gathering is how long a wide watch waits for further namespaces, before the server is asked to select them.
 	gathering = 100 * time.Millisecond
 	// heldFor is how long what it has listed is held for members that come later.
@@ -57,7 +62,7 @@ var (
 type wideOptions struct {
 	// Source lists and watches the kind in all namespaces.
 	Source Source
-	// Survey returns how many namespaces there are. If the server selects what requests are of by shard selectors, that does not count.
+	// Survey returns how many namespaces there are, and whether the server knows shard selectors.
 	Survey func(context.Context) (namespaces int, selects bool, err error)
 	// Run runs a function in a goroutine until its context ends. It reports false if nothing runs any more.
 	Run func(func(context.Context)) bool
@@ -71,8 +76,8 @@ type wideOptions struct {
 // of a member is always one of its own request. It is safe for concurrent use.
 //
 // A server that knows shard selectors (KEP-5866) sends what a cover of the namespaces selects. A namespace that comes later waits until the
-// watch has begun again, at the version that it has reached, with a cover of that one too. What comes besides is dropped here, so
-// nothing depends on the server's knowledge.
+// next request, which goes on at the version that was reached, with a cover of it. What comes besides is dropped here, so a server may
+// ignore a selector.
 //
 // A namespace joins with its list: from then on its events are queued. The list is at least as new, and the watch goes on with what is
 // newer than the list. When the wide watch ends for good, the watch of each namespace ends with what was queued, and its own watch goes on from
@@ -83,6 +88,7 @@ type wideWatch struct {
 	mu    sync.Mutex     // guards what follows
 	alive map[string]int // lives, by namespace: whether they are members or not
 	run   *wideRun       // nil while each watches by itself
+	most  int            // ranges of a cover
 	from  string         // the version from which on the next run lists
 	next  attempt
 }
@@ -96,15 +102,13 @@ type attempt struct {
 
 // wideRun is a wide watch from its list until it is given up. wideWatch.mu guards what may change.
 type wideRun struct {
+	coverage
 	opened   chan struct{} // closed when the list is there, or is not to be had
 	stop     context.CancelCauseFunc
-	widen    chan struct{}    // has an element if a namespace is not covered
-	widened  signal.Broadcast // the cover has changed, or the run was given up
 	members  map[string]*member
 	isOpen   bool
 	lasted   bool      // a watch has lasted, so that what fails later is another failure
 	position string    // the version that it has reached
-	cover    cover     // of the request under way; nil if the server does not select
 	list     *wideList // nil before it is there, and when it is held no more
 	kept     int       // objects and events of namespaces that are alive, since it was judged
 	dropped  int       // those of others
@@ -112,7 +116,7 @@ type wideRun struct {
 
 // newWideWatch returns one without members.
 func newWideWatch(o wideOptions) *wideWatch {
-	return &wideWatch{wideOptions: o, alive: map[string]int{}, from: anyVersion, next: attempt{pauses: pauses}}
+	return &wideWatch{wideOptions: o, alive: map[string]int{}, most: maxRanges, from: anyVersion, next: attempt{pauses: pauses}}
 }
 
 // dueLocked reports whether a wide watch may begin.
@@ -125,7 +129,7 @@ func (w *wideWatch) runLocked(opts metav1.ListOptions) *wideRun {
 	if w.run != nil || !w.dueLocked() {
 		return w.run
 	}
-	run := &wideRun{opened: make(chan struct{}), widen: make(chan struct{}, 1), members: map[string]*member{}}
+	run := &wideRun{coverage: coverage{asked: make(chan struct{}, 1)}, opened: make(chan struct{}), members: map[string]*member{}}
 	selected := metav1.ListOptions{LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector, ResourceVersion: w.from}
 	ctx, stop := context.WithCancelCause(context.Background())
 	run.stop = stop
@@ -138,12 +142,12 @@ func (w *wideWatch) runLocked(opts metav1.ListOptions) *wideRun {
 	return w.run
 }
 
-// The reasons to give up a wide watch that are no failures of the server.
+// The reasons to give up a wide watch that are no failures of the server. After errCover it goes on.
 var (
+	errCover    = errors.New("other namespaces are to be covered")
 	errOver     = errors.New("the cache has ended")
 	errFew      = errors.New("there are few namespaces")
 	errWentBack = errors.New("the version of the API server went back")
-	errWiden    = errors.New("further namespaces are covered") // the watch goes on
 )
 
 // costlyError says that a wide watch brings too much of other namespaces.
@@ -175,15 +179,15 @@ func (w *wideWatch) open(ctx context.Context, run *wideRun, opts metav1.ListOpti
 	if err != nil {
 		return fmt.Errorf("the namespaces cannot be counted: %w", err)
 	}
-	namespaces := w.count()
-	switch {
-	case selects:
+	if selects {
 		w.gather(ctx)
-		opts.ShardSelector = w.coverAll(run).selector()
-	case all > outside*namespaces:
+		w.coverAll(run)
+	}
+	namespaces := w.count()
+	if float64(all)*run.cover.Share() > float64(outside*namespaces) {
 		return costlyError{namespaces}
 	}
-	listed, err := w.Source.List(ctx, opts)
+	listed, err := w.list(ctx, run, opts)
 	if err != nil {
 		return withoutQuery(err)
 	}
@@ -196,7 +200,7 @@ func (w *wideWatch) open(ctx context.Context, run *wideRun, opts metav1.ListOpti
 	if w.run != run {
 		return errOver
 	}
-	run.list, run.position, run.isOpen = list, list.version, true
+	run.list, run.position, run.isOpen, run.between = list, list.version, true, true
 	w.from = anyVersion
 	close(run.opened)
 	w.Logger.V(1).Info("Namespaces of a kind are watched together", "namespaces", namespaces)
@@ -210,26 +214,6 @@ func (w *wideWatch) count() int {
 	return len(w.alive)
 }
 
-// gather waits until no namespace comes any more.
-func (w *wideWatch) gather(ctx context.Context) {
-	for before := 0; before != w.count(); {
-		before = w.count()
-		select {
-		case <-time.After(gathering):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// coverAll has the request that follows cover all namespaces that are alive. Members are among them.
-func (w *wideWatch) coverAll(run *wideRun) cover {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	run.cover = coverOf(maps.Keys(w.alive))
-	return run.cover
-}
-
 // countLocked counts what has come of a namespace.
 func (w *wideWatch) countLocked(run *wideRun, namespace string, n int) {
 	if w.alive[namespace] > 0 {
@@ -239,13 +223,17 @@ func (w *wideWatch) countLocked(run *wideRun, namespace string, n int) {
 	}
 }
 
-// judgeLocked returns a costlyError if more has come of other namespaces than is worth it.
+// judgeLocked returns a costlyError if more has come of other namespaces than is worth it, and errCover if a cover of today brings less.
 func (w *wideWatch) judgeLocked(run *wideRun) error {
 	costly := run.dropped > outside*run.kept+tolerated
-	if run.kept, run.dropped = 0, 0; costly {
-		return costlyError{len(w.alive)}
+	run.kept, run.dropped = 0, 0
+	switch {
+	case !costly:
+		return nil
+	case run.cover != nil && !slices.Equal(run.cover, cover.Of(maps.Keys(w.alive), w.most)):
+		return errCover
 	}
-	return nil
+	return costlyError{len(w.alive)}
 }
 
 // letGo lets go of the list, because nobody will come for it any more, and judges what it has brought.
@@ -264,11 +252,14 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 	held := time.NewTimer(heldFor)
 	defer held.Stop()
 	heard := &idleTimeout{limit: w.Silence, cut: func(time.Duration) {}}
+	begun := time.Time{} // of a watch that goes on, with one cover or several
 	for failed := reopening; ; {
+		w.ask(run)
 		stream, err := w.stream(ctx, run, heard, opts)
-		w.tell(ctx, run, err)
 		if err == nil {
-			begun := time.Now()
+			if begun.IsZero() {
+				begun = time.Now()
+			}
 			err = w.route(ctx, run, stream, held.C)
 			if stream.Stop(); time.Since(begun) > longEnough {
 				w.mu.Lock()
@@ -277,14 +268,16 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 				failed = reopening
 			}
 		}
+		w.pause(run)
 		switch {
 		case ctx.Err() != nil || isFinal(err):
 			return err
-		case errors.Is(err, errWiden):
+		case errors.Is(err, errCover):
 			continue
 		case failed.Steps == 0:
 			return err
 		}
+		begun = time.Time{}
 		select {
 		case <-time.After(failed.Step()):
 		case <-ctx.Done():
@@ -309,8 +302,7 @@ func (w *wideWatch) stream(ctx context.Context, run *wideRun, heard *idleTimeout
 	opts.ResourceVersion, opts.Watch, opts.AllowWatchBookmarks = run.position, true, true
 	opts.TimeoutSeconds = ptr.To(int64((5 + 5*rand.Float64()) * 60)) // as a Reflector does
 	if run.cover != nil {
-		opts.ShardSelector = w.coverAll(run).selector()
-		run.widened.Notify()
+		opts.ShardSelector = w.coverAll(run).Selector()
 	}
 	open := func(ctx context.Context) (watch.Interface, error) {
 		stream, err := w.Source.Watch(ctx, opts)
@@ -322,7 +314,7 @@ func (w *wideWatch) stream(ctx context.Context, run *wideRun, heard *idleTimeout
 	return heard.watch(ctx, opts, func(e watch.Event) watch.Event { return e }, open)
 }
 
-// withoutQuery takes out of an error what is long: the query of the URL has the shard selector.
+// withoutQuery takes the query out of an error of a request. It has the shard selector, which is long.
 func withoutQuery(err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		to, _, _ := strings.Cut(failed.URL, "?")
@@ -338,10 +330,12 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-run.widen:
-			gathered = time.After(gathering)
+		case <-run.asked:
+			if gathered == nil {
+				gathered = time.After(gathering)
+			}
 		case <-gathered:
-			return errWiden
+			return errCover
 		case <-held:
 			if err := w.letGo(run); err != nil {
 				return err
@@ -364,16 +358,12 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 	}
 }
 
-// tell tells the members whether the server has answered a watch, or with which error that failed.
-func (w *wideWatch) tell(ctx context.Context, run *wideRun, err error) {
+// ask tells the members that a watch is asked for.
+func (w *wideWatch) ask(run *wideRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, member := range run.members {
-		if member.failures.begin(); err == nil {
-			member.failures.answered()
-		} else {
-			member.failures.note(ctx, err)
-		}
+		member.asked()
 	}
 }
 
@@ -454,5 +444,5 @@ func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
 		delete(run.members, namespace)
 		member.wake()
 	}
-	run.widened.Notify()
+	run.covered.Notify()
 }

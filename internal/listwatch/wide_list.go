@@ -4,14 +4,18 @@
 package listwatch
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/tarn-dev/tarn/internal/cover"
 )
 
 // wideList is what a list has brought for namespaces that join later.
 type wideList struct {
-	cover       cover          // of its request
+	covers      []cover.Cover  // of its request, and of those that came later: what one of them has not may have changed unseen
 	empty       runtime.Object // a list without objects
 	version     string
 	byNamespace map[string][]runtime.Object
@@ -20,13 +24,13 @@ type wideList struct {
 }
 
 // newWideList returns what the list of a cover has brought. The list is used no more.
-func newWideList(of cover, listed runtime.Object) (*wideList, error) {
+func newWideList(of cover.Cover, listed runtime.Object) (*wideList, error) {
 	m, err := meta.ListAccessor(listed)
 	if err != nil {
 		return nil, err
 	}
 	l := &wideList{
-		cover: of, empty: listed, version: m.GetResourceVersion(),
+		covers: []cover.Cover{of}, empty: listed, version: m.GetResourceVersion(),
 		byNamespace: map[string][]runtime.Object{}, objects: map[string]int{}, changed: map[string]bool{},
 	}
 	if _, err := resourceversion.CompareResourceVersion(l.version, l.version); err != nil {
@@ -56,7 +60,8 @@ func (r *wideRun) takeLocked(namespace, atLeast string) (runtime.Object, error) 
 	items, changed := l.byNamespace[namespace], l.changed[namespace]
 	delete(l.byNamespace, namespace)
 	l.changed[namespace] = true // what comes from now on is for the member alone
-	if changed || !l.cover.has(namespace) || !reaches(l.version, atLeast) {
+	unseen := slices.ContainsFunc(l.covers, func(c cover.Cover) bool { return !c.Has(namespace) })
+	if changed || unseen || !reaches(l.version, atLeast) {
 		return nil, nil
 	}
 	list := l.empty.DeepCopyObject()

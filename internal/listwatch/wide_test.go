@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -29,6 +30,8 @@ import (
 	serversharding "k8s.io/apiserver/pkg/sharding"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/tarn-dev/tarn/internal/cover"
 )
 
 // pods is an API server that has Pods.
@@ -42,6 +45,7 @@ type pods struct {
 	compacted int                    // versions up to it are forgotten
 	fails     map[string]error       // requests, by namespace
 	selects   bool                   // it knows shard selectors
+	longest   int                    // the selector that a proxy takes; zero for all
 	sent      int                    // the events of other namespaces that were sent to wide watches
 	watches   map[*podWatch]struct{} // the open ones
 	requests  map[string]int         // by namespace
@@ -220,6 +224,9 @@ func (s podSource) answer() error {
 
 // List returns a state that is as new as asked for.
 func (s podSource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	if s.longest > 0 && len(opts.ShardSelector) > s.longest {
+		return nil, apierrors.NewGenericServerResponse(http.StatusRequestURITooLong, "get", schema.GroupResource{}, "", "", 0, false)
+	}
 	s.mu.Lock()
 	takes := time.Duration(s.random.IntN(50)) * time.Millisecond
 	s.mu.Unlock()
@@ -294,7 +301,7 @@ type reader struct {
 }
 
 func newReader(w *wideWatch, s *pods, namespace string) *reader {
-	source := w.in(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, new(Failures))
+	source := w.in(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, func() {})
 	return &reader{namespace: namespace, lw: toolscache.ToListerWatcherWithContext(New(source, Options{
 		Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {},
 	})), gate: make(chan struct{}, 1),
@@ -498,7 +505,7 @@ func (w *wideWorld) settled(g *GomegaWithT) {
 }
 
 // selection is the cover of the wide watch.
-func (w *wideWorld) selection() cover {
+func (w *wideWorld) selection() cover.Cover {
 	w.wide.mu.Lock()
 	defer w.wide.mu.Unlock()
 	return w.wide.run.cover
@@ -672,7 +679,7 @@ func TestWideWatchThatTheServerSelects(t *testing.T) {
 		w.end(func(*podWatch) bool { return true })
 		w.settled(g)
 		for _, namespace := range all {
-			g.Expect(w.selection().has(namespace)).To(Equal(w.readers[namespace] != nil), "%s, when the watch has begun again", namespace)
+			g.Expect(w.selection().Has(namespace)).To(Equal(w.readers[namespace] != nil), "%s, when the watch has begun again", namespace)
 		}
 		g.Expect(w.asked("")).To(Equal(before+1), "it has gone on")
 		w.bookmarks()
@@ -683,25 +690,155 @@ func TestWideWatchThatTheServerSelects(t *testing.T) {
 	})
 }
 
-// TestWideWatchThatIsCutOff: members say why nothing comes, and name no selector.
-func TestWideWatchThatIsCutOff(t *testing.T) {
-	inWorld(t, 13, 10, func(g *GomegaWithT, w *wideWorld) {
+// TestNamespaceThatCameBackIsListed, if the list of all is older than what it has missed meanwhile.
+func TestNamespaceThatCameBackIsListed(t *testing.T) {
+	for seed := range uint64(20) {
+		inWorld(t, seed, 20, func(g *GomegaWithT, w *wideWorld) {
+			w.selects = true
+			all := namespacesUpTo(20)
+			for _, namespace := range all {
+				w.write(namespace, "a")
+			}
+			w.add(all...)
+			time.Sleep(gathering + time.Millisecond) // the list of all is under way
+			w.remove(all[0])
+			time.Sleep(time.Second)
+			w.write(all[0], "b")
+			w.write(all[0], "c")
+			w.write(all[1], "c") // the watch goes on
+			time.Sleep(time.Second)
+			w.add(all[0])
+			w.settled(g)
+		})
+	}
+}
+
+// TestNamespacesThatComeWhileTheServerIsAway list by themselves, or with the next attempt.
+func TestNamespacesThatComeWhileTheServerIsAway(t *testing.T) {
+	inWorld(t, 14, 20, func(g *GomegaWithT, w *wideWorld) {
 		w.selects = true
-		w.add(namespacesUpTo(10)...)
+		all := namespacesUpTo(20)
+		w.add(all[:10]...)
 		w.settled(g)
-		failures := slices.Collect(maps.Values(w.wide.run.members))[0].failures
-		failures.Listed()
-		g.Expect(failures.Last()).To(BeNil())
-		w.fail("", &url.Error{Op: "Get", URL: "https://server/pods?shardSelector=long", Err: errors.New("connection refused")})
+		w.fail("", apierrors.NewInternalError(errors.New("broken")))
 		w.end(func(*podWatch) bool { return true })
-		time.Sleep(time.Second)
-		g.Expect(failures.Last()).NotTo(BeNil())
-		g.Expect(failures.Last().Err).To(MatchError("Get https://server/pods: connection refused"))
-		g.Expect(failures.Last().Attempts).To(BeNumerically(">", 1))
+		for _, namespace := range all[10:] {
+			time.Sleep(time.Second)
+			w.write(namespace, "a")
+			w.add(namespace)
+			time.Sleep(100 * time.Millisecond)
+			r := w.readers[namespace]
+			r.mu.Lock()
+			g.Expect(r.lists).To(Equal(1), namespace)
+			r.mu.Unlock()
+		}
 		w.fail("", nil)
 		w.settled(g)
-		g.Expect(failures.Last()).To(BeNil(), "it has gone on")
 	})
+}
+
+// TestNamespacesThatGoOnComing do not hold up each other.
+func TestNamespacesThatGoOnComing(t *testing.T) {
+	inWorld(t, 15, 400, func(g *GomegaWithT, w *wideWorld) {
+		w.selects = true
+		for i, namespace := range namespacesUpTo(400) {
+			w.write(namespace, "a")
+			w.add(namespace)
+			time.Sleep(50 * time.Millisecond)
+			if i >= 100 {
+				g.Expect(w.readers[fmt.Sprint("ns-", i-60)].now()).To(HaveLen(1), "three seconds after ns-%d has come", i-60)
+			}
+		}
+		w.settled(g)
+	})
+}
+
+// TestNamespacesThatLeaveASelectingServer: what has left is no reason to give up the wide watch, which is begun anew without it.
+func TestNamespacesThatLeaveASelectingServer(t *testing.T) {
+	inWorld(t, 16, 400, func(g *GomegaWithT, w *wideWorld) {
+		w.selects = true
+		all := namespacesUpTo(40)
+		for i := range 4 * tolerated {
+			w.write(all[10+i%30], fmt.Sprint(i))
+		}
+		w.add(all...)
+		time.Sleep(time.Second)
+		for _, namespace := range all[10:] {
+			w.remove(namespace)
+		}
+		w.settled(g) // the list is judged
+		for i := range 2 * tolerated {
+			w.write(all[10+i%30], fmt.Sprint("later-", i))
+		}
+		w.bookmarks()
+		w.settled(g)
+		wide, _ := w.open()
+		g.Expect(wide).To(Equal(1))
+		g.Expect(w.selection().Has(all[20])).To(BeFalse())
+	})
+}
+
+// TestManyNamespacesOfASelectingServer have more hashes than a cover has ranges. Namespaces come and go beside writes.
+func TestManyNamespacesOfASelectingServer(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for round := range uint64(3) {
+		inWorld(t, seed+round, 250, func(g *GomegaWithT, w *wideWorld) {
+			w.selects = true
+			all := namespacesUpTo(250)
+			w.add(all[:150]...)
+			for range 30 {
+				for range 30 {
+					w.write(all[w.dice.IntN(len(all))], fmt.Sprint(w.dice.IntN(5)))
+					if namespace := all[w.dice.IntN(len(all))]; w.readers[namespace] == nil {
+						w.add(namespace)
+					} else {
+						w.remove(namespace)
+					}
+				}
+				time.Sleep(time.Duration(w.dice.IntN(2000)) * time.Millisecond)
+			}
+			w.settled(g)
+			wide, _ := w.open()
+			g.Expect(wide).To(Equal(1))
+		})
+	}
+}
+
+// TestAFewOfManyMoreNamespaces: a cover has few ranges, so it may bring too much.
+func TestAFewOfManyMoreNamespaces(t *testing.T) {
+	inWorld(t, 17, 1_000_000, func(g *GomegaWithT, w *wideWorld) {
+		w.selects = true
+		for range 600 {
+			w.add(fmt.Sprintf("%x", w.dice.Uint64()))
+		}
+		w.settled(g)
+		wide, single := w.open()
+		g.Expect([]int{wide, single}).To(Equal([]int{0, 600}))
+		g.Expect(w.asked("")).To(BeZero())
+	})
+}
+
+// TestSelectorsThatAreTooLong for a proxy become shorter.
+func TestSelectorsThatAreTooLong(t *testing.T) {
+	inWorld(t, 18, 400, func(g *GomegaWithT, w *wideWorld) {
+		w.selects, w.longest = true, 8<<10
+		w.add(namespacesUpTo(300)...)
+		w.settled(g)
+		wide, _ := w.open()
+		g.Expect(wide).To(Equal(1))
+		g.Expect(len(w.selection())).To(BeNumerically("<=", 64))
+	})
+}
+
+// TestErrorsHaveNoQuery, which has the selector.
+func TestErrorsHaveNoQuery(t *testing.T) {
+	g, refused := NewWithT(t), errors.New("connection refused")
+	err := withoutQuery(&url.Error{Op: "Get", URL: "https://server/pods?shardSelector=long", Err: refused})
+	g.Expect(err).To(MatchError("Get https://server/pods: connection refused"))
+	g.Expect(err).To(MatchError(refused))
+	g.Expect(withoutQuery(errForbidden)).To(Equal(error(errForbidden)))
+	g.Expect(withoutQuery(nil)).To(Succeed())
 }
 
 func TestMemberThatIsFarBehindGoesOnByItself(t *testing.T) {

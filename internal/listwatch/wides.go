@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/tarn-dev/tarn/internal/cover"
 )
 
 // Wides are the wide watches of the kinds of a cache. They are safe for concurrent use.
@@ -54,17 +56,26 @@ func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Targe
 		options.Logger = options.Logger.WithValues("kind", t.Kind.String())
 		w.byKey[key] = newWideWatch(options)
 	}
-	failures := new(Failures)
+	asked := func() {}
 	if observed, ok := t.HTTPClient.Transport.(*observedTransport); ok {
-		failures = observed.failures
+		asked = observed.failures.begin
 	}
-	return w.byKey[key].in(t.Namespace, func() (Source, error) { return make(t) }, failures), nil
+	return w.byKey[key].in(t.Namespace, func() (Source, error) { return make(t) }, asked), nil
 }
 
 // survey asks the server for the namespaces that there are, see wideOptions. A server that selects says so in the list, but not in one of
 // metadata.
 func (w *Wides) survey(ctx context.Context) (namespaces int, selects bool, err error) {
-	listed, err := w.namespaces.List(ctx, metav1.ListOptions{Limit: 1, ShardSelector: allHashes})
+	namespaces, selects, err = w.count(ctx, cover.Everything)
+	if err == nil && selects { // then it has counted the first page alone
+		namespaces, _, err = w.count(ctx, "")
+	}
+	return namespaces, selects, err
+}
+
+// count lists a page of namespaces. It returns how many there are, and whether the server says that it has selected them.
+func (w *Wides) count(ctx context.Context, selector string) (namespaces int, selects bool, err error) {
+	listed, err := w.namespaces.List(ctx, metav1.ListOptions{Limit: 1, ShardSelector: selector})
 	if err != nil {
 		return 0, false, err
 	}

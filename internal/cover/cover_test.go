@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package cover
 
 import (
 	"fmt"
@@ -23,6 +23,7 @@ func TestCoverSelectsAsTheServerDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
+	const maxRanges = 256
 	for _, number := range []int{1, 2, maxRanges - 1, maxRanges, maxRanges + 1, 400, 3000} {
 		wanted, others := map[string]bool{}, map[string]bool{}
 		for len(wanted) < number {
@@ -31,14 +32,14 @@ func TestCoverSelectsAsTheServerDoes(t *testing.T) {
 		for len(others) < 4*number {
 			others[fmt.Sprint("other-", random.Uint32())] = true
 		}
-		c := coverOf(maps.Keys(wanted))
+		c := Of(maps.Keys(wanted), maxRanges)
 		if len(c) > maxRanges || len(c) < min(number, maxRanges) {
 			t.Errorf("%d namespaces have %d ranges", number, len(c))
 		}
-		if text := url.QueryEscape(c.selector()); len(text) > 14<<10 {
+		if text := url.QueryEscape(c.Selector()); len(text) > 27<<10 {
 			t.Errorf("%d namespaces take %d bytes of a URL", number, len(text))
 		}
-		selector, err := sharding.Parse(c.selector())
+		selector, err := sharding.Parse(c.Selector())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +48,7 @@ func TestCoverSelectsAsTheServerDoes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if selected != c.has(namespace) {
+			if selected != c.Has(namespace) {
 				t.Errorf("the server selects %s: %t", namespace, selected)
 			}
 			return selected
@@ -63,15 +64,16 @@ func TestCoverSelectsAsTheServerDoes(t *testing.T) {
 				besides++
 			}
 		}
-		if number <= maxRanges && besides > 0 || number == 400 && besides > len(others)/2 {
-			t.Errorf("%d namespaces bring %d of %d others", number, besides, len(others))
+		got := float64(besides) / float64(len(others))
+		if number <= maxRanges && besides > 0 || number == 400 && got > 0.15 || math.Abs(c.Share()-got) > 0.1 {
+			t.Errorf("%d namespaces bring %.2f of others, where %.2f of the hashes are covered", number, got, c.Share())
 		}
 	}
 }
 
 func TestCoverOfTheEnds(t *testing.T) {
-	c := cover{{0, 0}, {math.MaxUint64, math.MaxUint64}}
-	parsed, err := sharding.Parse(c.selector())
+	c := Cover{{0, 0}, {math.MaxUint64, math.MaxUint64}}
+	parsed, err := sharding.Parse(c.Selector())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,17 +83,35 @@ func TestCoverOfTheEnds(t *testing.T) {
 	}) {
 		t.Errorf("%v", requirements)
 	}
-	if all, err := sharding.Parse(allHashes); err != nil || len(all.Requirements()) != 1 {
+	if all, err := sharding.Parse(Everything); err != nil || len(all.Requirements()) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	if c := cover(nil); !c.has("shop") || c.selector() != "" {
+	if c := Cover(nil); !c.Has("shop") || c.Selector() != "" || c.Share() != 1 {
 		t.Error("no cover is of all")
 	}
-	if coverOf(maps.Keys(map[string]bool{})).has("shop") {
+	if Of(maps.Keys(map[string]bool{}), 1).Has("shop") {
 		t.Error("a cover of none is of none")
 	}
-	two := cover{{10, 20}, {30, 40}, {100, 110}}.within(2)
-	if !slices.Equal(two, cover{{10, 40}, {100, 110}}) {
+	two := Cover{{10, 20}, {30, 40}, {100, 110}}.within(2)
+	if !slices.Equal(two, Cover{{10, 40}, {100, 110}}) {
 		t.Errorf("%v", two)
 	}
+}
+
+// TestCoverOfNumberedNames: hashes of such names are near each other, and the nearest ranges become one first.
+func TestCoverOfNumberedNames(t *testing.T) {
+	wanted := map[string]bool{}
+	for i := 0; i < 2000; i += 5 {
+		wanted[fmt.Sprint("tenant-", i+i%3)] = true
+	}
+	c, besides := Of(maps.Keys(wanted), 256), 0
+	for i := range 2000 {
+		if name := fmt.Sprint("tenant-", i); c.Has(name) && !wanted[name] {
+			besides++
+		}
+	}
+	if besides > 800 {
+		t.Errorf("%d of 1,600 others are covered", besides)
+	}
+	t.Logf("%d of 1,600 others are covered, in %d ranges", besides, len(c))
 }
