@@ -23,7 +23,11 @@ import (
 func TestCache(t *testing.T) {
 	log.SetLogger(GinkgoLogr)
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Cache Suite")
+	theirs, wait := runBeside(t)
+	defer wait()
+	suite, reporter := GinkgoConfiguration()
+	suite.SkipFiles = append(suite.SkipFiles, theirs...)
+	RunSpecs(t, "Cache Suite", suite, reporter)
 }
 
 // patience is how long a spec waits for what must happen soon.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -28,38 +29,48 @@ import (
 type conformance struct {
 	name    string
 	options []option
-	before  func(t *testing.T)
 	test    func(ctx context.Context, t *testing.T, f *fixture)
 }
 
+// conformances are tests with the same feature gates.
+type conformances struct {
+	name   string
+	before func(t *testing.T)
+	alone  bool // one after the other
+	tests  []conformance
+}
+
 // TestConformance runs upstream's tests of storages on our Cacher, and on what it is compared
-// with: upstream's Cacher and etcd3 without a cache.
+// with: upstream's Cacher and etcd3 without a cache. They wait more than they compute, so many run at a time.
 func TestConformance(t *testing.T) {
-	for _, i := range implementations() {
-		t.Run(i.name, func(t *testing.T) {
-			if detector && i.name != "tarn" {
-				t.Skip("the race detector is for our code: it makes upstream's miss the deadlines of upstream's tests")
+	for n, same := range conformanceTests() {
+		t.Run(same.name, func(t *testing.T) {
+			if same.before != nil {
+				same.before(t)
 			}
-			for _, c := range conformanceTests() {
-				t.Run(c.name, func(t *testing.T) {
-					if c.before != nil {
-						c.before(t)
-					}
-					c.test(t.Context(), t, run(t, i, c.options...))
-				})
+			for _, i := range implementations() {
+				for _, c := range conformanceTests()[n].tests { // each has objects of its own
+					t.Run(i.name+"/"+c.name, func(t *testing.T) {
+						if detector && i.name != "tarn" {
+							t.Skip("the race detector is for our code: it makes upstream's miss the deadlines of upstream's tests")
+						}
+						if !same.alone {
+							t.Parallel()
+						}
+						c.test(t.Context(), t, run(t, i, c.options...))
+					})
+				}
 			}
 		})
 	}
 }
 
-func conformanceTests() (tests []conformance) {
-	tests = append(tests, writeTests()...)
-	tests = append(tests, malformedTests()...)
-	for _, snapshots := range []bool{true, false} {
-		tests = append(tests, listTests(snapshots)...)
-	}
-	tests = append(tests, pageTests()...)
-	return append(tests, watchTests()...)
+func conformanceTests() []conformances {
+	return append(malformedTests(),
+		listTests(true), listTests(false), stats(true), stats(false),
+		conformances{name: "Alone", alone: true, tests: hastyTests()},
+		conformances{name: "Default", tests: slices.Concat(writeTests(), pageTests(), watchTests())},
+	)
 }
 
 // gate sets a feature gate while a test runs.
@@ -88,7 +99,6 @@ func writeTests() []conformance {
 		}},
 		plain("CreateWithTTL", storagetesting.RunTestCreateWithTTL),
 		plain("CreateWithKeyExist", storagetesting.RunTestCreateWithKeyExist),
-		plain("Get", storagetesting.RunTestGet),
 		plain("UnconditionalDelete", storagetesting.RunTestUnconditionalDelete),
 		plain("ConditionalDelete", storagetesting.RunTestConditionalDelete),
 		plain("DeleteWithSuggestion", storagetesting.RunTestDeleteWithSuggestion),
@@ -103,83 +113,72 @@ func writeTests() []conformance {
 		with("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict, foreignKeys),
 		plain("GuaranteedUpdateWithSuggestionAndConflict", storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
 		with("KeySchema", storagetesting.RunTestKeySchema, foreignKeys),
-		stats(true), stats(false),
 	}
 }
 
-func stats(sized bool) conformance {
-	return conformance{
-		name:   fmt.Sprintf("Stats/SizeBasedListCostEstimate=%v", sized),
+func stats(sized bool) conformances {
+	return conformances{
+		name:   fmt.Sprintf("SizeBasedListCostEstimate=%v", sized),
 		before: gate(features.SizeBasedListCostEstimate, sized),
-		test: func(ctx context.Context, t *testing.T, f *fixture) {
+		tests: []conformance{{name: "Stats", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			if !f.implementation.cached && sized { // nobody else tells etcd3 the keys
 				if err := f.EnableResourceSizeEstimation(f.keys); err != nil {
 					t.Fatal(err)
 				}
 			}
 			storagetesting.RunTestStats(ctx, t, f, exampleCodec(), identity.NewEncryptCheckTransformer(), sized)
-		},
+		}}},
 	}
 }
 
 // malformedTests delete objects that cannot be read.
-func malformedTests() []conformance {
+func malformedTests() []conformances {
 	unsafe := gate(features.AllowUnsafeMalformedObjectDeletion, true)
 	undecodable := func(t *testing.T) {
 		unsafe(t)
 		etcd3.TestOnlySetFatalOnDecodeError(t, false)
 	}
 	missing, transformer, codec := newFailingTransformer(), newFailingTransformer(), &failingCodec{Codec: exampleCodec()}
-	return []conformance{
-		{
-			name: "DeleteWithConflictAndMissingExpectedTransformOrDecodeError", before: unsafe, options: []option{withTransformer(missing)},
-			test: func(ctx context.Context, t *testing.T, f *fixture) {
-				storagetesting.RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError(ctx, t, f, missing.fail.Store)
-			},
-		},
-		{
-			name: "DeleteWithConflictAndExpectedTransformError", before: unsafe, options: []option{withTransformer(transformer)},
-			test: func(ctx context.Context, t *testing.T, f *fixture) {
-				storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, f, transformer.fail.Store)
-			},
-		},
-		{
-			name: "DeleteWithConflictAndExpectedDecodeError", before: undecodable, options: []option{withCodec(codec)},
-			test: func(ctx context.Context, t *testing.T, f *fixture) {
-				storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, f, codec.fail.Store)
-			},
-		},
-		{
-			name: "DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError", before: unsafe,
-			test: func(ctx context.Context, t *testing.T, f *fixture) {
-				storagetesting.RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError(ctx, t, f)
-			},
-		},
+	return []conformances{
+		{name: "AllowUnsafeMalformedObjectDeletion", before: unsafe, alone: true, tests: []conformance{
+			with("DeleteWithConflictAndMissingExpectedTransformOrDecodeError", func(ctx context.Context, t *testing.T, s storage.Interface) {
+				storagetesting.RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError(ctx, t, s, missing.fail.Store)
+			}, withTransformer(missing)),
+			with("DeleteWithConflictAndExpectedTransformError", func(ctx context.Context, t *testing.T, s storage.Interface) {
+				storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, s, transformer.fail.Store)
+			}, withTransformer(transformer)),
+			plain("DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError", func(ctx context.Context, t *testing.T, s storage.Interface) {
+				storagetesting.RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError(ctx, t, s)
+			}),
+		}},
+		{name: "NotFatalOnDecodeError", before: undecodable, alone: true, tests: []conformance{
+			with("DeleteWithConflictAndExpectedDecodeError", func(ctx context.Context, t *testing.T, s storage.Interface) {
+				storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, s, codec.fail.Store)
+			}, withCodec(codec)),
+		}},
 	}
 }
 
 // listTests run with and without states of older revisions.
-func listTests(snapshots bool) []conformance {
-	before := gate(features.ListFromCacheSnapshot, snapshots)
-	name := func(of string) string { return fmt.Sprintf("%s/ListFromCacheSnapshot=%v", of, snapshots) }
+func listTests(snapshots bool) conformances {
 	tests := []conformance{
-		{name: name("List"), before: before, test: func(ctx context.Context, t *testing.T, f *fixture) {
+		{name: "List", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunTestList(ctx, t, f, f.compact, f.implementation.cached, f.recorder())
 		}},
-		{name: name("ConsistentList"), before: before, test: func(ctx context.Context, t *testing.T, f *fixture) {
+		{name: "ConsistentList", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			cached := f.implementation.cached
 			storagetesting.RunTestConsistentList(ctx, t, f, f.increase, cached, true, cached && snapshots)
 		}},
-		{name: name("GetListNonRecursive"), before: before, test: func(ctx context.Context, t *testing.T, f *fixture) {
+		{name: "GetListNonRecursive", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunTestGetListNonRecursive(ctx, t, f.increase, f)
 		}},
 	}
 	if snapshots {
-		tests = append(tests, conformance{name: "CompactRevision", before: before, test: func(ctx context.Context, t *testing.T, f *fixture) {
+		tests = append(tests, conformance{name: "CompactRevision", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunTestCompactRevision(ctx, t, f, f.increase, f.compact)
 		}})
 	}
-	return tests
+	return conformances{name: fmt.Sprintf("ListFromCacheSnapshot=%v", snapshots), before: gate(features.ListFromCacheSnapshot, snapshots), tests: tests}
 }
 
 func pageTests() []conformance {
@@ -226,6 +225,13 @@ func watchTests() []conformance {
 			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, f)
 		}},
 		plain("SendInitialEventsBackwardCompatibility", storagetesting.RunSendInitialEventsBackwardCompatibility),
+	}
+}
+
+// hastyTests set the feature gate WatchList, or have objects that live for a second.
+func hastyTests() []conformance {
+	return []conformance{
+		plain("Get", storagetesting.RunTestGet),
 		{name: "WatchSemantics", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunWatchSemantics(ctx, t, &caughtUp{f})
 		}},
