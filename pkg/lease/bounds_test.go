@@ -63,7 +63,7 @@ func selectorsOf(c cache.Cache) (selectors []string) {
 		Leases(func() scoped.Leases) scoped.Leases
 	})
 	for _, m := range of.Leases(nil).Maps() {
-		selectors = append(selectors, m.Describe())
+		selectors = append(selectors, m.Describe(schema.GroupVersionKind{}))
 	}
 	slices.Sort(selectors)
 	return selectors
