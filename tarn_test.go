@@ -45,7 +45,7 @@ var rooms = map[string]room{
 	"internal/informer":   {[]string{"internal/contain", "internal/watchcache", "internal/object", "internal/postings", "internal/projection", "internal/stats", "internal/signal"}, "it keeps objects in an engine, with their index values, hears which ones are not kept any more, and counts events"},
 	"internal/inspected":  {[]string{"internal/metrics", "internal/store"}, "it declares what is shown of informers: their figures, and writes that the watch has not shown"},
 	"internal/live":       {nil, "it asks the API server for one object"},
-	"internal/listwatch":  {[]string{"internal/cover", "internal/projection", "internal/stats", "internal/signal"}, "it hands on what the API server selects and sends, cut to what is kept, and counts it"},
+	"internal/listwatch":  {[]string{"internal/cover", "internal/projection", "internal/relist", "internal/stats", "internal/signal"}, "it hands on what the API server selects and sends, cut to what is kept, and counts it"},
 	"internal/metrics":    {[]string{"internal/informer", "internal/listwatch", "internal/live", "internal/stats", "internal/store"}, "it adds up what informers, requests and reads count"},
 	"internal/namespaces": {[]string{"internal/inspected", "internal/signal", "pkg/informers"}, "a map of informers watches them, and they are shown"},
 	"internal/note":       {nil, "it says what a client knows of a write, whoever is told, and who may refuse it"},
@@ -67,6 +67,7 @@ var rooms = map[string]room{
 
 	"internal/variable":   {nil, "only tests import it; it reads numbers, whatever they are for"},
 	"internal/specs":      {[]string{"envtest"}, "only tests import it, for the environment that their suites run against"},
+	"internal/relist":     {nil, "it ends watches, whatever they are of"},
 	"internal/resolver":   {[]string{"internal/contain", "internal/listwatch"}, "it calls a mapper, which may panic, and knows the time-outs of requests"},
 	"internal/served":     {[]string{"internal/informer", "internal/listwatch", "internal/resolver"}, "it watches what says which kinds are served, and lists a kind when it is"},
 	"internal/cover":      {nil, "it knows hashes of names"},

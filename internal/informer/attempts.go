@@ -136,7 +136,11 @@ func (i *Informer) reflect(ctx context.Context) {
 		attempt, abort := context.WithCancelCause(ctx)
 		defer abort(nil)
 		i.store.losses.refused, i.store.progress.abort = nil, abort
-		if err := reflector.ListAndWatchWithContext(attempt); err != nil && attempt.Err() == nil {
+		err := reflector.ListAndWatchWithContext(attempt)
+		for errors.As(err, new(interface{ ListsAgain() })) && attempt.Err() == nil { // nothing has failed
+			err = reflector.ListAndWatchWithContext(attempt)
+		}
+		if err != nil && attempt.Err() == nil {
 			handle(ctx, reflector, because(err, i.store.losses.refused))
 		}
 		return false

@@ -205,6 +205,26 @@ func TestInformerReportsFailedListsAndRecovers(t *testing.T) {
 	})
 }
 
+// TestInformerListsAgainAtOnce: an error that says so is no failure, and there is nothing to wait for.
+func TestInformerListsAgainAtOnce(t *testing.T) {
+	eachInformer(t, setting{}, func(r *rig) {
+		if !r.impl.ours {
+			r.t.Skip("client-go's informer does not know such an error")
+		}
+		r.server.again = 3
+		begun := time.Now()
+		r.start()
+		r.Expect(r.informer.HasSynced()).To(BeTrue())
+		r.server.mu.Lock()
+		if left := r.server.again; left < 3 { // a streaming list goes on as a watch
+			r.Expect([]int{left, r.server.lists}).To(Equal([]int{0, 4}))
+		}
+		r.server.mu.Unlock()
+		r.Expect(time.Since(begun)).To(BeZero())
+		r.Expect(r.failures.take()).To(BeEmpty())
+	})
+}
+
 func TestInformerPassesErrorsToBothKindsOfHandler(t *testing.T) {
 	eachInformer(t, setting{}, func(r *rig) {
 		broken := errors.New("the server is on fire")

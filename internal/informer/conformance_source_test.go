@@ -32,6 +32,7 @@ type server struct {
 	oldest   int           // the oldest revision from which a watch may start
 	feeds    []*feed
 	failure  error // what lists and watches answer, if not nil
+	again    int   // so many watches answer that a list is to follow
 	lists    int   // answered lists, streaming ones included
 	listing  chan struct{}
 }
@@ -149,6 +150,11 @@ func (s *server) fail(err error) {
 	s.feeds = nil
 }
 
+// listAgain is an error after which a list follows at once.
+type listAgain struct{ *apierrors.StatusError }
+
+func (listAgain) ListsAgain() {}
+
 // hold lets lists wait, streaming ones included, until the returned function is
 // called.
 func (s *server) hold() (release func()) {
@@ -246,6 +252,10 @@ func (s *server) WatchWithContext(ctx context.Context, opts metav1.ListOptions) 
 		}
 		backlog = append(backlog, s.bookmarkLocked(map[string]string{metav1.InitialEventsAnnotationKey: "true"}))
 	} else {
+		if s.again > 0 {
+			s.again--
+			return nil, listAgain{apierrors.NewResourceExpired("listing again")}
+		}
 		from, err := strconv.Atoi(opts.ResourceVersion)
 		if err != nil {
 			return nil, apierrors.NewBadRequest("watch from " + opts.ResourceVersion)

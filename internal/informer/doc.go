@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package informer is client-go's SharedIndexInformer on the engine of package watchcache.
+// Package informer is client-go's SharedIndexInformer on package watchcache.
 //
 // client-go's Reflector lists and watches what a [ListerWatcherFunc] returns, and writes into the engine. The engine
 // keeps the state and a window of events. Readers take snapshots of the state, and each event

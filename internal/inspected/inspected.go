@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspected says what a cache and its informers tell people who look at them. Packages cache and informers
+// Package inspected says what a cache and its informers tell people. Packages cache and informers
 // implement its interfaces, and package inspect shows what they return.
 package inspected
 

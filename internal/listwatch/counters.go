@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/tarn-dev/tarn/internal/relist"
 	"github.com/tarn-dev/tarn/internal/stats"
 )
 
@@ -33,12 +34,13 @@ const (
 	Refused                   // the API server did not begin the watch, or could not be reached
 	Restored                  // the versions of the API server went back
 	Absent                    // the kind is not served
+	Changed                   // something else is to be kept
 	Stopped                   // the informer ended
 	reasons
 )
 
 var reasonNames = [reasons]string{
-	"first", "retry", "closed", "silent", "expired", "undecodable", "error", "refused", "restored", "absent", "stopped",
+	"first", "retry", "closed", "silent", "expired", "undecodable", "error", "refused", "restored", "absent", "changed", "stopped",
 }
 
 // String returns the word for the reason in metrics.
@@ -112,10 +114,10 @@ func (t *Counters) each(each func(watch.Event) watch.Event) func(watch.Event) wa
 	}
 }
 
-// cut notes that the watch of now is ended because it is silent.
-func (t *Counters) cut() {
+// ending notes why the watch of now is ended.
+func (t *Counters) ending(why Reason) {
 	if t != nil {
-		t.cause.Store(int32(Silent))
+		t.cause.Store(int32(why))
 	}
 }
 
@@ -187,7 +189,7 @@ func (t *Counters) notOpened(ctx context.Context, err error) {
 	switch again := nothingBrought(0); {
 	case errors.As(err, &again): // it was not tried
 		t.next.Store(int32(Silent))
-	case errors.Is(err, errAgain): // nor was this: the list has the reason of the last watch
+	case errors.As(err, new(relist.Error)): // nor was this: the list has the reason of the last watch
 	case reasonOf(err) == Expired:
 		t.ended(ctx, Expired)
 	default:

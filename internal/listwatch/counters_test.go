@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/tarn-dev/tarn/internal/relist"
 )
 
 // scripted is a source whose watch brings these events and ends.
@@ -143,7 +145,7 @@ func TestCountersTellNothingOfAChangeOver(t *testing.T) {
 		counters, source := &Counters{}, &scripted{}
 		lw := toolscache.ToListerWatcherWithContext(New(source, Options{Counters: counters}))
 		follow(t.Context(), lw, false)
-		source.err = errAgain
+		source.err = relist.Now()
 		follow(t.Context(), lw, false)
 		_, _ = lw.ListWithContext(t.Context(), metav1.ListOptions{})
 		g.Expect(counters.Stats().Ends).To(Equal(map[Reason]uint64{Closed: 1}))

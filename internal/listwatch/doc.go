@@ -31,6 +31,6 @@
 //     watch_serializer.go decodes events and leaves their objects undecoded, with watch_json.go for JSON.
 //   - wide.go is one watch for many namespaces, wide_list.go its list, wide_cover.go what the server selects for it, and member.go the source of one of the
 //     namespaces. wides.go has these watches by kind.
-//   - idle_timeout.go ends a watch that brings nothing, and anew.go one whose rule has changed. failures.go remembers what failed, and
+//   - idle_timeout.go ends a watch that brings nothing. failures.go remembers what failed, and
 //     counters.go counts lists and watches by the reason for which they were begun or ended.
 package listwatch

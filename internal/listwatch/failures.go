@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/tarn-dev/tarn/internal/relist"
 	"github.com/tarn-dev/tarn/internal/signal"
 )
 
@@ -51,6 +52,7 @@ type Failures struct {
 	counted     bool        // the attempt of now has failed, and is counted
 	decodeError atomic.Bool // written with mu
 	listed      bool        // a list was complete
+	lists       *relist.Lists
 	changed     signal.Broadcast
 }
 
@@ -82,7 +84,23 @@ func (f *Failures) Listed() {
 	defer f.mu.Unlock()
 	f.decodeError.Store(false)
 	f.listed = true
+	f.lists.Complete()
 	f.setLocked(nil)
+}
+
+// Relist returns the lists of a rule, which changes when the channel of changed is closed. Nil stands for a rule that does not.
+func (f *Failures) Relist(changed func() <-chan struct{}) *relist.Lists {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lists = relist.New(changed, func() { f.counters.ending(Changed) })
+	return f.lists
+}
+
+// Behind reports whether the cache may lack what the rule keeps by now.
+func (f *Failures) Behind() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists.Behind()
 }
 
 // Forget lets go of what has failed: whatever is listed and watched from now on begins anew. The caller has canceled

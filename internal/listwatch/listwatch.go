@@ -17,6 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/internal/projection"
+	"github.com/tarn-dev/tarn/internal/relist"
 )
 
 // Options configure a ListerWatcher.
@@ -44,9 +45,8 @@ type Options struct {
 	// Recent, if it is set, reports whether lists must be the most recent ones: a list that may come from
 	// the cache of the API server, however old that is, is asked for without a resource version then.
 	Recent func() bool
-	// Changed, if set, returns a channel that is closed when the rule of the source keeps something else from then on. The watch ends a
-	// while later, and a list follows.
-	Changed func() <-chan struct{}
+	// Lists has a list follow when the rule of the source keeps something else from then on, see Failures.Relist. Nil if it never does.
+	Lists *relist.Lists
 	// Counters, if set, count the lists and watches.
 	Counters *Counters
 }
@@ -73,10 +73,9 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 	}
 	each = o.Counters.each(each)
 	heard := &idleTimeout{limit: o.IdleTimeout, cut: func(silent time.Duration) {
-		o.Counters.cut()
+		o.Counters.ending(Silent)
 		o.Cut(silent)
 	}}
-	again := &anew{changed: o.Changed}
 	begin := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 		if o.Bookmarks && o.IdleTimeout > 0 {
 			return heard.watch(ctx, opts, each, func(ctx context.Context) (watch.Interface, error) { return s.Watch(ctx, opts) })
@@ -88,16 +87,18 @@ func New(s Source, o Options) toolscache.ListerWatcher {
 		return inOrder(watcher, each), nil
 	}
 	open := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-		return again.watch(opts, func() (watch.Interface, error) { return begin(ctx, opts) })
+		return o.Lists.Watch(ctx, func() (watch.Interface, error) { return begin(ctx, opts) })
 	}
-	return &listWatch{streams: o.Bookmarks && !o.Unstreamed, ListWatch: &toolscache.ListWatch{
+	return &listWatch{streams: o.Bookmarks && !o.Unstreamed && o.Lists == nil, ListWatch: &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			o.Selector.applyTo(&opts)
 			if opts.ResourceVersion == anyVersion && o.Recent != nil && o.Recent() {
 				opts.ResourceVersion = ""
 			}
 			o.Counters.listing(opts)
-			again.listing()
+			if opts.Continue == "" {
+				o.Lists.Begin(ctx)
+			}
 			return s.List(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+
+	"github.com/tarn-dev/tarn/internal/relist"
 )
 
 // maxQueued bounds the bytes that are queued for a member, about. A member that falls further behind goes on by itself.
@@ -108,7 +110,7 @@ func (m *member) join(ctx context.Context, opts metav1.ListOptions) (run *wideRu
 		if w.run != run || m.life != of || run.coversLocked(m.namespace) {
 			return true
 		}
-		run.askLocked()
+		run.wantLocked()
 		return false
 	})
 	w.mu.Lock()
@@ -209,7 +211,7 @@ func (m *member) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	case joins && expired:
 		return nil, apierrors.NewResourceExpired("the watch of all namespaces has expired: listing again")
 	case joins:
-		return nil, errAgain
+		return nil, relist.Now()
 	}
 	source, err := m.own()
 	if err != nil {

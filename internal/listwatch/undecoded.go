@@ -67,10 +67,10 @@ func (u *undecoded) release() {
 }
 
 // leave returns the object as one that a rule does not keep, and gives the message back. It reports false if the rule keeps it, or if only
-// the decoded object can tell: of messages the rule was asked when they came.
+// the decoded object can tell: of messages the rule was asked when they came. What was cut then leaves, though the rule may keep it by now.
 func (u *undecoded) leave(rule *projection.Rule) (projection.Left, bool) {
 	m := &metav1.PartialObjectMetadata{}
-	if !rule.Drops() || !u.left && u.json == nil || u.decodeInto(m) != nil || rule.Keeps(m) {
+	if !rule.Drops() || !u.left && u.json == nil || u.decodeInto(m) != nil || !u.left && rule.Keeps(m) {
 		return projection.Left{}, false
 	}
 	u.release()

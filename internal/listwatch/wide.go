@@ -36,7 +36,7 @@ const (
 	outside = 4
 	// tolerated is how many objects and events of other namespaces count for nothing.
 	tolerated = 1000
-	// openTimeout bounds how long a wide watch may take to list: members wait for that.
+	// openTimeout bounds how long a wide watch may take to list, and to cover a namespace: members wait for each.
 	openTimeout = 20 * time.Second
 	// maxRanges bounds the ranges of a cover: the URL has a hundred bytes for each. API servers take a megabyte; of a proxy that takes less,
 	// fewer are asked for, down to fewestRanges.
@@ -129,7 +129,7 @@ func (w *wideWatch) runLocked(opts metav1.ListOptions) *wideRun {
 	if w.run != nil || !w.dueLocked() {
 		return w.run
 	}
-	run := &wideRun{coverage: coverage{asked: make(chan struct{}, 1)}, opened: make(chan struct{}), members: map[string]*member{}}
+	run := &wideRun{coverage: coverage{uncovered: make(chan struct{}, 1)}, opened: make(chan struct{}), members: map[string]*member{}}
 	selected := metav1.ListOptions{LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector, ResourceVersion: w.from}
 	ctx, stop := context.WithCancelCause(context.Background())
 	run.stop = stop
@@ -229,8 +229,10 @@ func (w *wideWatch) judgeLocked(run *wideRun) error {
 	run.kept, run.dropped = 0, 0
 	switch {
 	case !costly:
+		run.judged = false
 		return nil
-	case run.cover != nil && !slices.Equal(run.cover, cover.Of(maps.Keys(w.alive), w.most)):
+	case run.cover != nil && !run.judged && !slices.Equal(run.cover, cover.Of(maps.Keys(w.alive), w.most)):
+		run.judged = true
 		return errCover
 	}
 	return costlyError{len(w.alive)}
@@ -254,7 +256,7 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 	heard := &idleTimeout{limit: w.Silence, cut: func(time.Duration) {}}
 	begun := time.Time{} // of a watch that goes on, with one cover or several
 	for failed := reopening; ; {
-		w.ask(run)
+		w.tell(run)
 		stream, err := w.stream(ctx, run, heard, opts)
 		if err == nil {
 			if begun.IsZero() {
@@ -270,10 +272,10 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 		}
 		w.pause(run)
 		switch {
+		case ctx.Err() == nil && (errors.Is(err, errCover) || isTooLong(err) && w.shorten(run)):
+			continue
 		case ctx.Err() != nil || isFinal(err):
 			return err
-		case errors.Is(err, errCover):
-			continue
 		case failed.Steps == 0:
 			return err
 		}
@@ -330,7 +332,7 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-run.asked:
+		case <-run.uncovered:
 			if gathered == nil {
 				gathered = time.After(gathering)
 			}
@@ -358,8 +360,8 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 	}
 }
 
-// ask tells the members that a watch is asked for.
-func (w *wideWatch) ask(run *wideRun) {
+// tell tells the members that a watch is asked for.
+func (w *wideWatch) tell(run *wideRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, member := range run.members {
@@ -432,6 +434,9 @@ func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
 	switch {
 	case errors.Is(why, errFew), errors.Is(why, errOver):
 		logger = logger.V(1)
+	case isTooLong(why): // fewer ranges have not helped
+		w.most = maxRanges
+		w.next.at, w.next.namespaces = time.Now().Add(w.next.pauses.Step()), 0
 	case errors.As(why, &costly):
 		w.next.at, w.next.namespaces = time.Now().Add(costlyFor), 2*costly.namespaces
 	case run.lasted && isExpired(why): // all list again, at once

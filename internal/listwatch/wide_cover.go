@@ -21,10 +21,11 @@ import (
 
 // coverage is what the server sends to a wide watch.
 type coverage struct {
-	cover   cover.Cover      // of the newest request; nil if the server does not select
-	between bool             // the next request has not begun, and will cover all that are alive
-	asked   chan struct{}    // has an element if a namespace is not covered
-	covered signal.Broadcast // what is covered has changed, or the run was given up
+	cover     cover.Cover      // of the newest request; nil if the server does not select
+	between   bool             // the next request has not begun, and will cover all that are alive
+	judged    bool             // it was costly, and the next request has another cover for that
+	uncovered chan struct{}    // has an element if a namespace is not covered
+	covered   signal.Broadcast // what is covered has changed, or the run was given up
 }
 
 // gather waits until no namespace comes any more, for a second at most.
@@ -44,7 +45,7 @@ func (w *wideWatch) coverAll(run *wideRun) cover.Cover {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
-	case <-run.asked:
+	case <-run.uncovered:
 	default:
 	}
 	run.cover, run.between = cover.Of(maps.Keys(w.alive), w.most), false
@@ -60,14 +61,22 @@ func (w *wideWatch) list(ctx context.Context, run *wideRun, opts metav1.ListOpti
 	for {
 		opts.ShardSelector = run.cover.Selector()
 		listed, err := w.Source.List(ctx, opts)
-		if !isTooLong(err) || len(run.cover) <= fewestRanges {
+		if !isTooLong(err) || !w.shorten(run) {
 			return listed, err
 		}
-		w.mu.Lock()
-		w.most = max(len(run.cover)/4, fewestRanges)
-		w.mu.Unlock()
 		w.coverAll(run)
 	}
+}
+
+// shorten has the next cover have fewer ranges. It reports false if there are few.
+func (w *wideWatch) shorten(run *wideRun) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	few := len(run.cover) <= fewestRanges
+	if !few {
+		w.most = max(len(run.cover)/4, fewestRanges)
+	}
+	return !few
 }
 
 // isTooLong reports whether a server or a proxy has refused a request that may be too long for it.
@@ -79,10 +88,10 @@ func isTooLong(err error) bool {
 // coversLocked reports whether the watch brings a namespace that is alive.
 func (c *coverage) coversLocked(namespace string) bool { return c.between || c.cover.Has(namespace) }
 
-// askLocked asks for another cover.
-func (c *coverage) askLocked() {
+// wantLocked asks for another cover.
+func (c *coverage) wantLocked() {
 	select {
-	case c.asked <- struct{}{}:
+	case c.uncovered <- struct{}{}:
 	default:
 	}
 }

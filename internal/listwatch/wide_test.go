@@ -224,8 +224,8 @@ func (s podSource) answer() error {
 
 // List returns a state that is as new as asked for.
 func (s podSource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if s.longest > 0 && len(opts.ShardSelector) > s.longest {
-		return nil, apierrors.NewGenericServerResponse(http.StatusRequestURITooLong, "get", schema.GroupResource{}, "", "", 0, false)
+	if err := s.tooLong(opts, s.longest); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	takes := time.Duration(s.random.IntN(50)) * time.Millisecond
@@ -256,7 +256,18 @@ func (s podSource) List(ctx context.Context, opts metav1.ListOptions) (runtime.O
 	return list, ctx.Err()
 }
 
+// tooLong returns the error of a proxy that takes a selector of so many bytes; zero is for any.
+func (s podSource) tooLong(opts metav1.ListOptions, longest int) error {
+	if longest > 0 && len(opts.ShardSelector) > longest {
+		return apierrors.NewGenericServerResponse(http.StatusRequestURITooLong, "get", schema.GroupResource{}, "", "", 0, false)
+	}
+	return nil
+}
+
 func (s podSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if err := s.tooLong(opts, s.longest/2); err != nil { // which has more beside it
+		return nil, err
+	}
 	if err := s.answer(); err != nil {
 		return nil, err
 	}
@@ -828,6 +839,7 @@ func TestSelectorsThatAreTooLong(t *testing.T) {
 		wide, _ := w.open()
 		g.Expect(wide).To(Equal(1))
 		g.Expect(len(w.selection())).To(BeNumerically("<=", 64))
+		g.Expect(w.asked("")).To(BeNumerically("<=", 6))
 	})
 }
 

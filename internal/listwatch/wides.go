@@ -63,8 +63,8 @@ func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Targe
 	return w.byKey[key].in(t.Namespace, func() (Source, error) { return make(t) }, asked), nil
 }
 
-// survey asks the server for the namespaces that there are, see wideOptions. A server that selects says so in the list, but not in one of
-// metadata.
+// survey asks the server for the namespaces that there are, see wideOptions. It lists whole Namespaces, because a list of metadata does not
+// say whether the server has selected it.
 func (w *Wides) survey(ctx context.Context) (namespaces int, selects bool, err error) {
 	namespaces, selects, err = w.count(ctx, cover.Everything)
 	if err == nil && selects { // then it has counted the first page alone

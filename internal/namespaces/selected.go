@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namespaces finds the Namespaces that match a selector, and among them those of this replica.
+// Package namespaces finds the Namespaces that match a selector, and those of this replica.
 //
 // # Concurrency
 //

@@ -103,7 +103,7 @@ func checkList(list client.ListOptions) error {
 		}
 	}
 	s := list.FieldSelector
-	if s == nil || s.Empty() {
+	if _, changes := s.(changer); changes || s == nil || s.Empty() {
 		return nil
 	}
 	if len(s.Requirements()) == 0 {

@@ -149,6 +149,9 @@ func (t *Tuning) byKind(scheme *runtime.Scheme) (func(schema.GroupVersionKind) T
 		if err := projection.CheckWhole(settings.Whole); err != nil {
 			return nil, fmt.Errorf("cache tuning: ByObject[%T]: Whole of %s: %w", obj, object.Describe(gvk), err)
 		}
+		if settings.Fields != nil && projection.RuleOf(settings.Whole, nil).Changed() != nil {
+			return nil, fmt.Errorf("cache tuning: ByObject[%T]: Fields and a selector in Whole that changes cannot be set together: nobody would be told of what becomes whole", obj)
+		}
 		if err := checkFields(settings.Fields, goType(scheme, gvk)); err != nil {
 			return nil, fmt.Errorf("cache tuning: ByObject[%T]: Fields of %s: %w", obj, object.Describe(gvk), err)
 		}

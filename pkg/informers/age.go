@@ -60,7 +60,7 @@ func (e *MapEntry) Age() (age time.Duration, known bool) {
 
 // Get reads an object as the Reader does. If an option of the read has a method MaxAge() time.Duration, as that of package
 // cache has, the error is a *StaleError if the informer is older, or if its age is not known. The error is a *NotSyncedError
-// if the object is not there because its transform failed.
+// if the object is not there because its transform failed, or because it is kept since a moment ago.
 func (e *MapEntry) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if err := freshFor(e, opts); err != nil {
 		return err
@@ -125,8 +125,7 @@ func (e *MapEntry) Stuck() error {
 	return e.silentFor(stuckAfter)
 }
 
-// longestIdle is more than the time for which a watch of a server without bookmarks may bring nothing
-// before it ends and the next one begins.
+// longestIdle is more than the time for which a watch of a server without bookmarks may bring nothing before it ends and the next one begins.
 const longestIdle = 11 * time.Minute
 
 // limit returns how long an informer may have been told nothing.

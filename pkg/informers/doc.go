@@ -6,8 +6,7 @@
 // A [Map] holds the informers of one scope: one namespace or all of them, with one set of selectors
 // and options. Its keys are a kind together with the [Representation] in which the kind is cached.
 // Its values are [MapEntry], a SharedIndexInformer with the reader of its store. The informer is
-// that of package internal/informer, unless the user supplies one. Package internal/listwatch lists
-// and watches for it.
+// that of package internal/informer, unless the user supplies one. Package internal/listwatch lists and watches for it.
 //
 // # Contract
 //

@@ -195,7 +195,7 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 func (e *MapEntry) listing(o *Options) listwatch.Options {
 	return listwatch.Options{
 		Selector: o.Selector.With(e.scope.rule.Requirements()), Bookmarks: o.EnableWatchBookmarks, Unstreamed: o.wides != nil,
-		IdleTimeout: e.waiting.idleTimeout, Counters: e.failures.Counters(), Changed: e.scope.rule.Changed(),
+		IdleTimeout: e.waiting.idleTimeout, Counters: e.failures.Counters(), Lists: e.failures.Relist(e.scope.rule.Changed()),
 		Recent: func() bool { return o.written.has(e.key.GroupKind()) },
 		Cut: func(silent time.Duration) {
 			o.Logger.Info("A watch has brought nothing for longer than bookmarks allow: it is begun anew", "kind", e.String(), "silent", silent.Round(time.Millisecond).String())

@@ -25,8 +25,7 @@ const (
 	dormant                  // the kind is not served
 )
 
-// optional is what an entry of an optional kind has in addition: it is dormant while the API server
-// does not serve the kind.
+// optional is what an entry of an optional kind has in addition: it is dormant while the API server does not serve the kind.
 type optional struct {
 	entry   *MapEntry
 	options *Options

@@ -25,8 +25,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
-// pendingWrites shows what the program has written in the reads of one informer. A nil *pendingWrites
-// shows nothing.
+// pendingWrites shows what the program has written in the reads of one informer. A nil *pendingWrites shows nothing.
 type pendingWrites struct {
 	writes   *pending.Writes[object.Object]
 	informer *informer.Informer

@@ -38,7 +38,7 @@ func newSource(o *Options, client *http.Client, key Key, mapping *meta.RESTMappi
 		}
 		return t.Projected(source), nil
 	}
-	if o.wides == nil || target.Namespace == "" {
+	if o.wides == nil || target.Namespace == "" || target.Rule.Changed() != nil {
 		return made(target)
 	}
 	return o.wides.Source(wideKey{key, mapping.Resource}, target, o.idleTimeout(key.GroupVersionKind), made)

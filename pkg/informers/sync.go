@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/informer"
@@ -114,9 +115,9 @@ func (e *MapEntry) lacks(number int, because Cause, object client.ObjectKey, err
 	}
 }
 
-// explain returns the error of a Get that has failed with err: a *NotSyncedError if the API server has
-// sent the object, to the watch or as the answer to a write, and its transform failed. Otherwise it
-// returns err. A caller that gets NotFound may act on it, so this error must be another one.
+// explain returns the error of a Get that has failed with err: a *NotSyncedError if the API server has sent the object, to the watch or as
+// the answer to a write, and its transform failed, or if the cache is to have others by now. Otherwise it returns err. A caller that gets
+// NotFound may act on it, so this error must be another one.
 func (e *MapEntry) explain(key client.ObjectKey, err error) error {
 	base := e.base()
 	if base == nil {
@@ -133,6 +134,9 @@ func (e *MapEntry) explain(key client.ObjectKey, err error) error {
 	}
 	if lost != nil {
 		return e.lacks(1, TransformFailed, lost.Object, lost)
+	}
+	if apierrors.IsNotFound(err) && e.failures.Behind() && !e.scope.rule.Excludes(key) {
+		return e.why()
 	}
 	return err
 }

@@ -14,18 +14,21 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
+	"github.com/tarn-dev/tarn/pkg/shard"
 )
 
 // partCache runs a cache that keeps the part of a replica of ClusterRoles. It counts the events of a handler.
-func partCache(ctx context.Context, of *replica, fields ...string) (c cache.Cache, heard func() map[string]bool) {
+func partCache(ctx context.Context, of *replica) (c cache.Cache, heard func() map[string]bool) {
 	GinkgoHelper()
 	c, err := cache.With(cache.Tuning{NoMetrics: true, ByObject: map[client.Object]cache.TuningByObject{
-		&rbacv1.ClusterRole{}: {Whole: []client.ListOptions{{FieldSelector: of.Selector()}}, Fields: fields},
+		&rbacv1.ClusterRole{}: {Whole: []client.ListOptions{{FieldSelector: of.Selector()}}},
 	}})(cfg, cache.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(ctx)
@@ -125,30 +128,20 @@ var _ = Describe("A cluster-scoped kind by part", func() {
 		has(again, ofB)
 	})
 
-	It("has its metadata everywhere, if the others keep a field", func(ctx SpecContext) {
-		namespace, life := specs.Namespace(ctx, api, "part-"), context.WithoutCancel(ctx)
-		a, b := start(life, namespace, "a"), start(life, namespace, "b")
-		Eventually(func() map[string]string { return a.Members() }).Should(HaveLen(2))
-		Eventually(func() map[string]string { return b.Members() }).Should(HaveLen(2))
-		c, _ := partCache(life, a, "metadata.labels")
-		whole, cut := 0, 0
-		for i := range 20 {
-			role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}
-			role.Name = fmt.Sprintf("%s-%d", namespace, i)
-			Expect(api.Create(ctx, role)).To(Succeed())
-			DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, role)).To(Succeed()) })
-			read := &rbacv1.ClusterRole{}
-			Eventually(func(g Gomega) {
-				g.Expect(c.Get(ctx, client.ObjectKeyFromObject(role), read)).To(Succeed())
-				g.Expect(len(read.Rules) == 1).To(Equal(a.Owner(role.Name) == "a"))
-			}).Should(Succeed())
-			if len(read.Rules) == 1 {
-				whole++
-			} else {
-				cut++
-			}
+	It("has no Fields, and its selector is no part of another one", func(ctx SpecContext) {
+		leases, err := coordinationclient.NewForConfig(cfg)
+		Expect(err).NotTo(HaveOccurred())
+		ring, err := shard.New(shard.Options{Ring: "shop", Member: "a", Client: leases, Namespace: "default", Logger: GinkgoLogr})
+		Expect(err).NotTo(HaveOccurred())
+		for problem, tuned := range map[string]cache.TuningByObject{
+			"nobody would be told of what becomes whole": {Whole: []client.ListOptions{{FieldSelector: ring.Selector()}}, Fields: []string{"rules"}},
+			"the field the ring is known to the API server alone": {Whole: []client.ListOptions{
+				{FieldSelector: fields.AndSelectors(ring.Selector(), fields.OneTermEqualSelector("metadata.name", "x"))},
+			}},
+			"one field selector at most may change": {Whole: []client.ListOptions{{FieldSelector: ring.Selector()}, {FieldSelector: ring.Selector()}}},
+		} {
+			_, err := cache.With(cache.Tuning{NoMetrics: true, ByObject: map[client.Object]cache.TuningByObject{&rbacv1.ClusterRole{}: tuned}})(cfg, cache.Options{})
+			Expect(err).To(MatchError(ContainSubstring(problem)))
 		}
-		Expect(whole).To(BeNumerically(">", 0))
-		Expect(cut).To(BeNumerically(">", 0))
 	})
 })

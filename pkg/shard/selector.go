@@ -14,8 +14,8 @@ import (
 
 // Selector returns a selector of the objects whose keys have a term: by their namespaces, or by their names if they have none. It is for
 // Whole in the settings of a kind in a cache (Tuning.ByObject), which then keeps the part of this replica. The cache drops the other
-// objects when they come, or keeps some fields of them. It lists the kind again a second after the ring has changed, so each change costs a
-// list of all objects. The controllers of the kind need a [Ring.Source].
+// objects when they come. It lists the kind again a second after the ring has changed, so each change costs a list of all objects. Until then
+// a Get of what it does not have returns a *cache.NotSyncedError. The controllers of the kind need a [Ring.Source].
 func (r *Ring) Selector() fields.Selector { return part{r} }
 
 // part is the selector of a ring. It evaluates metadata.namespace and metadata.name.
@@ -37,9 +37,9 @@ func (p part) String() string {
 	return fmt.Sprintf("the keys of member %s of ring %s", p.ring.options.Member, p.ring.options.Ring)
 }
 
-// Requirements implements fields.Selector. It names the field, for those who check which fields a selector needs.
+// Requirements implements fields.Selector. No API server has the field, so a selector that this one is a part of is refused.
 func (p part) Requirements() fields.Requirements {
-	return fields.Requirements{{Field: metav1.ObjectNameField, Operator: selection.In, Value: p.String()}}
+	return fields.Requirements{{Field: "the ring", Operator: selection.In, Value: p.String()}}
 }
 
 // Empty implements fields.Selector.

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dictionary holds the strings that recur among the objects of a store, once.
+// Package dictionary holds the strings that recur in a store, once.
 package dictionary
 
 import (

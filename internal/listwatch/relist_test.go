@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,7 +74,7 @@ func TestWhatIsKeptChanges(t *testing.T) {
 			target := &Target{Rule: projection.RuleOf([]client.ListOptions{{FieldSelector: by}}, nil)}
 			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 			lw := New(target.Projected(podSource{server, ""}), Options{
-				Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {}, Changed: target.Rule.Changed(),
+				Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {}, Lists: new(Failures).Relist(target.Rule.Changed()),
 			})
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup
@@ -126,4 +127,18 @@ func TestWhatIsKeptChanges(t *testing.T) {
 			g.Expect(server.asked("")).To(BeNumerically("<=", before+2), "nothing without a change")
 		})
 	}
+}
+
+// TestWhatWasCutLeaves, also if the rule keeps it when the event is finished: nothing but its metadata has come.
+func TestWhatWasCutLeaves(t *testing.T) {
+	g, by := NewWithT(t), newChanging()
+	message, err := (&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string][]byte{"a": make([]byte, 1<<10)}}).Marshal()
+	g.Expect(err).NotTo(HaveOccurred())
+	target := &Target{Rule: projection.RuleOf([]client.ListOptions{{FieldSelector: by}}, nil)}
+	received, ok := undecodedMessage(message, target.keep(&corev1.Secret{}))
+	g.Expect(ok).To(BeTrue())
+	by.flip("x")
+	event := target.Projected(given{example: &corev1.Secret{}}).Finish(watch.Event{Type: watch.Modified, Object: received})
+	g.Expect(event.Type).To(Equal(watch.Deleted))
+	g.Expect(event.Object).To(BeAssignableToTypeOf(projection.Left{}))
 }
