@@ -5,7 +5,6 @@
 package cover
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -27,12 +26,15 @@ type hashRange struct{ first, last uint64 }
 // Of returns a cover of some namespaces with at most so many ranges, which has few others. It is not nil. A URL has a hundred bytes for each
 // range. The hashes of names that differ in their last characters are near each other.
 func Of(namespaces iter.Seq[string], most int) Cover {
-	c := Cover{}
+	var hashes []uint64
 	for namespace := range namespaces {
-		h := hashOf(namespace)
-		c = append(c, hashRange{h, h})
+		hashes = append(hashes, hashOf(namespace))
 	}
-	slices.SortFunc(c, func(a, b hashRange) int { return cmp.Compare(a.first, b.first) })
+	slices.Sort(hashes)
+	c := make(Cover, len(hashes))
+	for i, h := range hashes {
+		c[i] = hashRange{h, h}
+	}
 	return c.within(most)
 }
 
