@@ -16,6 +16,6 @@ func TestCountersOfRequestsBeginAtZero(t *testing.T) {
 	g := NewWithT(t)
 	f := newFigures()
 	f.add(Sample{Informer: &informer.Stats{}, Memory: func(func(string, int) bool) {}})
-	g.Expect(f.labelled[listsMetric]).To(And(HaveLen(10), HaveEach(BeZero()), HaveKey("first"), HaveKey("absent"), Not(HaveKey("stopped"))))
-	g.Expect(f.labelled[watchEndsMetric]).To(And(HaveLen(9), HaveEach(BeZero()), HaveKey("undecodable"), HaveKey("stopped"), Not(HaveKey("retry"))))
+	g.Expect(f.labelled[listsMetric]).To(And(HaveLen(11), HaveEach(BeZero()), HaveKey("first"), HaveKey("absent"), Not(HaveKey("stopped"))))
+	g.Expect(f.labelled[watchEndsMetric]).To(And(HaveLen(10), HaveEach(BeZero()), HaveKey("undecodable"), HaveKey("stopped"), Not(HaveKey("retry"))))
 }
