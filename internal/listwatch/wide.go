@@ -430,13 +430,13 @@ func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
 	if run.lasted {
 		w.next.pauses = pauses
 	}
+	if isTooLong(why) { // fewer ranges have not helped
+		w.most = maxRanges
+	}
 	logger, costly := w.Logger, costlyError{}
 	switch {
 	case errors.Is(why, errFew), errors.Is(why, errOver):
 		logger = logger.V(1)
-	case isTooLong(why): // fewer ranges have not helped
-		w.most = maxRanges
-		w.next.at, w.next.namespaces = time.Now().Add(w.next.pauses.Step()), 0
 	case errors.As(why, &costly):
 		w.next.at, w.next.namespaces = time.Now().Add(costlyFor), 2*costly.namespaces
 	case run.lasted && isExpired(why): // all list again, at once
