@@ -15,6 +15,10 @@ const bounds = 13
 
 // Histogram counts durations in buckets. It has 120 bytes.
 type Histogram struct {
+	counts atomic.Pointer[counts] // nil before the first duration
+}
+
+type counts struct {
 	buckets [bounds + 1]atomic.Uint64
 	sum     atomic.Int64 // nanoseconds
 }
@@ -29,8 +33,9 @@ func Bound(n int) (bound time.Duration, ok bool) {
 // Observe counts a duration. A negative one counts as zero.
 func (h *Histogram) Observe(d time.Duration) {
 	d = max(d, 0)
-	h.buckets[bucketOf(d)].Add(1)
-	h.sum.Add(int64(d))
+	c := made(&h.counts)
+	c.buckets[bucketOf(d)].Add(1)
+	c.sum.Add(int64(d))
 }
 
 // bucketOf returns the number of the first bucket whose bound is not lower than d.
@@ -41,11 +46,15 @@ func bucketOf(d time.Duration) int {
 
 // Read returns what was observed so far.
 func (h *Histogram) Read() (d Durations) {
-	for n := range h.buckets {
-		d.Buckets[n] = h.buckets[n].Load()
+	c := h.counts.Load()
+	if c == nil {
+		return d
+	}
+	for n := range c.buckets {
+		d.Buckets[n] = c.buckets[n].Load()
 		d.Count += d.Buckets[n]
 	}
-	d.Sum = time.Duration(h.sum.Load())
+	d.Sum = time.Duration(c.sum.Load())
 	return d
 }
 

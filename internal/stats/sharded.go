@@ -17,9 +17,9 @@ const (
 
 // Sharded is a counter for paths on which many goroutines count at the same time. It has several
 // parts in different cache lines, 512 bytes together, so that cores seldom take a line from each
-// other.
+// other. Before the first count it takes a pointer.
 type Sharded struct {
-	parts [shards]shard
+	parts atomic.Pointer[[shards]shard]
 }
 
 type shard struct {
@@ -29,14 +29,25 @@ type shard struct {
 
 // Next adds one and returns how far that part of the counter is which the goroutine has counted in:
 // 1 for the first. It is for samples, such as every 64th.
-func (s *Sharded) Next() uint64 { return s.parts[part()].n.Add(1) }
+func (s *Sharded) Next() uint64 { return made(&s.parts)[part()].n.Add(1) }
 
 // Load returns the sum of all parts.
 func (s *Sharded) Load() (sum uint64) {
-	for i := range s.parts {
-		sum += s.parts[i].n.Load()
+	if parts := s.parts.Load(); parts != nil {
+		for i := range parts {
+			sum += parts[i].n.Load()
+		}
 	}
 	return sum
+}
+
+// made returns what p points to, which the first caller makes.
+func made[T any](p *atomic.Pointer[T]) *T {
+	if t := p.Load(); t != nil {
+		return t
+	}
+	p.CompareAndSwap(nil, new(T))
+	return p.Load()
 }
 
 // part returns the part for the calling goroutine. It is chosen by the place of the goroutine's stack:

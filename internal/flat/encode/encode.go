@@ -129,10 +129,10 @@ func (e *Encoder) structure(s *plan.Struct, p unsafe.Pointer) bool {
 func (e *Encoder) group(g *plan.Group, p unsafe.Pointer) (bits uint64) {
 	for i := range g.Fields {
 		f := &g.Fields[i]
-		if f.Wide && *(*uint64)(unsafe.Add(p, f.Probe)) == 0 {
+		fp := unsafe.Add(p, f.Offset)
+		if f.Wide && *(*uint64)(unsafe.Add(fp, f.Probe)) == 0 {
 			continue
 		}
-		fp := unsafe.Add(p, f.Offset)
 		switch {
 		case f.Kind == plan.KindString && f.Wide:
 			e.string(*(*string)(fp))

@@ -126,7 +126,7 @@ func (e *MessageEncoder) written(m *wire.Message, message []byte, base int) (fou
 
 // field writes a field that stands in the message, unless it is zero, and says whether it is not.
 func (e *MessageEncoder) field(f *plan.Field, v *wire.Value, b []byte, n int) bool {
-	if v.Own != nil {
+	if v.Own != 0 {
 		p := e.read(v.Own, b)
 		if zero(f.Plan, p) {
 			return false
@@ -165,7 +165,7 @@ func (e *MessageEncoder) field(f *plan.Field, v *wire.Value, b []byte, n int) bo
 // body writes a value.
 func (e *MessageEncoder) body(v *wire.Value, b []byte, n int) {
 	switch {
-	case v.Own != nil:
+	case v.Own != 0:
 		e.Encoder.body(v.Plan, e.read(v.Own, b))
 		return
 	case e.err != nil:

@@ -27,7 +27,7 @@ type MessageEncoder struct {
 type scan struct {
 	plan  *wire.Plan
 	slots []wire.Slot // of the messages that are being written; the innermost message is last
-	owns  []ownValue  // by number
+	owns  []ownValue  // by number, from 1
 }
 
 // ownValue is the value into which the Unmarshal method of a type reads.
@@ -41,7 +41,7 @@ type ownValue struct {
 func NewMessageEncoder(r *plan.Root, p *wire.Plan) *MessageEncoder {
 	e := &MessageEncoder{New(r), scan{plan: p, owns: make([]ownValue, len(p.Owns))}, &sections{}}
 	for i, own := range p.Owns {
-		v := reflect.New(own.Type)
+		v := reflect.New(own)
 		e.scan.owns[i] = ownValue{value: v.Elem(), memory: v.UnsafePointer(), method: v.Interface().(wire.Unmarshaler)}
 	}
 	return e
@@ -66,10 +66,10 @@ func (e *MessageEncoder) open(m *wire.Message, message []byte) bool {
 	return ok
 }
 
-// read reads a value with the Unmarshal method of its type, and returns its memory, which is valid
+// read reads a value with the Unmarshal method of its type, which has a number, and returns its memory, which is valid
 // until the next call.
-func (e *MessageEncoder) read(own *wire.Own, b []byte) unsafe.Pointer {
-	o := &e.scan.owns[own.Number]
+func (e *MessageEncoder) read(own uint16, b []byte) unsafe.Pointer {
+	o := &e.scan.owns[own-1]
 	o.value.SetZero()
 	if o.method.Unmarshal(b) != nil {
 		e.unusual()

@@ -105,6 +105,14 @@ type Struct struct {
 	Groups []Group
 }
 
+// Len returns the number of fields.
+func (s *Struct) Len() (n int) {
+	for i := range s.Groups {
+		n += len(s.Groups[i].Fields)
+	}
+	return n
+}
+
 // Group is a run of fields with one bitmap.
 type Group struct {
 	Fields []Field
@@ -116,10 +124,10 @@ type Group struct {
 // Field is one field, with its offset from the start of the struct that is being written or read.
 type Field struct {
 	Offset uint32
-	// Probe is the offset of eight bytes that are zero exactly if the field is zero. It is valid if
+	// Probe is where, from Offset on, eight bytes stand that are zero exactly if the field is zero. It is valid if
 	// Wide is set. Most fields of most objects are zero, and with Probe one look is enough to skip
 	// them.
-	Probe uint32
+	Probe uint8
 	Wide  bool
 	Kind  Kind // of plan, here for locality; or KindSection
 	// Section is the number of a field of KindSection within its Root, from 1.
@@ -129,10 +137,10 @@ type Field struct {
 
 // newField returns the field of plan p at offset.
 func newField(p *Plan, offset uintptr) Field {
-	f := Field{Offset: uint32(offset), Probe: uint32(offset), Kind: p.Kind, Plan: p}
+	f := Field{Offset: uint32(offset), Kind: p.Kind, Plan: p}
 	switch p.Kind {
 	case KindString:
-		f.Probe += uint32(wordSize) // the length, behind the pointer
+		f.Probe = uint8(wordSize) // the length, behind the pointer
 		f.Wide = true
 	case KindPointer, KindSlice, KindBytes, KindStringMap, KindQuantityMap, KindContentMap, KindMap, KindContent, KindHandle:
 		f.Wide = true // the first word is nil exactly when the value is
@@ -156,10 +164,9 @@ func groupFields(fields []Field) *Struct {
 	return s
 }
 
-// shift returns the field with its offsets moved by as many bytes.
+// shift returns the field with its offset moved by as many bytes.
 func (f Field) shift(by uintptr) Field {
 	f.Offset += uint32(by)
-	f.Probe += uint32(by)
 	return f
 }
 

@@ -34,8 +34,8 @@ func (x *example) message(b []byte, m *Message, numbers []field) []byte {
 		}
 		tag := uint64(number)<<3 | uint64(f.wire)
 		switch {
-		case f.inline != nil:
-			b = appendField(b, tag, x.message(nil, m, *f.inline))
+		case f.inline:
+			b = appendField(b, tag, x.message(nil, m, m.inlines[f.slot]))
 		case int(f.slot) == len(m.Values):
 			b = appendField(b, tag, x.message(nil, x.metadata, x.metadata.numbers))
 		case f.repeated:
@@ -87,12 +87,12 @@ func (x *example) field(b []byte, tag uint64, v *Value) []byte {
 
 // bytes returns the bytes of a value that has a length.
 func (x *example) bytes(v *Value, n uint64) []byte {
-	for v.Own == nil && v.Plan.Kind == plan.KindPointer {
+	for v.Own == 0 && v.Plan.Kind == plan.KindPointer {
 		v = v.Elem
 	}
 	switch {
-	case v.Own != nil:
-		return x.own(v.Own.Type, n)
+	case v.Own != 0:
+		return x.own(v.Plan.Type, n)
 	case v.Plan.Kind == plan.KindStruct && x.made[v.Message]:
 		return nil
 	case v.Plan.Kind == plan.KindStruct:

@@ -30,7 +30,7 @@ var (
 type Value struct {
 	Plan    *plan.Plan
 	wire    byte     // the wire type of one value
-	Own     *Own     // set if the Unmarshal method of the type reads it
+	Own     uint16   // of a type whose Unmarshal method is not generated, and reads it: its number among Plan.Owns, from 1
 	Message *Message // of a struct
 	Elem    *Value   // of a pointer, slice or map
 }
@@ -39,19 +39,13 @@ type Value struct {
 // follows it. Scan must have found them. For a slice, v is its element.
 func (v *Value) Next(b []byte) (value, rest []byte) { return next(v.wire, b) }
 
-// Own is a type whose Unmarshal method is not generated. An encoder keeps one value of it, into
-// which the method reads.
-type Own struct {
-	Number int
-	Type   reflect.Type
-}
-
 // Message says how a struct stands in a message.
 type Message struct {
 	Plan    *plan.Struct
-	Values  []*Value // of the fields of plan, in their order
-	numbers []field  // by field number
-	root    bool     // one slot more is for the ObjectMeta, which is no field of plan
+	Values  []*Value  // of the fields of plan, in their order
+	numbers []field   // by field number
+	inlines [][]field // of the inline messages
+	root    bool      // one slot more is for the ObjectMeta, which is no field of plan
 }
 
 // Scan appends the slots of a message: one for each of m.Values and, if m is that of an object, one for
@@ -64,7 +58,7 @@ func (m *Message) Scan(slots []Slot, message []byte) ([]Slot, bool) {
 	if m.root {
 		slots = append(slots, Slot{})
 	}
-	return slots, scan(slots[base:], m.numbers, message, 0, len(message))
+	return slots, m.scan(slots[base:], m.numbers, message, 0, len(message))
 }
 
 // compiler makes the plan of one root type.
@@ -73,14 +67,14 @@ type compiler struct {
 	meta   uintptr // where its ObjectMeta stands
 	plans  map[reflect.Type]*plan.Plan
 	values map[reflect.Type]*Value
-	owns   []*Own
+	owns   []reflect.Type
 }
 
 // Plan says how the objects of a type stand in messages.
 type Plan struct {
 	Root     *Message
 	Metadata *Message
-	Owns     []*Own
+	Owns     []reflect.Type // those whose own Unmarshal method reads: an encoder keeps one value of each for that
 }
 
 // errNoMessage says that unstructured content has no message of its own.
@@ -124,8 +118,8 @@ func (w *compiler) value(t reflect.Type) (*Value, error) {
 	}
 	w.values[t] = v
 	if isOwnWire(t) {
-		v.Own = &Own{Number: len(w.owns), Type: t}
-		w.owns = append(w.owns, v.Own)
+		w.owns = append(w.owns, t)
+		v.Own = uint16(len(w.owns))
 		return v, nil
 	}
 	return v, w.fill(v, t)
@@ -165,7 +159,7 @@ func (w *compiler) fill(v *Value, t reflect.Type) (err error) {
 
 // several says whether a value is several fields of a message.
 func (v *Value) several() bool {
-	if v.Own != nil {
+	if v.Own != 0 {
 		return false
 	}
 	switch v.Plan.Kind {
@@ -203,7 +197,7 @@ func (w *compiler) message(t reflect.Type, s *plan.Struct) (*Message, error) {
 	if !reflect.PointerTo(t).Implements(typeUnmarshaler) {
 		return nil, w.refuse(t, "has no Unmarshal method")
 	}
-	m := &Message{Plan: s, root: t == w.root}
+	m := &Message{Plan: s, Values: make([]*Value, 0, s.Len()), root: t == w.root}
 	at := &places{map[uintptr]int{}, map[uintptr]bool{}}
 	if m.root {
 		at.missed[w.meta] = true
@@ -265,7 +259,8 @@ func (w *compiler) field(m *Message, t reflect.Type, offset uintptr, at *places)
 			return f, w.refuse(t, "has no Unmarshal method")
 		}
 		inline, err := w.numbers(m, t, offset, at)
-		f.inline = &inline
+		f.inline, f.slot = true, uint16(len(m.inlines))
+		m.inlines = append(m.inlines, inline)
 		return f, err
 	}
 	v, err := w.value(t)

@@ -22,13 +22,13 @@ const (
 // largestNumber bounds the field numbers, because a message has a table of them.
 const largestNumber = 255
 
-// field is one field of a message.
+// field is one field of a message. It has no pointer: a kind has some hundred fields.
 type field struct {
 	known    bool
 	wire     byte
 	repeated bool
-	slot     uint16   // where scan notes it
-	inline   *[]field // the fields of a message within this one that have slots of their own; else nil
+	inline   bool   // a message within this one, whose fields have slots of their own
+	slot     uint16 // where scan notes it; of an inline message the number among those
 }
 
 // Slot is where a field stands in its message: one value or, if it has several, all of them
@@ -38,10 +38,10 @@ type Slot struct {
 	N          uint32 // values
 }
 
-// scan finds the fields of a message, by their numbers, and notes them in the slots, which are zero. It reads what
-// stands between two positions of the message. Fields whose numbers are unknown are skipped, as by Unmarshal. It
+// scan finds the fields of a message, or of an inline one, by their numbers, and notes them in the slots, which are zero. It
+// reads what stands between two positions of the message. Fields whose numbers are unknown are skipped, as by Unmarshal. It
 // returns false if the message is unusual.
-func scan(slots []Slot, numbers []field, message []byte, pos, end int) bool {
+func (m *Message) scan(slots []Slot, numbers []field, message []byte, pos, end int) bool {
 	for pos < end {
 		tagged := pos
 		tag, size := uvarintAt(message, pos, end)
@@ -60,8 +60,8 @@ func scan(slots []Slot, numbers []field, message []byte, pos, end int) bool {
 		switch {
 		case f.wire != byte(tag&7):
 			return false
-		case f.inline != nil:
-			if !scan(slots, *f.inline, message, start, stop) {
+		case f.inline:
+			if !m.scan(slots, m.inlines[f.slot], message, start, stop) {
 				return false
 			}
 		case !slots[f.slot].note(f.repeated, tagged, start, stop):
