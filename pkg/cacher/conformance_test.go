@@ -233,13 +233,13 @@ func hastyTests() []conformance {
 	return []conformance{
 		plain("Get", storagetesting.RunTestGet),
 		{name: "WatchSemantics", test: func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunWatchSemantics(ctx, t, &caughtUp{f})
+			storagetesting.RunWatchSemantics(ctx, t, &caughtUp{fixture: f})
 		}},
 		{name: "WatchSemanticInitialEventsExtended", test: func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, &caughtUp{f})
+			storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, &caughtUp{fixture: f})
 		}},
 		{name: "WatchListMatchSingle", test: func(ctx context.Context, t *testing.T, f *fixture) {
-			storagetesting.RunWatchListMatchSingle(ctx, t, &caughtUp{f})
+			storagetesting.RunWatchListMatchSingle(ctx, t, &caughtUp{fixture: f})
 		}},
 	}
 }

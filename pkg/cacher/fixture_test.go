@@ -14,7 +14,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -339,25 +338,6 @@ func (f *fixture) keys(ctx context.Context) (keys []string, err error) {
 		keys = append(keys, key)
 	}
 	return keys, nil
-}
-
-// caughtUp is the storage whose Create returns when the cache has the object.
-type caughtUp struct{ *fixture }
-
-func (c *caughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
-		return err
-	}
-	for {
-		got := newPod()
-		err := c.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, got)
-		if err == nil && apiequality.Semantic.DeepEqual(got, out) {
-			return nil
-		}
-		if err != nil && !storage.IsNotFound(err) || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-	}
 }
 
 // faultyStorage is a storage whose watches can be broken and whose lists can be failed.

@@ -1,0 +1,99 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cacher_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// caughtUp is the storage whose Create returns when the cache has the object, and all watches that select it have brought it: some of
+// upstream's tests wait 150 ms for an event after that, and the watch of a busy etcd may take longer.
+type caughtUp struct {
+	*fixture
+	mu      sync.Mutex
+	watches []*caughtUpWatch
+}
+
+// Create implements storage.Interface.
+func (c *caughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, time.Millisecond, wait.ForeverTestTimeout, true, func(ctx context.Context) (bool, error) {
+		got := newPod()
+		err := c.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, got)
+		if storage.IsNotFound(err) || err == nil && !apiequality.Semantic.DeepEqual(got, out) {
+			return false, nil
+		}
+		return err == nil && c.brought(key, out), err
+	})
+}
+
+// brought reports whether the watches that select an object have come to it, or have ended.
+func (c *caughtUp) brought(key string, obj runtime.Object) bool {
+	version, err := storage.APIObjectVersioner{}.ObjectResourceVersion(obj)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return err == nil && !slices.ContainsFunc(c.watches, func(w *caughtUpWatch) bool {
+		selected, err := w.predicate.Matches(obj)
+		return err == nil && selected && strings.HasPrefix(key, w.key) && !w.ended.Load() && w.newest.Load() < version
+	})
+}
+
+// Watch implements storage.Interface.
+func (c *caughtUp) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	from, err := c.fixture.Watch(ctx, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	w := &caughtUpWatch{Interface: from, key: key, predicate: opts.Predicate, events: make(chan watch.Event, 1000)}
+	go w.run()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watches = append(c.watches, w)
+	return w, nil
+}
+
+// caughtUpWatch takes the events of a watch before anybody wants them.
+type caughtUpWatch struct {
+	watch.Interface
+	key       string
+	predicate storage.SelectionPredicate
+	events    chan watch.Event
+	newest    atomic.Uint64 // the version of the last event
+	ended     atomic.Bool
+}
+
+// ResultChan implements watch.Interface.
+func (w *caughtUpWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// run ends with the watch.
+func (w *caughtUpWatch) run() {
+	defer close(w.events)
+	defer w.ended.Store(true)
+	for event := range w.Interface.ResultChan() {
+		w.events <- event
+		obj := event.Object
+		if shared, ok := obj.(runtime.CacheableObject); ok {
+			obj = shared.GetObject()
+		}
+		if timed, ok := obj.(storage.WatchEventWithRecordTime); ok {
+			obj = timed.Unwrap()
+		}
+		if version, err := (storage.APIObjectVersioner{}).ObjectResourceVersion(obj); err == nil {
+			w.newest.Store(version)
+		}
+	}
+}
