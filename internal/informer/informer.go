@@ -213,9 +213,7 @@ func (i *Informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForC
 // RunWithContext implements SharedInformer: it returns when ctx has ended and every
 // handler has returned from its last event.
 func (i *Informer) RunWithContext(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
 	if !i.start(ctx) {
-		cancel()
 		klog.FromContext(ctx).Info("Warning: the informer has started before, to run it again does nothing", "type", i.description)
 		return
 	}
@@ -226,9 +224,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.indexers.close()
 	if i.run.dormancy.isOver() { // handlers end when they were told of everything
 		i.last(errLast)
-		i.running.Wait()
 	}
-	cancel()
 	i.running.Wait()
 	close(i.ended)
 }
