@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/flat"
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // corpus returns codecs and an Object of each, with dictionaries in use.
@@ -92,6 +93,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestDamagedObjects(t *testing.T) {
+	variable.OneGoroutine(t)
 	codecs, objects := corpus(t)
 	for i, o := range objects {
 		data, like := flat.Bytes(o), decoded(t, codecs[i], o)
@@ -132,6 +134,7 @@ func TestAZoneWithoutItsDictionary(t *testing.T) {
 // TestDamagedParts cuts the parts of a large object at random places, damages them, and leaves
 // some out.
 func TestDamagedParts(t *testing.T) {
+	variable.OneGoroutine(t)
 	r := rand.New(rand.NewSource(newSeed(t)))
 	data := map[string]any{"long": text(0, 5000), "twice": text(0, 5000)}
 	for i := range 200 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/flat"
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // kinds returns the types of all kinds that client-go and apiextensions know, in a fixed order.
@@ -55,6 +56,7 @@ func rounds() int {
 }
 
 func TestEveryKindRoundTrips(t *testing.T) {
+	variable.OneGoroutine(t)
 	all := kinds()
 	if len(all) < 300 {
 		t.Fatalf("only %d kinds: the schemes are not what they were", len(all))
@@ -128,6 +130,7 @@ func metadataAgrees(t *testing.T, o flat.Object, obj runtime.Object) {
 // TestCopiesShareNothing changes everything that can be reached from one materialized object of
 // every kind and looks whether another one, or the flat form, has changed.
 func TestCopiesShareNothing(t *testing.T) {
+	variable.OneGoroutine(t)
 	fill, dict := newFiller(newSeed(t)), dictionary.New(dictionary.Limits{})
 	changed := 0
 	for _, typ := range kinds() {

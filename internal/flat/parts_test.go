@@ -20,6 +20,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // mixed is a type with much in it that is no string.
@@ -137,6 +138,7 @@ const mostKept = 4 << 10
 
 // TestAKeptStringKeepsLittle keeps a string of each of some large objects that are gone then.
 func TestAKeptStringKeepsLittle(t *testing.T) {
+	variable.OneGoroutine(t)
 	const versions = 60
 	r := rand.New(rand.NewSource(newSeed(t)))
 	for _, name := range slices.Sorted(maps.Keys(large)) {

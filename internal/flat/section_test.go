@@ -25,6 +25,7 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/flat"
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // message is what the API server sends of obj.
@@ -318,6 +319,7 @@ func (s *states) check(t testing.TB, now, before state) {
 
 // Random updates of every kind are what Unmarshal reads of their messages.
 func TestRandomUpdatesOfEveryKind(t *testing.T) {
+	variable.OneGoroutine(t)
 	seed := newSeed(t)
 	fill, r, tables := newFiller(seed), rand.New(rand.NewSource(seed)), 0
 	for _, typ := range kinds() {
@@ -362,6 +364,7 @@ func FuzzSections(f *testing.F) {
 
 // A damaged state before leads to no panic, and to bytes that can be read or not.
 func TestUpdatesOfADamagedObject(t *testing.T) {
+	variable.OneGoroutine(t)
 	c, pod := podCodec(t), newCluster(1).pod(1)
 	d := known(t, c, pod)
 	o := after(t, c, pod, d, after(t, c, pod, d, flat.Object{}))

@@ -331,7 +331,7 @@ func TestInformerDoesNotLetASlowHandlerDelayAnother(t *testing.T) {
 // Client-go queues every event for a slow handler. Ours keeps a window of them, and
 // beyond that one event a key.
 func TestInformerBoundsWhatASlowHandlerMissed(t *testing.T) {
-	const updates, keys = 10_000, 10
+	const updates, keys = 4 * conformanceWindow, 10
 	eachInformer(t, setting{}, func(r *rig) {
 		door := r.gate()
 		slow := &recording{before: func(string) { door.pass() }}

@@ -11,12 +11,15 @@ import (
 
 	. "github.com/onsi/gomega"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // TestInformerAtRestKeepsNoEvents counts what an informer holds after more events than its
 // window has, as soon as all handlers have seen them: with thousands of informers, one for
 // each kind in each namespace, what each keeps for itself is what the cache takes.
 func TestInformerAtRestKeepsNoEvents(t *testing.T) {
+	variable.OneGoroutine(t)
 	const informers, updates = 10, conformanceWindow + 100
 	for _, handlers := range []int{0, 2} {
 		t.Run(fmt.Sprintf("%d handlers", handlers), func(t *testing.T) {

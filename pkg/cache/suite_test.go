@@ -23,11 +23,9 @@ import (
 func TestCache(t *testing.T) {
 	log.SetLogger(GinkgoLogr)
 	RegisterFailHandler(Fail)
-	theirs, wait := runBeside(t)
-	defer wait()
-	suite, reporter := GinkgoConfiguration()
-	suite.SkipFiles = append(suite.SkipFiles, theirs...)
-	RunSpecs(t, "Cache Suite", suite, reporter)
+	specs.Run(t, "Cache Suite", // what waits the longest, for discovery and time-outs of Kubernetes, runs beside the rest
+		[]string{"returning_test.go", "aggregated_test.go"},
+		[]string{"managers_test.go", "optional_test.go", "unwatchable_test.go", "peer_test.go"})
 }
 
 // patience is how long a spec waits for what must happen soon.

@@ -22,6 +22,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // conformance is one of upstream's tests of storages, with the set-up of upstream's own
@@ -51,7 +53,7 @@ func TestConformance(t *testing.T) {
 			for _, i := range implementations() {
 				for _, c := range conformanceTests()[n].tests { // each has objects of its own
 					t.Run(i.name+"/"+c.name, func(t *testing.T) {
-						if detector && i.name != "tarn" {
+						if variable.Detector && i.name != "tarn" {
 							t.Skip("the race detector is for our code: it makes upstream's miss the deadlines of upstream's tests")
 						}
 						if !same.alone {

@@ -9,17 +9,16 @@ import (
 
 	. "github.com/onsi/gomega"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 )
 
 // TestEventsGetTheValueOfBefore: the fixture of these tests must not fail for what etcd leaves out.
 func TestEventsGetTheValueOfBefore(t *testing.T) {
 	g := NewWithT(t)
-	server, _ := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
-	defer func() { _ = server.V3Client.Close() }()
-	kv := server.V3Client.KV
+	server := startEtcd(t)
+	defer func() { _ = server.Close() }()
+	kv := server.KV
 	ctx, cancel := context.WithCancel(t.Context())
-	events := wholeEvents{server.V3Client.Watcher, kv}.Watch(ctx, "key", clientv3.WithRev(1)) // etcd is not asked for the values of before
+	events := wholeEvents{server.Watcher, kv}.Watch(ctx, "key", clientv3.WithRev(1)) // etcd is not asked for the values of before
 	for _, value := range []string{"one", "two"} {
 		_, err := kv.Put(ctx, "key", value)
 		g.Expect(err).NotTo(HaveOccurred())

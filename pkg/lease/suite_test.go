@@ -31,7 +31,7 @@ import (
 func TestLease(t *testing.T) {
 	log.SetLogger(GinkgoLogr)
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Lease Suite")
+	specs.Run(t, "Lease Suite", []string{"references_test.go"}, []string{"own_writes_test.go", "bounds_test.go"})
 }
 
 var (

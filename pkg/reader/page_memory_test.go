@@ -15,6 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // noise is text that no dictionary makes shorter.
@@ -37,6 +39,7 @@ func heavy(n, version int) *corev1.Pod {
 // TestPagesThatNobodyReadsHoldAShareOfTheStore asks whether there is anything, again and
 // again while much or everything is rewritten, and never uses the token.
 func TestPagesThatNobodyReadsHoldAShareOfTheStore(t *testing.T) {
+	variable.OneGoroutine(t)
 	const many = 5000
 	onEveryStore(t, func(t *testing.T, store string) {
 		for written, rounds := range map[int]int{many / 8: 12, many: 3} {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/variable"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
@@ -88,6 +89,7 @@ func TestRemainingItemCount(t *testing.T) {
 // readers, while a writer changes everything, and compares them with what a list in one
 // piece said when they began.
 func TestPagesAreOfOneMoment(t *testing.T) {
+	variable.OneGoroutine(t)
 	onEveryStore(t, func(t *testing.T, store string) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

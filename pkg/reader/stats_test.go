@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tarn-dev/tarn/internal/variable"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
 
@@ -96,7 +97,7 @@ func TestStatsShowIndexesOfLabels(t *testing.T) {
 
 // skipIfDetected skips a test that counts allocations.
 func skipIfDetected(t *testing.T) {
-	if detector {
+	if variable.Detector {
 		t.Skip("the race detector loses some of what reads use again")
 	}
 }
