@@ -65,7 +65,7 @@ var rooms = map[string]room{
 	"internal/flat/form":       {[]string{"internal/flat/dictionary"}, "it is numbers; parts are as large as blocks of the dictionary"},
 	"internal/flat/dictionary": {nil, "it keeps strings, whatever they are of"},
 
-	"internal/variable":   {nil, "only tests import it; it reads numbers, whatever they are for"},
+	"internal/variable":   {nil, "only tests import it; it knows their variables and the race detector"},
 	"internal/specs":      {[]string{"envtest"}, "only tests import it, for the environment that their suites run against"},
 	"internal/relist":     {nil, "it ends watches, whatever they are of"},
 	"internal/resolver":   {[]string{"internal/contain", "internal/listwatch"}, "it calls a mapper, which may panic, and knows the time-outs of requests"},

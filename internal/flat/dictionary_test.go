@@ -125,7 +125,7 @@ func TestDictionaryWearsOut(t *testing.T) {
 
 // TestWhatIsNeverKeptDoesNotCount: lists that fail leave Objects behind that nobody keeps.
 func TestWhatIsNeverKeptDoesNotCount(t *testing.T) {
-	variable.OneGoroutine(t)
+	variable.SkipUnderDetector(t, "it takes more of the heap")
 	d := dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	const objects = 3 * flat.WearEntries // two share a value, and some values may share a hash: enough entries are left
@@ -145,7 +145,7 @@ func TestWhatIsNeverKeptDoesNotCount(t *testing.T) {
 // TestFillingIsNoWear: the first objects of a store have little in common with each other, and
 // the others much with them.
 func TestFillingIsNoWear(t *testing.T) {
-	variable.OneGoroutine(t)
+	variable.SkipUnderDetector(t, "it takes more of the heap")
 	d := dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[corev1.Node]())
 	const groups = 1200
@@ -231,7 +231,7 @@ func TestConcurrentUse(t *testing.T) {
 // TestAnObjectThatIsUpdatedTakesNoMoreOfADictionary: a store of one object that is updated all the
 // time, such as a Lease, remembers nothing for objects that it does not have.
 func TestAnObjectThatIsUpdatedTakesNoMoreOfADictionary(t *testing.T) {
-	variable.OneGoroutine(t)
+	variable.SkipUnderDetector(t, "it takes more of the heap")
 	c, d := codecFor(t, reflect.TypeFor[corev1.ConfigMap]()), dictionary.New(dictionary.Limits{})
 	update := func(version int) {
 		mustEncode(t, c, &corev1.ConfigMap{

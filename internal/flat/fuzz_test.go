@@ -18,7 +18,6 @@ import (
 
 	"github.com/tarn-dev/tarn/internal/flat"
 	"github.com/tarn-dev/tarn/internal/flat/dictionary"
-	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // corpus returns codecs and an Object of each, with dictionaries in use.
@@ -93,11 +92,10 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestDamagedObjects(t *testing.T) {
-	variable.OneGoroutine(t)
 	codecs, objects := corpus(t)
 	for i, o := range objects {
 		data, like := flat.Bytes(o), decoded(t, codecs[i], o)
-		for n := range data {
+		for n := 0; n < len(data); n += stride() {
 			cut := flat.FromBytes(data[:n], o.Dictionary(), flat.Parts(o)...)
 			readAll(t, codecs[i], cut, o, like)
 			if err := codecs[i].Decode(cut, reflect.New(codecs[i].Type()).Interface()); err == nil {
@@ -134,7 +132,6 @@ func TestAZoneWithoutItsDictionary(t *testing.T) {
 // TestDamagedParts cuts the parts of a large object at random places, damages them, and leaves
 // some out.
 func TestDamagedParts(t *testing.T) {
-	variable.OneGoroutine(t)
 	r := rand.New(rand.NewSource(newSeed(t)))
 	data := map[string]any{"long": text(0, 5000), "twice": text(0, 5000)}
 	for i := range 200 {
@@ -146,7 +143,7 @@ func TestDamagedParts(t *testing.T) {
 	if len(parts) < 4 {
 		t.Fatalf("it has %d parts", len(parts))
 	}
-	for range 1000 {
+	for range 1000 / stride() {
 		bytes, bad := flat.Bytes(o), slices.Clone(parts)
 		switch i := r.Intn(len(bad)); r.Intn(5) {
 		case 0:

@@ -47,16 +47,26 @@ func kinds() []reflect.Type {
 	return out
 }
 
-// rounds is how often each kind is filled.
+// rounds is how often each kind is filled. The race detector takes five times as long: it is for its check of unsafe pointers.
 func rounds() int {
-	if testing.Short() {
+	switch {
+	case variable.Detector:
+		return 1
+	case testing.Short():
 		return 2
 	}
 	return 6
 }
 
+// stride is the distance between bytes that are damaged.
+func stride() int {
+	if variable.Detector {
+		return 16
+	}
+	return 1
+}
+
 func TestEveryKindRoundTrips(t *testing.T) {
-	variable.OneGoroutine(t)
 	all := kinds()
 	if len(all) < 300 {
 		t.Fatalf("only %d kinds: the schemes are not what they were", len(all))
@@ -130,7 +140,6 @@ func metadataAgrees(t *testing.T, o flat.Object, obj runtime.Object) {
 // TestCopiesShareNothing changes everything that can be reached from one materialized object of
 // every kind and looks whether another one, or the flat form, has changed.
 func TestCopiesShareNothing(t *testing.T) {
-	variable.OneGoroutine(t)
 	fill, dict := newFiller(newSeed(t)), dictionary.New(dictionary.Limits{})
 	changed := 0
 	for _, typ := range kinds() {

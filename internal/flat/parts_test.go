@@ -138,7 +138,7 @@ const mostKept = 4 << 10
 
 // TestAKeptStringKeepsLittle keeps a string of each of some large objects that are gone then.
 func TestAKeptStringKeepsLittle(t *testing.T) {
-	variable.OneGoroutine(t)
+	variable.SkipUnderDetector(t, "it takes more of the heap")
 	const versions = 60
 	r := rand.New(rand.NewSource(newSeed(t)))
 	for _, name := range slices.Sorted(maps.Keys(large)) {

@@ -35,7 +35,6 @@ func similarRounds(t *testing.T) int {
 }
 
 func TestEveryKindDecodesReusingAnother(t *testing.T) {
-	variable.OneGoroutine(t)
 	seed := newSeed(t)
 	fill, dict, r := newFiller(seed), dictionary.New(dictionary.Limits{}), rand.New(rand.NewSource(seed))
 	var cases reusingCases
@@ -109,7 +108,6 @@ func (n *reusingCases) check(t *testing.T, codec *flat.Codec, o flat.Object, lik
 }
 
 func TestUnstructuredDecodesReusingAnother(t *testing.T) {
-	variable.OneGoroutine(t)
 	seed := newSeed(t)
 	r, d := rand.New(rand.NewSource(seed)), dictionary.New(dictionary.Limits{})
 	c := codecFor(t, reflect.TypeFor[unstructured.Unstructured]())
@@ -133,7 +131,6 @@ func TestUnstructuredDecodesReusingAnother(t *testing.T) {
 
 // everything with its awkward values, which DeepCopyObject does not know.
 func TestEverythingDecodesReusingAnother(t *testing.T) {
-	variable.OneGoroutine(t)
 	seed := newSeed(t)
 	fill, d, r := newFiller(seed), dictionary.New(dictionary.Limits{}), rand.New(rand.NewSource(seed))
 	fill.MaxDepth(9)

@@ -19,7 +19,7 @@ import (
 // window has, as soon as all handlers have seen them: with thousands of informers, one for
 // each kind in each namespace, what each keeps for itself is what the cache takes.
 func TestInformerAtRestKeepsNoEvents(t *testing.T) {
-	variable.OneGoroutine(t)
+	variable.SkipUnderDetector(t, "it takes more of the heap")
 	const informers, updates = 10, conformanceWindow + 100
 	for _, handlers := range []int{0, 2} {
 		t.Run(fmt.Sprintf("%d handlers", handlers), func(t *testing.T) {

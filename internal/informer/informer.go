@@ -67,7 +67,7 @@ var (
 // run is the one run of an informer.
 type run struct {
 	phase     phase
-	ctx       context.Context       // of the run; set when it starts
+	ctx       context.Context       // that RunWithContext was given; set when it starts
 	reflector *toolscache.Reflector // the newest
 	dormancy  *dormancy             // has a lock of its own
 	released  bool                  // handlers count as synced
@@ -210,7 +210,7 @@ func (i *Informer) Keep(obj any) (watchcache.Item[object.Object], error) {
 // Run implements SharedInformer.
 func (i *Informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext implements SharedInformer: it returns when ctx has ended and every
+// RunWithContext implements SharedInformer: it returns when ctx has ended, or after Leave, and every
 // handler has returned from its last event.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	if !i.start(ctx) {

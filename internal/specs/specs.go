@@ -1,8 +1,13 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package specs has what the Ginkgo suites share that run on the API server of envtest
-// in the test process. Only tests import it.
+// Package specs has what the Ginkgo suites share that run on the API server of envtest. Only tests import it.
+//
+// # Files
+//
+//   - specs.go: the environment of a suite
+//   - server.go: a real kube-apiserver in its place
+//   - run.go: runs the specs of a suite, some beside others
 package specs
 
 import (

@@ -7,5 +7,5 @@
 //
 // Counting must cost next to nothing. Adding to a [Sharded] counter is one atomic addition to a
 // cache line that other goroutines seldom write, an observation of a [Histogram] two. The clock is
-// [Now], which takes about half as long as time.Now.
+// [Now], which takes about half as long as time.Now. The first count of each allocates its memory.
 package stats

@@ -13,11 +13,12 @@ import (
 // bounds is the number of buckets of a Histogram that have an upper bound.
 const bounds = 13
 
-// Histogram counts durations in buckets. It has 120 bytes.
+// Histogram counts durations in buckets. It takes a pointer until the first duration, and 120 bytes more from then on.
 type Histogram struct {
 	counts atomic.Pointer[counts] // nil before the first duration
 }
 
+// counts are those of a Histogram.
 type counts struct {
 	buckets [bounds + 1]atomic.Uint64
 	sum     atomic.Int64 // nanoseconds

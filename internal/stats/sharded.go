@@ -16,8 +16,8 @@ const (
 )
 
 // Sharded is a counter for paths on which many goroutines count at the same time. It has several
-// parts in different cache lines, 512 bytes together, so that cores seldom take a line from each
-// other. Before the first count it takes a pointer.
+// parts in different cache lines, so that cores seldom take a line from each other. It takes a
+// pointer until the first count, and 512 bytes from then on.
 type Sharded struct {
 	parts atomic.Pointer[[shards]shard]
 }
@@ -41,7 +41,7 @@ func (s *Sharded) Load() (sum uint64) {
 	return sum
 }
 
-// made returns what p points to, which the first caller makes.
+// made returns what p points to. If that is nil, it makes one: callers at the same time get the same.
 func made[T any](p *atomic.Pointer[T]) *T {
 	if t := p.Load(); t != nil {
 		return t

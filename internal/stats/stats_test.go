@@ -75,7 +75,7 @@ func TestOneGoroutineCountsInOnePart(t *testing.T) {
 	}
 }
 
-// TestCountingTakesNoMemory, on the paths of every read and every event.
+// TestCountingTakesNoMemory after the first count, on the paths of every read and every event.
 func TestCountingTakesNoMemory(t *testing.T) {
 	var (
 		counter   Sharded

@@ -59,6 +59,7 @@ const sampled = 64
 // Reads counts the reads of one store. A nil *Reads counts nothing. It is safe for concurrent use.
 type Reads struct {
 	gets      stats.Sharded
+	_         [64]byte // lists write to what follows, and each Get reads the pointer before it
 	lists     [plans]atomic.Uint64
 	durations [plans]stats.Histogram
 	missing   atomic.Uint64 // label scans for which there was no index

@@ -5,5 +5,5 @@
 
 package variable
 
-// Detector says whether the race detector looks at the program.
+// Detector is true in a program that is built with -race.
 const Detector = false

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package variable reads the variables of tests, which CONTRIBUTING.md lists, and says whether the race detector looks at them.
+// Package variable reads the variables of tests, which CONTRIBUTING.md lists. It says whether the race detector is on.
 package variable
 
 import (
@@ -25,11 +25,10 @@ func Number(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// OneGoroutine skips a test under the race detector. It is for long tests of what one goroutine does, and of the heap: the detector finds
-// nothing there, and takes five times as long.
-func OneGoroutine(t testing.TB) {
+// SkipUnderDetector skips a test under the race detector, and says why.
+func SkipUnderDetector(t testing.TB, why string) {
 	t.Helper()
 	if Detector {
-		t.Skip("one goroutine has no races")
+		t.Skip("the race detector is on: " + why)
 	}
 }

@@ -14,11 +14,10 @@ import (
 // TestEventsGetTheValueOfBefore: the fixture of these tests must not fail for what etcd leaves out.
 func TestEventsGetTheValueOfBefore(t *testing.T) {
 	g := NewWithT(t)
-	server := startEtcd(t)
-	defer func() { _ = server.Close() }()
-	kv := server.KV
+	etcd := startEtcd(t)
+	kv := etcd.KV
 	ctx, cancel := context.WithCancel(t.Context())
-	events := wholeEvents{server.Watcher, kv}.Watch(ctx, "key", clientv3.WithRev(1)) // etcd is not asked for the values of before
+	events := wholeEvents{etcd.Watcher, kv}.Watch(ctx, "key", clientv3.WithRev(1)) // etcd is not asked for the values of before
 	for _, value := range []string{"one", "two"} {
 		_, err := kv.Put(ctx, "key", value)
 		g.Expect(err).NotTo(HaveOccurred())

@@ -15,6 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
@@ -149,41 +152,58 @@ func withTransformer(v value.Transformer) option { return func(s *setup) { s.tra
 type fixture struct {
 	storage.Interface
 	implementation implementation
-	etcd           *etcd3testing.EtcdTestServer
+	etcd           *kubernetes.Client
 	below          *faultyStorage
 }
 
-// starting is held while an etcd starts: its ports are free, but not taken yet.
+// starting is held from when the ports of an etcd are chosen until it listens on them: another one could choose the same.
 var starting sync.Mutex
 
-// startEtcd starts an etcd, which ends with the test. It elects itself in a tenth of the second that upstream's takes.
+// startEtcd starts an etcd, and returns a client of it that records requests. Both end with the test. Upstream's function starts one after
+// the other, and each takes a second to elect itself.
 func startEtcd(t testing.TB) *kubernetes.Client {
 	t.Helper()
 	starting.Lock()
-	defer starting.Unlock()
-	config := testserver.NewTestConfig(t)
-	config.TickMs, config.ElectionMs = 10, 100
-	return testserver.RunEtcd(t, config)
+	server, err := embed.StartEtcd(testserver.NewTestConfig(t))
+	starting.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	select {
+	case <-server.Server.ReadyNotify():
+	case err = <-server.Err():
+		t.Fatal(err)
+	case <-time.After(wait.ForeverTestTimeout):
+		t.Fatal("etcd is not ready")
+	}
+	client, err := kubernetes.New(clientv3.Config{Endpoints: server.Server.Cluster().ClientURLs(), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	recorder := storagetesting.NewKubernetesRecorder(client.Kubernetes)
+	client.KV, client.Kubernetes = storagetesting.NewKVRecorder(client.KV, recorder), recorder
+	return client
 }
 
 // run starts an implementation, which ends with the test.
 func run(t testing.TB, i implementation, options ...option) *fixture {
 	t.Helper()
 	s := newSetup(options...)
-	server := &etcd3testing.EtcdTestServer{V3Client: startEtcd(t)}
-	t.Cleanup(func() { _ = server.V3Client.Close() }) // Terminate leaves the client open
-	server.V3Client.Watcher = wholeEvents{server.V3Client.Watcher, server.V3Client.KV}
+	etcd := startEtcd(t)
+	etcd.Watcher = wholeEvents{etcd.Watcher, etcd.KV}
 	versioner := storage.APIObjectVersioner{}
-	compactor := etcd3.NewCompactor(server.V3Client.Client, 0, clock.RealClock{}, nil)
+	compactor := etcd3.NewCompactor(etcd.Client, 0, clock.RealClock{}, nil)
 	t.Cleanup(compactor.Stop)
-	store, err := etcd3.New(server.V3Client, compactor, s.codec, newPod, newPodList, etcd3testing.PathPrefix(), podPrefix,
+	store, err := etcd3.New(etcd, compactor, s.codec, newPod, newPodList, etcd3testing.PathPrefix(), podPrefix,
 		pods, s.transformer, etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(s.codec, versioner), versioner)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
 	below := &faultyStorage{Interface: store}
-	return &fixture{Interface: i.start(t, s, below), implementation: i, etcd: server, below: below}
+	return &fixture{Interface: i.start(t, s, below), implementation: i, etcd: etcd, below: below}
 }
 
 // wholeEvents gives the events of etcd the value of before. etcd v3.7.3 leaves it out of an event that comes just when the watch
@@ -300,7 +320,7 @@ func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion str
 	}
 	var version int64
 	for range 2 { // the first one learns the version of the record of compactions
-		if version, _, _, err = etcd3.Compact(ctx, f.etcd.V3Client.Client, version, int64(revision)); err == nil {
+		if version, _, _, err = etcd3.Compact(ctx, f.etcd.Client, version, int64(revision)); err == nil {
 			break
 		}
 	}
@@ -328,7 +348,7 @@ func (f *fixture) restart(ctx context.Context, t *testing.T, resourceVersion str
 // increase raises the revision of etcd without a write to the resource.
 func (f *fixture) increase(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
-	response, err := f.etcd.V3Client.KV.Put(ctx, "increaseRV", "ok")
+	response, err := f.etcd.KV.Put(ctx, "increaseRV", "ok")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +356,7 @@ func (f *fixture) increase(ctx context.Context, t *testing.T) int64 {
 }
 
 func (f *fixture) recorder() *storagetesting.KubernetesRecorder {
-	return f.etcd.V3Client.Kubernetes.(*storagetesting.KubernetesRecorder)
+	return f.etcd.Kubernetes.(*storagetesting.KubernetesRecorder)
 }
 
 // keys lists the keys of all objects.

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -67,12 +66,11 @@ func TestARequestThatNeverLeftWritesNothing(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 
+	dialing := make(chan struct{}, 2)
 	unreachable := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dialing <- struct{}{}
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
-	}
-	soon := func(ctx context.Context) (context.Context, context.CancelFunc) {
-		return context.WithTimeout(ctx, time.Millisecond)
 	}
 	for name, c := range map[string]struct {
 		config  func(*rest.Config)
@@ -85,8 +83,12 @@ func TestARequestThatNeverLeftWritesNothing(t *testing.T) {
 			c.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}}
 			c.TLSClientConfig = rest.TLSClientConfig{}
 		}},
-		"nobody there":              {config: func(c *rest.Config) { c.Host = "https://127.0.0.1:1" }},
-		"a deadline while it dials": {config: func(c *rest.Config) { c.Dial = unreachable }, limit: soon},
+		"nobody there": {config: func(c *rest.Config) { c.Host = "https://127.0.0.1:1" }},
+		"an end while it dials": {config: func(c *rest.Config) { c.Dial = unreachable }, limit: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			go func() { <-dialing; cancel() }()
+			return ctx, cancel
+		}},
 		"a context that had ended": {limit: func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()

@@ -31,7 +31,9 @@ import (
 func TestLease(t *testing.T) {
 	log.SetLogger(GinkgoLogr)
 	RegisterFailHandler(Fail)
-	specs.Run(t, "Lease Suite", []string{"references_test.go"}, []string{"own_writes_test.go", "bounds_test.go"})
+	specs.Run(t, "Lease Suite", // what waits the longest runs beside the rest
+		[]string{"references_test.go"},
+		[]string{"own_writes_test.go", "bounds_test.go"})
 }
 
 var (

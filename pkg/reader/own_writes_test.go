@@ -19,6 +19,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/store"
+	"github.com/tarn-dev/tarn/internal/variable"
 	"github.com/tarn-dev/tarn/pkg/index"
 	"github.com/tarn-dev/tarn/pkg/reader"
 )
@@ -26,7 +27,7 @@ import (
 // TestAReadLooksForAnEntryWithoutMemory: a Get allocates no more when something lies over the state,
 // whether it is what the Get is of or not.
 func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
-	skipIfDetected(t)
+	variable.SkipUnderDetector(t, "it loses some of what reads use again")
 	g := NewWithT(t)
 	s := newEngineStore(g, &corev1.Pod{}, false)
 	own := s.reader.ShowOwnWrites(store.OwnWrites{Budget: pending.NewBudget(0)})
@@ -60,7 +61,7 @@ func TestAReadLooksForAnEntryWithoutMemory(t *testing.T) {
 // TestWhoWritesNothingPaysNothing counts the allocations of reads of two stores: one shows pending
 // writes and has none, the other cannot show any.
 func TestWhoWritesNothingPaysNothing(t *testing.T) {
-	skipIfDetected(t)
+	variable.SkipUnderDetector(t, "it loses some of what reads use again")
 	g := NewWithT(t)
 	measure := func(shows bool) (allocations []float64) {
 		s := newEngineStore(g, &corev1.Pod{}, false)

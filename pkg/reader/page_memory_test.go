@@ -39,7 +39,7 @@ func heavy(n, version int) *corev1.Pod {
 // TestPagesThatNobodyReadsHoldAShareOfTheStore asks whether there is anything, again and
 // again while much or everything is rewritten, and never uses the token.
 func TestPagesThatNobodyReadsHoldAShareOfTheStore(t *testing.T) {
-	variable.OneGoroutine(t)
+	variable.SkipUnderDetector(t, "it takes more of the heap")
 	const many = 5000
 	onEveryStore(t, func(t *testing.T, store string) {
 		for written, rounds := range map[int]int{many / 8: 12, many: 3} {

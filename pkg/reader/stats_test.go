@@ -95,16 +95,9 @@ func TestStatsShowIndexesOfLabels(t *testing.T) {
 	f.Expect(s.Store.Memory.LabelIndexes).To(Equal(one.Bytes))
 }
 
-// skipIfDetected skips a test that counts allocations.
-func skipIfDetected(t *testing.T) {
-	if variable.Detector {
-		t.Skip("the race detector loses some of what reads use again")
-	}
-}
-
 // TestAReadThatIsCountedTakesNoMoreMemory than one of a reader that counts nothing.
 func TestAReadThatIsCountedTakesNoMoreMemory(t *testing.T) {
-	skipIfDetected(t)
+	variable.SkipUnderDetector(t, "it loses some of what reads use again")
 	f := pods(t, "flat engine")
 	for n := range 200 {
 		f.store.put(pod("ns", fmt.Sprint("pod-", n), n+1))

@@ -24,7 +24,7 @@ const settleTime = 15*time.Second + 15*time.Second
 // that are deleted by hand.
 func TestNeverTwoOwnersNeverNoneForLong(t *testing.T) {
 	seed, rounds := variable.Number(t, "TARN_SHARD_SEED", uint64(time.Now().UnixNano())), 12
-	if testing.Short() || variable.Detector {
+	if testing.Short() || variable.Detector { // it takes five times as long
 		rounds = 3
 	}
 	for i := range rounds {

@@ -27,7 +27,7 @@ type MessageEncoder struct {
 type scan struct {
 	plan  *wire.Plan
 	slots []wire.Slot // of the messages that are being written; the innermost message is last
-	owns  []ownValue  // by number, from 1
+	owns  []ownValue  // the one of number n is at n-1
 }
 
 // ownValue is the value into which the Unmarshal method of a type reads.
@@ -66,10 +66,10 @@ func (e *MessageEncoder) open(m *wire.Message, message []byte) bool {
 	return ok
 }
 
-// read reads a value with the Unmarshal method of its type, which has a number, and returns its memory, which is valid
-// until the next call.
-func (e *MessageEncoder) read(own uint16, b []byte) unsafe.Pointer {
-	o := &e.scan.owns[own-1]
+// read reads a value with the Unmarshal method of the type of that number. It returns the memory of the value, which the
+// next call overwrites.
+func (e *MessageEncoder) read(number uint16, b []byte) unsafe.Pointer {
+	o := &e.scan.owns[number-1]
 	o.value.SetZero()
 	if o.method.Unmarshal(b) != nil {
 		e.unusual()

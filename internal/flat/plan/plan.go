@@ -124,7 +124,7 @@ type Group struct {
 // Field is one field, with its offset from the start of the struct that is being written or read.
 type Field struct {
 	Offset uint32
-	// Probe is where, from Offset on, eight bytes stand that are zero exactly if the field is zero. It is valid if
+	// Probe is the distance from Offset to eight bytes that are zero exactly if the field is zero. It is valid if
 	// Wide is set. Most fields of most objects are zero, and with Probe one look is enough to skip
 	// them.
 	Probe uint8

@@ -13,6 +13,8 @@
 // message. A message that encoders of the API never write, with a field twice for example, is unusual:
 // Scan reports it, and Unmarshal has to read it.
 //
+// # Files
+//
 //   - plan.go: the plans of messages and values, made of a plan.Root
 //   - wire.go: finds the fields of a message, without decoding their values
 //   - example.go: examples of a message

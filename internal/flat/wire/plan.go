@@ -30,7 +30,7 @@ var (
 type Value struct {
 	Plan    *plan.Plan
 	wire    byte     // the wire type of one value
-	Own     uint16   // of a type whose Unmarshal method is not generated, and reads it: its number among Plan.Owns, from 1
+	Own     uint16   // the number of the type among Plan.Owns, from 1, if its Unmarshal method is not generated
 	Message *Message // of a struct
 	Elem    *Value   // of a pointer, slice or map
 }
@@ -44,7 +44,7 @@ type Message struct {
 	Plan    *plan.Struct
 	Values  []*Value  // of the fields of plan, in their order
 	numbers []field   // by field number
-	inlines [][]field // of the inline messages
+	inlines [][]field // the fields of each inline message, by field number
 	root    bool      // one slot more is for the ObjectMeta, which is no field of plan
 }
 
@@ -74,7 +74,7 @@ type compiler struct {
 type Plan struct {
 	Root     *Message
 	Metadata *Message
-	Owns     []reflect.Type // those whose own Unmarshal method reads: an encoder keeps one value of each for that
+	Owns     []reflect.Type // types whose Unmarshal method is not generated: an encoder keeps a value of each, into which the method reads
 }
 
 // errNoMessage says that unstructured content has no message of its own.

@@ -22,13 +22,13 @@ const (
 // largestNumber bounds the field numbers, because a message has a table of them.
 const largestNumber = 255
 
-// field is one field of a message. It has no pointer: a kind has some hundred fields.
+// field is one field of a message. It is small, because a kind has some hundreds.
 type field struct {
 	known    bool
 	wire     byte
 	repeated bool
-	inline   bool   // a message within this one, whose fields have slots of their own
-	slot     uint16 // where scan notes it; of an inline message the number among those
+	inline   bool   // a message within this one whose fields have slots of their own
+	slot     uint16 // the number of its Slot; of an inline message its place in Message.inlines
 }
 
 // Slot is where a field stands in its message: one value or, if it has several, all of them

@@ -18,16 +18,16 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// caughtUp is the storage whose Create returns when the cache has the object, and all watches that select it have brought it: some of
-// upstream's tests wait 150 ms for an event after that, and the watch of a busy etcd may take longer.
-type caughtUp struct {
+// shown is a storage whose Create returns when reads and watches show the object. Some of upstream's tests wait 150 ms for an event after
+// Create. The watch of a busy etcd may take longer.
+type shown struct {
 	*fixture
 	mu      sync.Mutex
-	watches []*caughtUpWatch
+	watches []*shownWatch
 }
 
 // Create implements storage.Interface.
-func (c *caughtUp) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+func (c *shown) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
 		return err
 	}
@@ -41,24 +41,24 @@ func (c *caughtUp) Create(ctx context.Context, key string, obj, out runtime.Obje
 	})
 }
 
-// brought reports whether the watches that select an object have come to it, or have ended.
-func (c *caughtUp) brought(key string, obj runtime.Object) bool {
+// brought reports whether each watch that selects obj has brought its version, or has ended.
+func (c *shown) brought(key string, obj runtime.Object) bool {
 	version, err := storage.APIObjectVersioner{}.ObjectResourceVersion(obj)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return err == nil && !slices.ContainsFunc(c.watches, func(w *caughtUpWatch) bool {
+	return err == nil && !slices.ContainsFunc(c.watches, func(w *shownWatch) bool {
 		selected, err := w.predicate.Matches(obj)
-		return err == nil && selected && strings.HasPrefix(key, w.key) && !w.ended.Load() && w.newest.Load() < version
+		return err == nil && selected && strings.HasPrefix(key, strings.TrimSuffix(w.key, "/")+"/") && !w.ended.Load() && w.newest.Load() < version
 	})
 }
 
 // Watch implements storage.Interface.
-func (c *caughtUp) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+func (c *shown) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	from, err := c.fixture.Watch(ctx, key, opts)
 	if err != nil {
 		return nil, err
 	}
-	w := &caughtUpWatch{Interface: from, key: key, predicate: opts.Predicate, events: make(chan watch.Event, 1000)}
+	w := &shownWatch{Interface: from, key: key, predicate: opts.Predicate, events: make(chan watch.Event, 1000)}
 	go w.run()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,21 +66,21 @@ func (c *caughtUp) Watch(ctx context.Context, key string, opts storage.ListOptio
 	return w, nil
 }
 
-// caughtUpWatch takes the events of a watch before anybody wants them.
-type caughtUpWatch struct {
+// shownWatch takes the events of a watch before anybody wants them, a thousand at most.
+type shownWatch struct {
 	watch.Interface
 	key       string
 	predicate storage.SelectionPredicate
 	events    chan watch.Event
-	newest    atomic.Uint64 // the version of the last event
+	newest    atomic.Uint64 // version that has come
 	ended     atomic.Bool
 }
 
 // ResultChan implements watch.Interface.
-func (w *caughtUpWatch) ResultChan() <-chan watch.Event { return w.events }
+func (w *shownWatch) ResultChan() <-chan watch.Event { return w.events }
 
-// run ends with the watch.
-func (w *caughtUpWatch) run() {
+// run passes the events on, and notes the version of each, until the watch ends.
+func (w *shownWatch) run() {
 	defer close(w.events)
 	defer w.ended.Store(true)
 	for event := range w.Interface.ResultChan() {
@@ -93,7 +93,7 @@ func (w *caughtUpWatch) run() {
 			obj = timed.Unwrap()
 		}
 		if version, err := (storage.APIObjectVersioner{}).ObjectResourceVersion(obj); err == nil {
-			w.newest.Store(version)
+			w.newest.Store(max(w.newest.Load(), version))
 		}
 	}
 }
