@@ -21,12 +21,13 @@ type Notification struct {
 	Merged bool
 }
 
-// Follow calls see for each event from now on, in the goroutine of the caller, until ctx ends. It
+// Follow calls begun, and from then on see for each event, in the goroutine of the caller, until ctx ends. It
 // makes no object, and nothing of the state of now is passed on. If see is slower than the events,
 // Follow merges them, as it does for a handler. The error is the cause for which ctx ended.
-func (i *Informer) Follow(ctx context.Context, see func(Notification)) error {
+func (i *Informer) Follow(ctx context.Context, begun func(), see func(Notification)) error {
 	cursor := i.engine.MergingCursor(i.engine.Snapshot())
 	defer cursor.Close()
+	begun()
 	for {
 		batch, err := cursor.Next(ctx)
 		if err != nil {

@@ -29,7 +29,7 @@ func TestFollowTellsOfEventsWithoutTheirObjects(t *testing.T) {
 		over := errors.New("over")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error)
-		go func() { ended <- i.Follow(ctx, func(n Notification) { told = append(told, n) }) }()
+		go func() { ended <- i.Follow(ctx, func() {}, func(n Notification) { told = append(told, n) }) }()
 		synctest.Wait()
 		g.Expect(told).To(BeEmpty(), "what was there before is no event")
 

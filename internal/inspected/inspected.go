@@ -34,8 +34,8 @@ type Cache[Entry any] interface {
 	// Bounds returns what the cache and its kinds take that have a bound in bytes, as it was seen last.
 	Bounds() []metrics.Bounded
 	// Go runs a function in a goroutine of a cache that is started: Start waits for it, so it must return when its
-	// context ends. If the cache has ended, the function is not run.
-	Go(func(context.Context))
+	// context ends. It reports false if the cache has ended, and the function is not run.
+	Go(func(context.Context)) bool
 }
 
 // Namespaces are the namespaces of a cache that come and go.
@@ -73,11 +73,11 @@ type Informer interface {
 
 // Followed is an informer whose events can be followed.
 type Followed interface {
-	// Follow calls see for each event from now on, until ctx ends or the informer is removed: one call at a time, and
-	// none once Follow has returned. It makes no object, so it costs next to nothing beside what the informer does
+	// Follow calls begun, and from then on see for each event, until ctx ends or the informer is removed: one call at a
+	// time, and none once Follow has returned. It makes no object, so it costs next to nothing beside what the informer does
 	// anyway. It returns the cause of the end, and at once an error if the informer is one that the user made and
 	// takes no event handler.
-	Follow(ctx context.Context, see func(Change)) error
+	Follow(ctx context.Context, begun func(), see func(Change)) error
 	// Received returns how many events have told of objects since the informer was made; zero of one that the user
 	// made, because nobody counts its events.
 	Received() uint64

@@ -78,4 +78,4 @@ func (c *informerCache) countNamespaces() {
 }
 
 // Go implements inspected.Cache.
-func (c *informerCache) Go(f func(context.Context)) { c.kinds.maps()[0].Go(f) }
+func (c *informerCache) Go(f func(context.Context)) bool { return c.kinds.maps()[0].Go(f) }

@@ -21,16 +21,15 @@ import (
 )
 
 // Follow implements inspected.Informer: in the goroutine of the caller, or of an informer that the user made.
-func (e shown) Follow(ctx context.Context, see func(inspected.Change)) error {
+func (e shown) Follow(ctx context.Context, begun func(), see func(inspected.Change)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(e.life.ctx, func() { cancel(errRemoved) })
-	defer stop()
+	defer context.AfterFunc(e.life.ctx, func() { cancel(errRemoved) })()
 	base := e.base()
 	if base == nil {
-		return e.followHandler(ctx, see)
+		return e.followHandler(ctx, begun, see)
 	}
-	return base.Follow(ctx, func(n informer.Notification) {
+	return base.Follow(ctx, begun, func(n informer.Notification) {
 		namespace, name := object.SplitKey(n.Key)
 		see(inspected.Change{
 			Type: changeTypes[n.Type], Key: client.ObjectKey{Namespace: namespace, Name: name},
@@ -40,12 +39,13 @@ func (e shown) Follow(ctx context.Context, see func(inspected.Change)) error {
 }
 
 // followHandler is Follow for an informer that the user made: it adds an event handler for the time.
-func (e *MapEntry) followHandler(ctx context.Context, see func(inspected.Change)) error {
+func (e *MapEntry) followHandler(ctx context.Context, begun func(), see func(inspected.Change)) error {
 	f := &followHandler{see: see}
 	added, err := e.Informer.AddEventHandler(f)
 	if err != nil {
 		return fmt.Errorf("cannot follow the informer of %s, a %T that the option NewInformer made: %w", e, e.Informer, err)
 	}
+	begun()
 	<-ctx.Done()
 	f.end()
 	_ = e.Informer.RemoveEventHandler(added) // it fails if the informer has stopped, and the handler with it

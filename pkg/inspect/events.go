@@ -32,5 +32,5 @@ func (h *handler) events(r *http.Request) (recent, error) {
 	for i, entry := range f.entries {
 		followed[i] = entry.Inspected()
 	}
-	return h.taps.poll(f.key, followed, after), nil
+	return h.taps.poll(r.Context(), f.key, followed, after), nil
 }

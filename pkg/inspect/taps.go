@@ -29,14 +29,14 @@ const (
 
 // taps follow the events of kinds at which somebody looks. There is nothing here if nobody does.
 type taps struct {
-	start   func(func(context.Context)) // runs a function in a goroutine of the cache
+	start   func(func(context.Context)) bool // runs a function in a goroutine of the cache
 	numbers atomic.Uint64               // of all events: whoever asks for those after one misses none of a later tap
 
 	mu   sync.Mutex // guards open; it comes before tap.mu
 	open map[informers.Key]*tap
 }
 
-func newTaps(start func(func(context.Context))) *taps {
+func newTaps(start func(func(context.Context)) bool) *taps {
 	return &taps{start: start, open: map[informers.Key]*tap{}}
 }
 
@@ -75,10 +75,16 @@ type recent struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// poll returns the events of a kind behind the one with a number, and follows them for a minute.
-func (t *taps) poll(key informers.Key, informers []inspected.Followed, after uint64) recent {
+// poll returns the events of a kind behind the one with a number, and follows them for a minute: no later event is missed.
+func (t *taps) poll(ctx context.Context, key informers.Key, informers []inspected.Followed, after uint64) recent {
 	one := t.tap(key)
-	one.follow(informers, t.start)
+	for _, begun := range one.follow(informers, t.start) {
+		select {
+		case <-begun:
+		case <-one.ctx.Done():
+		case <-ctx.Done():
+		}
+	}
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	counts := map[watch.EventType]uint64{watch.Added: 0, watch.Modified: 0, watch.Deleted: 0}
@@ -143,8 +149,8 @@ func (t *taps) closeLocked(key informers.Key) {
 }
 
 // follow follows those informers that are not followed yet. It does not try an informer again that
-// could not be followed.
-func (t *tap) follow(informers []inspected.Followed, start func(func(context.Context))) {
+// could not be followed. Each channel is closed when an informer is followed, or will not be.
+func (t *tap) follow(informers []inspected.Followed, start func(func(context.Context)) bool) (begun []<-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.knowLocked(informers)
@@ -154,9 +160,21 @@ func (t *tap) follow(informers []inspected.Followed, start func(func(context.Con
 			continue
 		}
 		t.followed[one] = struct{}{}
-		t.missed += one.Received() - t.before[one]
-		start(func(ctx context.Context) { t.run(ctx, one) })
+		before, follows := t.before[one], make(chan struct{})
+		begin := sync.OnceFunc(func() { close(follows) })
+		if start(func(ctx context.Context) {
+			defer begin()
+			t.run(ctx, one, func() {
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				t.missed += one.Received() - before
+				begin()
+			})
+		}) {
+			begun = append(begun, follows)
+		}
 	}
+	return begun
 }
 
 // knowLocked notes what new informers have received, and forgets the removed ones.
@@ -173,13 +191,13 @@ func (t *tap) knowLocked(informers []inspected.Followed) {
 	maps.DeleteFunc(t.failed, func(one inspected.Followed, _ error) bool { _, there := before[one]; return !there })
 }
 
-// run follows one informer until the tap, the informer or the cache ends.
-func (t *tap) run(ctx context.Context, one inspected.Followed) {
+// run follows one informer until the tap, the informer or the cache ends. It calls begun when it follows.
+func (t *tap) run(ctx context.Context, one inspected.Followed, begun func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(t.ctx, cancel)
 	defer stop()
-	err := one.Follow(ctx, func(c inspected.Change) {
+	err := one.Follow(ctx, begun, func(c inspected.Change) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.ring.add(time.Now(), c)

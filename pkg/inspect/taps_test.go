@@ -40,7 +40,7 @@ func (s *source) remove() {
 
 func (s *source) Received() uint64 { return s.received }
 
-func (s *source) Follow(ctx context.Context, see func(inspected.Change)) error {
+func (s *source) Follow(ctx context.Context, begun func(), see func(inspected.Change)) error {
 	if s.refuses != nil {
 		return s.refuses
 	}
@@ -54,6 +54,7 @@ func (s *source) Follow(ctx context.Context, see func(inspected.Change)) error {
 	}
 	removed := s.removed
 	s.mu.Unlock()
+	begun()
 	select {
 	case <-ctx.Done():
 	case <-removed:
@@ -75,10 +76,10 @@ func (s *source) send(name string) int {
 }
 
 // cacheOf returns what runs functions as a cache does, and what ends it and waits for them.
-func cacheOf(t *testing.T) (start func(func(context.Context)), end func()) {
+func cacheOf(t *testing.T) (start func(func(context.Context)) bool, end func()) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	running := sync.WaitGroup{}
-	return func(f func(context.Context)) { running.Go(func() { f(ctx) }) }, func() {
+	return func(f func(context.Context)) bool { running.Go(func() { f(ctx) }); return true }, func() {
 		cancel(errors.New("the cache has ended"))
 		running.Wait()
 	}
@@ -96,16 +97,16 @@ func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
 		if n := s.send("before"); n != 0 {
 			t.Fatal("somebody follows, and nobody has looked")
 		}
-		first := taps.poll(keyOf(1), []inspected.Followed{s}, 0)
+		first := taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 0)
 		for range 5 {
 			time.Sleep(lookFor - time.Second)
 			synctest.Wait()
 			if n := s.send("event"); n != 1 {
 				t.Fatalf("%d follow while somebody looks", n)
 			}
-			taps.poll(keyOf(1), []inspected.Followed{s}, 0)
+			taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 0)
 		}
-		seen := taps.poll(keyOf(1), []inspected.Followed{s}, 3)
+		seen := taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 3)
 		if len(seen.Events) != 2 || seen.Newest != 5 || seen.Counts[watch.Added] != 5 || seen.Since != first.Since {
 			t.Errorf("seen: %+v", seen)
 		}
@@ -114,14 +115,13 @@ func TestEventsAreFollowedForAMinuteAfterTheLastLook(t *testing.T) {
 		if n := s.send("late"); n != 0 || len(taps.open) != 0 {
 			t.Errorf("%d follow, and %d taps are open, a minute after the last look", n, len(taps.open))
 		}
-		again := taps.poll(keyOf(1), []inspected.Followed{s}, 0)
+		again := taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 0)
 		if again.Newest != 5 || len(again.Events) != 0 || !again.Since.After(first.Since) {
 			t.Errorf("a new look begins with %+v", again)
 		}
-		synctest.Wait()
 		s.send("again")
 		for _, after := range []uint64{5, 99} { // 99 was told by another process
-			if seen := taps.poll(keyOf(1), []inspected.Followed{s}, after); len(seen.Events) != 1 || seen.Events[0].Number != 6 {
+			if seen := taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, after); len(seen.Events) != 1 || seen.Events[0].Number != 6 {
 				t.Errorf("after %d, who has looked before sees %+v", after, seen.Events)
 			}
 		}
@@ -135,22 +135,22 @@ func TestAnInformerThatIsMadeAgainIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
 		taps, first, second := newTaps(start), &source{received: 40}, &source{received: 3}
-		if seen := taps.poll(keyOf(1), []inspected.Followed{first}, 0); seen.Missed != 0 {
+		if seen := taps.poll(t.Context(), keyOf(1), []inspected.Followed{first}, 0); seen.Missed != 0 {
 			t.Errorf("%d are missed that came before the first look", seen.Missed)
 		}
 		for range 2 {
-			if seen := taps.poll(keyOf(1), []inspected.Followed{second}, 0); seen.Missed != 3 {
+			if seen := taps.poll(t.Context(), keyOf(1), []inspected.Followed{second}, 0); seen.Missed != 3 {
 				t.Errorf("%d are missed, want 3", seen.Missed)
 			}
 			synctest.Wait()
 		}
 		deaf := &source{refuses: errors.New("deaf")}
-		taps.poll(keyOf(1), []inspected.Followed{second, deaf}, 0)
+		taps.poll(t.Context(), keyOf(1), []inspected.Followed{second, deaf}, 0)
 		synctest.Wait()
-		if seen := taps.poll(keyOf(1), []inspected.Followed{second, deaf}, 0); seen.Problem != "deaf" {
+		if seen := taps.poll(t.Context(), keyOf(1), []inspected.Followed{second, deaf}, 0); seen.Problem != "deaf" {
 			t.Errorf("the problem is %q", seen.Problem)
 		}
-		if seen := taps.poll(keyOf(1), []inspected.Followed{second}, 0); seen.Problem != "" {
+		if seen := taps.poll(t.Context(), keyOf(1), []inspected.Followed{second}, 0); seen.Problem != "" {
 			t.Errorf("the problem of an informer that is gone is %q", seen.Problem)
 		}
 		end()
@@ -169,20 +169,20 @@ func TestAnInformerThatIsFollowedLateHasMissedWhatCameSinceTheFirstLook(t *testi
 			sources[n].received = 1000
 			all[n] = &sources[n]
 		}
-		taps.poll(keyOf(1), all, 0)
+		taps.poll(t.Context(), keyOf(1), all, 0)
 		synctest.Wait()
 		last := &sources[maxFollowed]
 		last.received += 7
 		sources[0].remove()
 		synctest.Wait()
-		if seen := taps.poll(keyOf(1), all[1:], 0); seen.Missed != 7 || seen.NotFollowed != 1 {
+		if seen := taps.poll(t.Context(), keyOf(1), all[1:], 0); seen.Missed != 7 || seen.NotFollowed != 1 {
 			t.Errorf("%d are missed, want 7, and %d are not followed, want 1", seen.Missed, seen.NotFollowed)
 		}
 		synctest.Wait()
 		if n := last.send("x"); n != 1 {
 			t.Errorf("%d follow the one that was not followed before", n)
 		}
-		taps.poll(keyOf(1), all[1:2], 0)
+		taps.poll(t.Context(), keyOf(1), all[1:2], 0)
 		taps.mu.Lock()
 		known := len(taps.open[keyOf(1)].before)
 		taps.mu.Unlock()
@@ -198,7 +198,7 @@ func TestTheCacheEndsWhatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, end := cacheOf(t)
 		taps, s := newTaps(start), &source{}
-		taps.poll(keyOf(1), []inspected.Followed{s}, 0)
+		taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 0)
 		synctest.Wait()
 		end()
 		if n := s.send("late"); n != 0 {
@@ -214,9 +214,9 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 		taps := newTaps(start)
 		kinds := make([]source, maxTaps+1)
 		for n := range kinds {
-			taps.poll(keyOf(n), []inspected.Followed{&kinds[n]}, 0)
+			taps.poll(t.Context(), keyOf(n), []inspected.Followed{&kinds[n]}, 0)
 			time.Sleep(time.Second)
-			taps.poll(keyOf(0), []inspected.Followed{&kinds[0]}, 0) // so the second goes
+			taps.poll(t.Context(), keyOf(0), []inspected.Followed{&kinds[0]}, 0) // so the second goes
 			synctest.Wait()
 		}
 		for n := range kinds {
@@ -233,7 +233,7 @@ func TestWhatIsFollowedIsBounded(t *testing.T) {
 		for n := range scopes {
 			followed = append(followed, &scopes[n])
 		}
-		seen := taps.poll(keyOf(0), followed, 0)
+		seen := taps.poll(t.Context(), keyOf(0), followed, 0)
 		synctest.Wait()
 		number := 0
 		for n := range scopes {
