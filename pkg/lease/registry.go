@@ -34,8 +34,8 @@ const defaultIdle = 30 * time.Second
 type lessor interface {
 	// Leases returns the leases of the cache. The first call has them made.
 	Leases(made func() scoped.Leases) scoped.Leases
-	// Go runs f in a goroutine of the cache, which waits for its end.
-	Go(f func(context.Context))
+	// Go runs f in a goroutine of the cache, which waits for its end. It reports false if the cache has ended.
+	Go(f func(context.Context)) bool
 	// Kind returns the kind of an object, or of the items of a list.
 	Kind(obj runtime.Object) (schema.GroupVersionKind, error)
 	// ScopeOf returns the scope of a kind; empty if it is optional and not served, and may come with any.
