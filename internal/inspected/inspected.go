@@ -73,8 +73,8 @@ type Informer interface {
 
 // Followed is an informer whose events can be followed.
 type Followed interface {
-	// Follow calls begun, and from then on see for each event, until ctx ends or the informer is removed: one call at a
-	// time, and none once Follow has returned. It makes no object, so it costs next to nothing beside what the informer does
+	// Follow calls begun once it follows, and see for each event from then on, until ctx ends or the informer is removed:
+	// one call at a time, and none once Follow has returned. It makes no object, so it costs next to nothing beside what the informer does
 	// anyway. It returns the cause of the end, and at once an error if the informer is one that the user made and
 	// takes no event handler.
 	Follow(ctx context.Context, begun func(), see func(Change)) error

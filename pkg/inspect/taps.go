@@ -25,12 +25,14 @@ const (
 	// informers of each.
 	maxTaps     = 16
 	maxFollowed = 32
+	// patience is how long a poll waits until it follows: an informer that the user made may take no handler for ever.
+	patience = time.Second
 )
 
 // taps follow the events of kinds at which somebody looks. There is nothing here if nobody does.
 type taps struct {
 	start   func(func(context.Context)) bool // runs a function in a goroutine of the cache
-	numbers atomic.Uint64               // of all events: whoever asks for those after one misses none of a later tap
+	numbers atomic.Uint64                    // of all events: whoever asks for those after one misses none of a later tap
 
 	mu   sync.Mutex // guards open; it comes before tap.mu
 	open map[informers.Key]*tap
@@ -48,10 +50,10 @@ type tap struct {
 	polled time.Time   // last; guarded by the lock of the taps
 	since  time.Time
 
-	mu       sync.Mutex                    // guards what follows
-	before   map[inspected.Followed]uint64 // what each informer had received at the first poll, or when it was made; nil before that
-	followed map[inspected.Followed]struct{}
-	failed   map[inspected.Followed]error // why these informers cannot be followed
+	mu       sync.Mutex                             // guards what follows
+	before   map[inspected.Followed]uint64          // what each informer had received at the first poll, or when it was made; nil before that
+	followed map[inspected.Followed]<-chan struct{} // closed when it is followed, or will not be
+	failed   map[inspected.Followed]error           // why these informers cannot be followed
 	missed   uint64
 	ring     ring
 }
@@ -68,16 +70,19 @@ type recent struct {
 	Events []eventInfo `json:"events"`
 	// NotFollowed is the number of namespaces whose events are not shown.
 	NotFollowed int `json:"notFollowed,omitempty"`
-	// Missed is how many events came between the first poll and the one at which an informer was followed, because
-	// it was made later, or because too many were followed.
+	// Missed is how many events came between the first poll and the moment from which on their informer is followed:
+	// it was made later, or too many were followed. An event of that very moment may be among Events too.
 	Missed uint64 `json:"missed,omitempty"`
 	// Problem says why events are not shown of an informer that should be followed.
 	Problem string `json:"problem,omitempty"`
 }
 
-// poll returns the events of a kind behind the one with a number, and follows them for a minute: no later event is missed.
+// poll returns the events of a kind behind the one with a number, and follows them for a minute. It waits until it follows, so that later
+// events are among those of the next poll.
 func (t *taps) poll(ctx context.Context, key informers.Key, informers []inspected.Followed, after uint64) recent {
 	one := t.tap(key)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for _, begun := range one.follow(informers, t.start) {
 		select {
 		case <-begun:
@@ -114,7 +119,7 @@ func (t *taps) tap(key informers.Key) *tap {
 		t.closeLocked(t.leastWantedLocked())
 	}
 	one := &tap{
-		since: now, polled: now, followed: map[inspected.Followed]struct{}{}, failed: map[inspected.Followed]error{},
+		since: now, polled: now, followed: map[inspected.Followed]<-chan struct{}{}, failed: map[inspected.Followed]error{},
 		ring: newRing(ringBytes, t.numbers.Load(), func() uint64 { return t.numbers.Add(1) }),
 	}
 	one.ctx, one.end = context.WithCancel(context.Background())
@@ -149,29 +154,32 @@ func (t *taps) closeLocked(key informers.Key) {
 }
 
 // follow follows those informers that are not followed yet. It does not try an informer again that
-// could not be followed. Each channel is closed when an informer is followed, or will not be.
+// could not be followed. It returns what says of each that it is followed.
 func (t *tap) follow(informers []inspected.Followed, start func(func(context.Context)) bool) (begun []<-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.knowLocked(informers)
 	for _, one := range informers[:min(len(informers), maxFollowed)] {
-		_, already := t.followed[one]
-		if already || t.failed[one] != nil || len(t.followed) >= maxFollowed {
+		if follows, already := t.followed[one]; already {
+			begun = append(begun, follows)
 			continue
 		}
-		t.followed[one] = struct{}{}
+		if t.failed[one] != nil || len(t.followed) >= maxFollowed {
+			continue
+		}
 		before, follows := t.before[one], make(chan struct{})
 		begin := sync.OnceFunc(func() { close(follows) })
 		if start(func(ctx context.Context) {
 			defer begin()
 			t.run(ctx, one, func() {
+				received := one.Received()
 				t.mu.Lock()
 				defer t.mu.Unlock()
-				t.missed += one.Received() - before
+				t.missed += received - before
 				begin()
 			})
 		}) {
-			begun = append(begun, follows)
+			t.followed[one], begun = follows, append(begun, follows)
 		}
 	}
 	return begun

@@ -28,6 +28,7 @@ type source struct {
 	see      map[*func(inspected.Change)]struct{} // of the followers
 	received uint64
 	refuses  error
+	slow     time.Duration // to begin
 	removed  chan struct{}
 }
 
@@ -43,6 +44,11 @@ func (s *source) Received() uint64 { return s.received }
 func (s *source) Follow(ctx context.Context, begun func(), see func(inspected.Change)) error {
 	if s.refuses != nil {
 		return s.refuses
+	}
+	select {
+	case <-time.After(s.slow):
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	s.mu.Lock()
 	if s.see == nil {
@@ -290,4 +296,34 @@ func TestALongTextIsCutBehindALine(t *testing.T) {
 	if len(text)%100 != 0 || !strings.Contains(note, fmt.Sprint(maxYAML/50*100)) {
 		t.Errorf("it ends with %q", got[len(got)-150:])
 	}
+}
+
+// TestALookWaitsUntilItFollows, also a second one meanwhile, and not longer than patience.
+func TestALookWaitsUntilItFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, end := cacheOf(t)
+		taps, s := newTaps(start), &source{slow: time.Second / 2}
+		begin := time.Now()
+		for range 2 {
+			go taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 0)
+		}
+		synctest.Wait()
+		taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 0)
+		if n := s.send("event"); n != 1 || time.Since(begin) != s.slow {
+			t.Errorf("%d follow after %v", n, time.Since(begin))
+		}
+		never := &source{slow: time.Hour}
+		begin = time.Now()
+		taps.poll(t.Context(), keyOf(2), []inspected.Followed{never}, 0)
+		if waited := time.Since(begin); waited != patience {
+			t.Errorf("a look has waited for %v", waited)
+		}
+		end()
+		taps = newTaps(func(func(context.Context)) bool { return false })
+		begin = time.Now()
+		if seen := taps.poll(t.Context(), keyOf(1), []inspected.Followed{s}, 0); len(seen.Events) != 0 || time.Since(begin) != 0 {
+			t.Errorf("a cache that has ended tells %+v after %v", seen, time.Since(begin))
+		}
+		time.Sleep(2 * lookFor)
+	})
 }

@@ -158,7 +158,10 @@ var _ = Describe("Events", func() {
 		Expect(c.RemoveInformer(ctx, &corev1.ConfigMap{})).To(Succeed())
 		watched(ctx, c, &corev1.ConfigMap{})
 		create(ctx, configMap(namespace, "unseen", nil))
-		Eventually(func() any { return l.json(configMaps)["events"] }).Should(HaveKeyWithValue("added", 1.0))
+		Eventually(func() error {
+			return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "unseen"}, &corev1.ConfigMap{})
+		}).Should(Succeed())
+		Expect(l.json(configMaps)["events"]).To(HaveKeyWithValue("added", 1.0))
 		Expect(l.json(configMaps + "/events")).To(HaveKeyWithValue("missed", 1.0))
 		create(ctx, configMap(namespace, "second", nil))
 		Eventually(names(l, configMaps, 1)).Should(Equal([]string{"ADDED second"}))

@@ -34,7 +34,7 @@ const defaultIdle = 30 * time.Second
 type lessor interface {
 	// Leases returns the leases of the cache. The first call has them made.
 	Leases(made func() scoped.Leases) scoped.Leases
-	// Go runs f in a goroutine of the cache, which waits for its end. It reports false if the cache has ended.
+	// Go runs f in a goroutine of the cache, which waits for its end. Go reports false, and does not run f, if that has ended.
 	Go(f func(context.Context)) bool
 	// Kind returns the kind of an object, or of the items of a list.
 	Kind(obj runtime.Object) (schema.GroupVersionKind, error)
