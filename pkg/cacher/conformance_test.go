@@ -220,20 +220,21 @@ func watchTests() []conformance {
 		{name: "WatchDispatchBookmarkEvents", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, f, f.implementation.cached)
 		}},
+		plain("SendInitialEventsBackwardCompatibility", storagetesting.RunSendInitialEventsBackwardCompatibility),
+	}
+}
+
+// hastyTests set the feature gate WatchList, or have deadlines: 150 ms for an event, a second for which an object lives, three for
+// a hundred writes.
+func hastyTests() []conformance {
+	return []conformance{
+		plain("Get", storagetesting.RunTestGet),
 		{name: "WatchBookmarksWithCorrectResourceVersion", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			if !f.implementation.cached {
 				t.Skip("etcd3 sends no bookmarks by itself")
 			}
 			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, f)
 		}},
-		plain("SendInitialEventsBackwardCompatibility", storagetesting.RunSendInitialEventsBackwardCompatibility),
-	}
-}
-
-// hastyTests set the feature gate WatchList, wait 150 ms for an event, or have objects that live for a second.
-func hastyTests() []conformance {
-	return []conformance{
-		plain("Get", storagetesting.RunTestGet),
 		{name: "WatchSemantics", test: func(ctx context.Context, t *testing.T, f *fixture) {
 			storagetesting.RunWatchSemantics(ctx, t, &shown{fixture: f})
 		}},

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	// synctest, which begins in another year, that is forever.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	// Upstream's tests wait for seconds, and take no processor meanwhile.
-	if err := flag.Set("test.parallel", "24"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
