@@ -49,10 +49,7 @@ func kinds() []reflect.Type {
 
 // rounds is how often each kind is filled. The race detector takes five times as long: it is for its check of unsafe pointers.
 func rounds() int {
-	switch {
-	case variable.Detector:
-		return 1
-	case testing.Short():
+	if testing.Short() || variable.Detector {
 		return 2
 	}
 	return 6
