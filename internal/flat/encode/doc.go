@@ -25,5 +25,6 @@
 //   - message_scan.go: finds the fields of a message
 //   - message_maps.go: maps of a message
 //   - section.go: the table of sections
+//   - known.go: the table of values that are in the dictionary
 //   - message.go: values of a message, by their plans
 package encode

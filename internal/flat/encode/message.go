@@ -59,6 +59,7 @@ func (e *MessageEncoder) sectionAnew(f *plan.Field, v *wire.Value, b []byte) boo
 func (e *MessageEncoder) Encode(message []byte, dict *dictionary.Dictionary, previous func(namespace, name string) decode.Object) (decode.Object, error) {
 	defer e.sections.forget()
 	e.sections.previous = previous
+	e.known.begin()
 	e.again(message, dict)
 	table := e.sections.table(&e.writer)
 	if table == nil && e.sections.copied { // what was copied cannot be split
@@ -178,16 +179,14 @@ func (e *MessageEncoder) body(v *wire.Value, b []byte, n int) {
 		e.bytes(b)
 	case plan.KindPointer:
 		e.pointee(v.Elem, b)
-	case plan.KindSlice:
-		e.slice(v.Elem, b, n)
 	case plan.KindStruct:
-		e.whole(v, b)
-	case plan.KindStringMap:
-		e.stringMap(b, n)
-	case plan.KindQuantityMap:
-		e.quantityMap(v, b, n)
-	case plan.KindMap:
-		e.anyMap(v, b, n)
+		if v.Plan.Shared {
+			e.shareable(v, b, n)
+		} else {
+			e.structure(v.Message, b)
+		}
+	case plan.KindSlice, plan.KindStringMap, plan.KindQuantityMap, plan.KindMap:
+		e.shareable(v, b, n)
 	default:
 		e.scalar(v.Plan.Kind, e.number(v.Plan.Kind, b))
 	}
@@ -223,12 +222,8 @@ func (e *MessageEncoder) element(v *wire.Value, b []byte) {
 	e.body(v, b, 1)
 }
 
-// whole writes a struct by itself or, if it is in the dictionary, as the number of its entry.
+// whole writes a struct that may be in the dictionary.
 func (e *MessageEncoder) whole(v *wire.Value, b []byte) {
-	if !v.Plan.Shared {
-		e.structure(v.Message, b)
-		return
-	}
 	at, before := len(e.buf), e.private
 	e.buf = append(e.buf, 0)
 	e.structure(v.Message, b)

@@ -21,6 +21,7 @@ type MessageEncoder struct {
 	*Encoder
 	scan     scan
 	sections *sections
+	known    known
 }
 
 // scan is what a MessageEncoder knows of the messages that it reads.
@@ -39,7 +40,7 @@ type ownValue struct {
 
 // NewMessageEncoder returns an encoder for the messages of r, whose plan is p.
 func NewMessageEncoder(r *plan.Root, p *wire.Plan) *MessageEncoder {
-	e := &MessageEncoder{New(r), scan{plan: p, owns: make([]ownValue, len(p.Owns))}, &sections{}}
+	e := &MessageEncoder{Encoder: New(r), scan: scan{plan: p, owns: make([]ownValue, len(p.Owns))}, sections: &sections{}}
 	for i, own := range p.Owns {
 		v := reflect.New(own)
 		e.scan.owns[i] = ownValue{value: v.Elem(), memory: v.UnsafePointer(), method: v.Interface().(wire.Unmarshaler)}

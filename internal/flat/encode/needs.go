@@ -57,15 +57,22 @@ func (n *needs) reset() {
 
 // slabCounts counts the values behind the pointers and slices of one object.
 type slabCounts struct {
-	counts [plan.SlabTypes + 1]struct{ values, takes uint8 }
-	seen   []uint8 // numbers whose count is not zero, in order
+	counts [plan.SlabTypes + 1]slabCount // 0 is the number of no slab: its takes are those for which there was no room
+	seen   []uint8                       // numbers whose count is not zero, in order
 }
+
+// slabCount is the number of values of one type, and how often the decoder takes some of them.
+type slabCount struct{ values, takes uint8 }
 
 // add counts n values of plan t that the decoder takes at once. If the slab has no room for them,
 // the decoder allocates them separately.
 func (s *slabCounts) add(t *plan.Plan, n int) {
 	c := &s.counts[t.Slab]
-	if n == 0 || n > form.SlabSize-int(c.values) {
+	if n > form.SlabSize-int(c.values) {
+		s.counts[0].takes++
+		return
+	}
+	if n == 0 {
 		return
 	}
 	if c.takes == 0 {
@@ -80,13 +87,14 @@ func (s *slabCounts) reset() {
 	for _, n := range s.seen {
 		s.counts[n].values, s.counts[n].takes = 0, 0
 	}
-	s.seen = s.seen[:0]
+	s.seen, s.counts[0] = s.seen[:0], slabCount{}
 }
 
 // merge adds the counts of a slab that were counted apart.
 func (s *slabCounts) merge(number, values, takes uint8) {
 	c := &s.counts[number]
 	if int(values) > form.SlabSize-int(c.values) {
+		s.counts[0].takes++
 		return
 	}
 	if c.takes == 0 {

@@ -30,6 +30,7 @@ var (
 type Value struct {
 	Plan    *plan.Plan
 	wire    byte     // the wire type of one value
+	Dated   bool     // there is a time in the value, or can be, other than behind pointers to structs
 	Own     uint16   // the number of the type among Plan.Owns, from 1, if its Unmarshal method is not generated
 	Message *Message // of a struct
 	Elem    *Value   // of a pointer, slice or map
@@ -119,7 +120,7 @@ func (w *compiler) value(t reflect.Type) (*Value, error) {
 	w.values[t] = v
 	if isOwnWire(t) {
 		w.owns = append(w.owns, t)
-		v.Own = uint16(len(w.owns))
+		v.Own, v.Dated = uint16(len(w.owns)), t == reflect.TypeFor[metav1.Time]() || t == reflect.TypeFor[metav1.MicroTime]()
 		return v, nil
 	}
 	return v, w.fill(v, t)
@@ -136,7 +137,9 @@ func (w *compiler) fill(v *Value, t reflect.Type) (err error) {
 		v.wire = fixed64
 	case plan.KindString, plan.KindBytes, plan.KindStringMap:
 	case plan.KindStruct:
-		v.Message, err = w.message(t, v.Plan.Fields)
+		if v.Message, err = w.message(t, v.Plan.Fields); err == nil {
+			v.Dated = slices.ContainsFunc(v.Message.Values, func(of *Value) bool { return of.Dated })
+		}
 	case plan.KindPointer, plan.KindSlice:
 		if v.Elem, err = w.value(t.Elem()); err != nil {
 			return err
@@ -144,6 +147,7 @@ func (w *compiler) fill(v *Value, t reflect.Type) (err error) {
 		if v.wire = v.Elem.wire; v.Elem.several() {
 			return w.refuse(t, "a list of lists")
 		}
+		v.Dated = v.Elem.Dated && (v.Elem.Own != 0 || v.Plan.Kind == plan.KindSlice)
 	case plan.KindQuantityMap, plan.KindMap:
 		if v.Elem, err = w.value(t.Elem()); err != nil {
 			return err
@@ -151,6 +155,7 @@ func (w *compiler) fill(v *Value, t reflect.Type) (err error) {
 		if t.Key().Kind() != reflect.String || v.Elem.wire != length || v.Elem.several() || v.Elem.Plan.Nillable() && v.Elem.Plan.Kind != plan.KindBytes {
 			return w.refuse(t, "an unusual map")
 		}
+		v.Dated = v.Elem.Dated
 	default:
 		return w.refuse(t, "not a type of protobuf")
 	}
