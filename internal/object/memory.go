@@ -9,18 +9,20 @@ import (
 	"sync"
 	"time"
 	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // measure computes how many bytes the values of a type take. Stores of old objects are bounded by
 // these numbers, also for types that cannot tell the size of their protobuf form. A measure is made
 // once for each type, because every event may be measured.
 type measure struct {
-	size  int    // of a value itself
-	parts []part // the places that refer to more memory
+	size    int       // of a value itself
+	strings []uintptr // where its strings are
+	parts   []part    // the other places that refer to more memory
 }
 
-// part is a place in a value that refers to more memory. The function beyond adds up that memory;
-// it is nil for a string.
+// part is a place in a value that refers to more memory, which the function beyond adds up. What begins with a nil pointer refers to none.
 type part struct {
 	offset uintptr
 	beyond func(at unsafe.Pointer) int
@@ -28,16 +30,20 @@ type part struct {
 
 // beyond returns the bytes of memory to which the value at that address refers.
 func (m *measure) beyond(at unsafe.Pointer) (sum int) {
+	for _, offset := range m.strings {
+		sum += Allocated(len(*(*string)(unsafe.Add(at, offset))))
+	}
 	for i := range m.parts {
 		p := &m.parts[i]
-		if p.beyond == nil {
-			sum += Allocated(len(*(*string)(unsafe.Add(at, p.offset))))
-		} else {
-			sum += p.beyond(unsafe.Add(at, p.offset))
+		if to := unsafe.Add(at, p.offset); *(*unsafe.Pointer)(to) != nil {
+			sum += p.beyond(to)
 		}
 	}
 	return sum
 }
+
+// alone says whether values of the type refer to no more memory.
+func (m *measure) alone() bool { return len(m.strings)+len(m.parts) == 0 }
 
 // MemoryOf returns the bytes of memory of the value behind a pointer, with everything that it
 // refers to. It counts memory twice if two references lead to it; in an object that was decoded
@@ -95,7 +101,7 @@ func (made measurer) collect(m *measure, t reflect.Type, offset uintptr) {
 			made.collect(m, t.Elem(), offset+uintptr(i)*t.Elem().Size())
 		}
 	case reflect.String:
-		add(nil)
+		m.strings = append(m.strings, offset)
 	case reflect.Pointer:
 		if t.Elem() != locationType { // shared by all times of a zone
 			add(made.pointer(t))
@@ -112,10 +118,7 @@ func (made measurer) collect(m *measure, t reflect.Type, offset uintptr) {
 func (made measurer) pointer(t reflect.Type) func(unsafe.Pointer) int {
 	to := made.of(t.Elem())
 	return func(at unsafe.Pointer) int {
-		if at = *(*unsafe.Pointer)(at); at == nil {
-			return 0
-		}
-		return Allocated(to.size) + to.beyond(at)
+		return Allocated(to.size) + to.beyond(*(*unsafe.Pointer)(at))
 	}
 }
 
@@ -124,7 +127,7 @@ func (made measurer) slice(t reflect.Type) func(unsafe.Pointer) int {
 	return func(at unsafe.Pointer) int {
 		s := *(*[]byte)(at) // the element type does not matter, only the header is read
 		sum := Allocated(cap(s) * of.size)
-		if len(of.parts) > 0 {
+		if !of.alone() {
 			for i := range len(s) {
 				sum += of.beyond(unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), i*of.size))
 			}
@@ -139,6 +142,9 @@ func (made measurer) table(t reflect.Type) func(unsafe.Pointer) int {
 		return func(at unsafe.Pointer) int { return beyondStrings(*(*map[string]string)(at)) }
 	case t.Key().Kind() == reflect.String && t.Elem() == reflect.TypeFor[any]():
 		return func(at unsafe.Pointer) int { return beyondContent(*(*map[string]any)(at)) }
+	case t.Key().Kind() == reflect.String && t.Elem() == reflect.TypeFor[resource.Quantity]():
+		of := made.of(t.Elem())
+		return func(at unsafe.Pointer) int { return beyondQuantities(*(*map[string]resource.Quantity)(at), of) }
 	}
 	key, value := made.of(t.Key()), made.of(t.Elem())
 	iterators := sync.Pool{New: func() any { return &mapIterator{key: reflect.New(t.Key()), value: reflect.New(t.Elem())} }}
@@ -178,6 +184,22 @@ func beyondStrings(m map[string]string) int {
 	for key, value := range m {
 		sum += Allocated(len(key)) + Allocated(len(value))
 	}
+	return sum
+}
+
+// quantities are values of maps while they are measured: to have an address, a new one would be allocated.
+var quantities = sync.Pool{New: func() any { return new(resource.Quantity) }}
+
+// beyondQuantities is for the resources of containers, of which a Pod has several maps.
+func beyondQuantities(m map[string]resource.Quantity, of *measure) int {
+	sum := tableBytes(len(m), int(unsafe.Sizeof("")), of.size)
+	one := quantities.Get().(*resource.Quantity)
+	for key, value := range m {
+		*one = value
+		sum += Allocated(len(key)) + of.beyond(unsafe.Pointer(one))
+	}
+	*one = resource.Quantity{} // it must not hold what is measured
+	quantities.Put(one)
 	return sum
 }
 
