@@ -44,21 +44,31 @@ var lastPlugins = []string{
 
 // Config is what the plugins work with.
 type Config struct {
-	Run       context.Context // of the server, and of what the plugins run
-	Drained   <-chan struct{} // closed when no request waits any more
-	Clients   *serving.Loopback
-	Webhooks  *Webhooks
-	Resolver  webhook.ServiceResolver // finds the Services of webhooks
-	Plugins   *flags.Plugins          // switched on and off, and their file
-	Kinds     *builtin.Kinds
-	Renewable bool                // policies can begin anew
-	Last      admission.Interface // after ResourceQuota; nil if there is none
+	Run      context.Context // of the server, and of what the plugins run
+	Drained  <-chan struct{} // closed when no request waits any more
+	Clients  *serving.Loopback
+	Webhooks *Webhooks
+	Resolver webhook.ServiceResolver // finds the Services of webhooks
+	Plugins  *flags.Plugins          // switched on and off, and their file
+	Kinds    *builtin.Kinds
+	Last     admission.Interface // after ResourceQuota; nil if there is none
 }
 
 // Chain is what can begin anew in a server.
 type Chain struct {
 	Mapper   *restmapper.DeferredDiscoveryRESTMapper
-	Policies []*renewable // if they can
+	Policies []*renewable
+}
+
+// Begin lets the policies begin when the informers have synced. Upstream's plugins ask the informers, and requests the plugins, ten
+// times a second: the first request of a server waited for that.
+func (c *Chain) Begin() error {
+	for _, policies := range c.Policies {
+		if err := policies.replace(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Set gives config its admission chain, with the plugins of the built-in kinds.
@@ -184,7 +194,7 @@ func (c Config) lastPlugins(
 	for _, name := range lastPlugins {
 		switch {
 		case c.Plugins.Off(name):
-		case c.Renewable && (name == mutatingpolicy.PluginName || name == validatingpolicy.PluginName):
+		case name == mutatingpolicy.PluginName || name == validatingpolicy.PluginName:
 			policies, err := newRenewable(c.Run, func(stop <-chan struct{}) (admission.Interface, error) { return create(name, stop) })
 			if err != nil {
 				return nil, err

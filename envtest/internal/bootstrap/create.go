@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bootstrapWorkers is how many objects are created at a time: a request waits for etcd and the connection half of its time.
-const bootstrapWorkers = 4
+// bootstrapWorkers is how many objects are created at a time: a request waits most of its time if etcd is another process.
+const bootstrapWorkers = 16
 
 // creations are objects to create, in any order.
 type creations []func(context.Context) error

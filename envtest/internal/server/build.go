@@ -48,13 +48,13 @@ func (b *builder) assemble(made *stores.Stores, rights *kind.Access, kinds *buil
 	s := &Server{
 		base: b.base, listener: b.from.Listener, users: b.from.Users, command: b.from.Command, crds: crds, openAPI: documents,
 		Installer: custom.NewInstaller(b.run, b.loopback, definitionsOf(crds).Informer(), b.catalog, b.custom),
-		hooks:     &hooks{patience: hookPatience},
+		admission: chain, hooks: &hooks{patience: hookPatience},
 	}
 	if s.command != nil {
 		s.ready = make(chan struct{})
 	}
 	if b.gate != nil {
-		s.contents = contents.New(b.run, b.gate, s.parts(kinds, chain))
+		s.contents = contents.New(b.run, b.gate, s.parts(kinds))
 		b.custom.Guard(func(ctx context.Context) (context.Context, uint64, error) { return b.gate.Admit(ctx, nil) }, s.terminating)
 	}
 	return s, nil

@@ -56,22 +56,22 @@ func (b *builder) admission(kinds *builtin.Kinds) admission.Config {
 		Plugins: b.from.Plugins, Kinds: kinds,
 	}
 	if b.gate != nil {
-		config.Last, config.Renewable = b.gate.Removed, true
+		config.Last = b.gate.Removed
 	}
 	return config
 }
 
 // parts are what acts on the contents.
-func (s *Server) parts(kinds *builtin.Kinds, chain *admission.Chain) contents.Parts {
+func (s *Server) parts(kinds *builtin.Kinds) contents.Parts {
 	p := contents.Parts{
-		Kinds: kinds, Catalog: s.catalog, Custom: s.custom, Installer: s.Installer, APIServices: s.aggregation, Mapper: chain.Mapper,
+		Kinds: kinds, Catalog: s.catalog, Custom: s.custom, Installer: s.Installer, APIServices: s.aggregation, Mapper: s.admission.Mapper,
 		Informers: func() map[schema.GroupResource]*serving.Followed {
 			all := s.loopback.Informers.All()
 			all[stores.CRDs] = &serving.Followed{SharedIndexInformer: definitionsOf(s.crds).Informer()}
 			return all
 		},
 	}
-	for _, policies := range chain.Policies {
+	for _, policies := range s.admission.Policies {
 		p.Policies = append(p.Policies, policies)
 	}
 	return p

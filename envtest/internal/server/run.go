@@ -152,6 +152,9 @@ func (s *Server) start(ctx context.Context, secured *tls.Config) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for the server's informers: %w", context.Cause(ctx))
 	}
+	if err := s.admission.Begin(); err != nil {
+		return err
+	}
 	if err := s.hooks.run(ctx, s.run, s.crds); err != nil {
 		return err
 	}

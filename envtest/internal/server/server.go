@@ -37,6 +37,7 @@ type Server struct {
 	Installer *custom.Installer
 	contents  *contents.Contents // nil if the etcd is shared with other servers
 	ready     chan struct{}      // closed when requests of others are answered; nil if nobody can know of the server before
+	admission *admission.Chain
 	hooks     *hooks
 }
 
