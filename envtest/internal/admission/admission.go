@@ -60,8 +60,8 @@ type Chain struct {
 	Policies []*renewable
 }
 
-// Begin lets the policies begin when the informers have synced. Upstream's plugins ask the informers, and requests the plugins, ten
-// times a second: the first request of a server waited for that.
+// Begin makes the plugins of policies. It is called when the informers have synced, and before the first request that admission sees: a
+// plugin asks the informers at once and then ten times a second, and so does a request with the plugin.
 func (c *Chain) Begin() error {
 	for _, policies := range c.Policies {
 		if err := policies.replace(); err != nil {
@@ -83,6 +83,7 @@ func Set(config *genericapiserver.Config, c Config) (*Chain, error) {
 			webhookinit.NewPluginInitializer(c.Webhooks.Authentication(config), c.Resolver),
 		}
 	}
+	watchPolicies(clients.Informers)
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
 	settings, err := readSettings(c.Plugins.ConfigFile, append(plugins.Registered(), builtinadmission.PodSecurityName, builtinadmission.ResourceQuotaName))
@@ -195,10 +196,7 @@ func (c Config) lastPlugins(
 		switch {
 		case c.Plugins.Off(name):
 		case name == mutatingpolicy.PluginName || name == validatingpolicy.PluginName:
-			policies, err := newRenewable(c.Run, func(stop <-chan struct{}) (admission.Interface, error) { return create(name, stop) })
-			if err != nil {
-				return nil, err
-			}
+			policies := newRenewable(c.Run, func(stop <-chan struct{}) (admission.Interface, error) { return create(name, stop) })
 			chain.Policies = append(chain.Policies, policies)
 			last = append(last, policies)
 		default:

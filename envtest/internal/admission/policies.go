@@ -11,11 +11,12 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/informers"
 )
 
 // renewable is the admission plugin of policies. Upstream's plugin looks once a second whether policies have changed,
-// and cannot be told to look earlier; a new plugin reads them at once. One caller at a time renews it, and requests may come
-// meanwhile.
+// and cannot be told to look earlier; a new plugin reads them at once. One caller at a time renews it. Requests may come
+// meanwhile, once it has begun: the plugin before answers what it has.
 type renewable struct {
 	run     context.Context // of the server
 	create  func(stop <-chan struct{}) (admission.Interface, error)
@@ -36,10 +37,37 @@ type policyPlugin struct {
 	end context.CancelFunc
 }
 
-// newRenewable returns one with a first plugin. create makes a plugin that ends with the channel.
-func newRenewable(run context.Context, create func(stop <-chan struct{}) (admission.Interface, error)) (*renewable, error) {
+// newRenewable returns one that refuses all until the first call of replace. create makes a plugin that ends with the channel.
+func newRenewable(run context.Context, create func(stop <-chan struct{}) (admission.Interface, error)) *renewable {
 	r := &renewable{run: run, create: create}
-	return r, r.replace()
+	r.current.Store(&policyPlugin{notBegun{}, func() {}})
+	return r
+}
+
+// notBegun refuses all requests.
+type notBegun struct{}
+
+// errNotBegun is for a request that came before the server was ready.
+var errNotBegun = errors.New("admission policies have not begun")
+
+func (notBegun) Handles(admission.Operation) bool { return true }
+
+func (notBegun) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return admission.NewForbidden(a, errNotBegun)
+}
+
+func (notBegun) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return admission.NewForbidden(a, errNotBegun)
+}
+
+// watchPolicies makes the informers of the plugins, so that they have synced when the plugins are made.
+func watchPolicies(factory informers.SharedInformerFactory) {
+	factory.Core().V1().Namespaces().Informer()
+	policies := factory.Admissionregistration().V1()
+	policies.ValidatingAdmissionPolicies().Informer()
+	policies.ValidatingAdmissionPolicyBindings().Informer()
+	policies.MutatingAdmissionPolicies().Informer()
+	policies.MutatingAdmissionPolicyBindings().Informer()
 }
 
 // replace lets a new plugin answer.

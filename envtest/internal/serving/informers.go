@@ -47,6 +47,7 @@ type informerFactory struct {
 
 	mu   sync.Mutex
 	made map[schema.GroupResource]*Followed // guarded by mu
+	stop <-chan struct{}                    // guarded by mu; nil until the first Start
 }
 
 func newInformerFactory(kube kubernetes.Interface, config *rest.Config, client *http.Client) *informerFactory {
@@ -54,6 +55,18 @@ func newInformerFactory(kube kubernetes.Interface, config *rest.Config, client *
 		SharedInformerFactory: informers.NewSharedInformerFactory(kube, 0), config: config, http: client,
 		codecs: serializer.NewCodecFactory(ownScheme()), made: map[schema.GroupResource]*Followed{},
 	}
+}
+
+// Start starts the informers that have not started. They end with the channel of the first call, which is the server's: the plugins of
+// policies start the informer of a parameter too, and may begin anew, but an informer starts once.
+func (f *informerFactory) Start(stop <-chan struct{}) {
+	f.mu.Lock()
+	if f.stop == nil {
+		f.stop = stop
+	}
+	stop = f.stop
+	f.mu.Unlock()
+	f.SharedInformerFactory.Start(stop)
 }
 
 // Core implements informers.SharedInformerFactory, as the next two methods do.

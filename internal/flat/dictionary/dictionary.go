@@ -66,7 +66,7 @@ type Annex struct {
 // Alone returns the annex of all small objects with this dictionary.
 func (d *Dictionary) Alone() *Annex { return &d.alone }
 
-// Seed returns the seed of Hash.
+// Seed returns the seed of Hash. No two dictionaries have the same seed: package encode knows a dictionary by it.
 func (d *Dictionary) Seed() maphash.Seed { return d.seed }
 
 // chunk is a run of entries. An entry is written once, before it is published.

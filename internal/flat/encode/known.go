@@ -8,7 +8,7 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/tarn-dev/tarn/internal/flat/plan"
+	"github.com/tarn-dev/tarn/internal/flat/form"
 	"github.com/tarn-dev/tarn/internal/flat/wire"
 )
 
@@ -16,15 +16,16 @@ import (
 // of a workload. Such a value is the number of a dictionary entry. To find the number, an encoder has
 // to write the value, and to look for each of its strings first.
 //
-// So a MessageEncoder remembers numbers by the messages of values. The same message of the same type is the same
-// value, and a value that is in the dictionary as a whole has nothing in it that depends on its object. As with
-// sections, a hash stands for the message. Its seed is that of the dictionary, so that one table serves several.
+// So a MessageEncoder remembers what it wrote by the messages of values: the number of an entry, or a few bytes that are no
+// entry. The same message of the same type is the same value. A value without a part that is private to its object is written
+// the same in each object. As with sections, a hash stands for the message. Its seed is that of the dictionary, and no two
+// dictionaries have the same, so that one table serves several.
 
 const (
 	// leastKnown and mostKnown are the lengths in bytes between which a message is looked for.
 	leastKnown, mostKnown = 12, 512
-	// deepestKnown is the depth up to which a message is looked for. Each of its levels takes two bytes at least, and is up to
-	// three levels of the encoder, so that MaxDepth is not reached in a known value.
+	// deepestKnown is the depth up to which a message is looked for. A known value does not reach MaxDepth: two bytes of its message
+	// are at most three levels, those of a slice of pointers to structs.
 	deepestKnown = 200
 	// firstKnown is how many objects an encoder has written when it makes the table, of 20 KiB: most encoders write a few.
 	firstKnown = 64
@@ -34,7 +35,9 @@ const (
 	mostKnownSlabs = 5
 )
 
-// known is the table of an encoder. It is garbage with the encoder, which nobody keeps who does not use it.
+const _ = uint(form.MaxDepth - deepestKnown - 3*mostKnown/2 - 1) // does not compile if it is negative
+
+// known is the table of an encoder. The pool drops an encoder that is not used, and its table with it.
 type known struct {
 	objects int // that were begun, up to firstKnown
 	values  []knownValue
@@ -49,7 +52,7 @@ type knownValue struct {
 	charged uint32
 	strings uint16
 	slabs   [mostKnownSlabs]slabNeed
-	used    bool // since another value wanted this place
+	used    bool // the value was found since another one last wanted this place
 }
 
 // slabNeed is what a value takes of a slab, or nothing.
@@ -65,46 +68,24 @@ func (k *known) begin() {
 	}
 }
 
-// shareable writes a value that may be in the dictionary as a whole.
-func (e *MessageEncoder) shareable(v *wire.Value, b []byte, n int) {
-	if v.Dated || e.known.values == nil || e.dict == nil || e.depth > deepestKnown || len(b) < leastKnown || len(b) > mostKnown {
-		e.composite(v, b, n)
-		return
-	}
-	// Types do not move. An odd factor brings all bits of an address into the hash.
-	hash := maphash.Bytes(e.seed, b) ^ uint64(uintptr(unsafe.Pointer(v)))*0x9e3779b97f4a7c15
-	place := &e.known.values[hash%knownValues]
-	switch {
-	case place.hash == hash && place.size > 0:
-		place.used = true
-		e.addKnown(place)
-	case place.used: // it stays for now
-		place.used = false
-		e.composite(v, b, n)
-	default:
-		at, private, before := len(e.buf), e.private, e.needs.note()
-		e.composite(v, b, n)
-		now, ok := e.needs.since(&before)
-		if ok && e.private == private && len(e.buf)-at <= len(now.text) && e.err == nil {
-			now.hash, now.size = hash, uint8(copy(now.text[:], e.buf[at:]))
-			*place = now
-		}
-	}
+// lookable says whether a value is looked for in the table: it may be in the dictionary as a whole.
+func (e *MessageEncoder) lookable(v *wire.Value, b []byte) bool {
+	return !v.Dated && e.dict != nil && e.depth <= deepestKnown && len(b) >= leastKnown && len(b) <= mostKnown
 }
 
-// composite writes such a value that is not known.
-func (e *MessageEncoder) composite(v *wire.Value, b []byte, n int) {
-	switch v.Plan.Kind {
-	case plan.KindSlice:
-		e.slice(v.Elem, b, n)
-	case plan.KindStruct:
-		e.whole(v, b)
-	case plan.KindStringMap:
-		e.stringMap(b, n)
-	case plan.KindQuantityMap:
-		e.quantityMap(v, b, n)
-	case plan.KindMap:
-		e.anyMap(v, b, n)
+// place returns the hash of a message of v, and where a value with that hash stands. There must be a table.
+func (e *MessageEncoder) place(v *wire.Value, b []byte) (hash uint64, at *knownValue) {
+	// The plan keeps v, so that no other value has its address.
+	hash = maphash.Bytes(e.seed, b) ^ uint64(uintptr(unsafe.Pointer(v)))*0x9e3779b97f4a7c15
+	return hash, &e.known.values[hash%knownValues]
+}
+
+// learn puts the value into its place that was written from a position on. Private and needs are those of before.
+func (e *MessageEncoder) learn(hash uint64, place *knownValue, at, private int, before *needsBefore) {
+	now, ok := e.needs.since(before)
+	if ok && e.private == private && len(e.buf)-at <= len(now.text) && e.err == nil {
+		now.hash, now.size = hash, uint8(copy(now.text[:], e.buf[at:]))
+		*place = now
 	}
 }
 
@@ -112,7 +93,7 @@ func (e *MessageEncoder) composite(v *wire.Value, b []byte, n int) {
 func (e *MessageEncoder) addKnown(k *knownValue) {
 	e.buf = append(e.buf, k.text[:k.size]...)
 	if k.noscan > 0 {
-		e.needs.noscan = (e.needs.noscan+7)&^7 + uintptr(k.noscan)
+		e.needs.noscan = aligned(e.needs.noscan) + uintptr(k.noscan)
 	}
 	e.needs.strings += int(k.strings)
 	e.needs.charged += int(k.charged)
@@ -127,7 +108,7 @@ func (e *MessageEncoder) addKnown(k *knownValue) {
 type needsBefore struct {
 	noscan           uintptr
 	strings, charged int
-	full             slabCount
+	full             slabCount // the takes for which there was no room
 	seen             int
 	counts           [48]slabCount // of the types that had been seen
 }
@@ -143,13 +124,10 @@ func (n *needs) note() (now needsBefore) {
 
 // since returns what was added. It returns false if that is more than a knownValue can say, or if a slab was full.
 func (n *needs) since(before *needsBefore) (k knownValue, ok bool) {
-	// Where the first value began there could be less to align than elsewhere.
-	noscan := n.noscan - before.noscan
-	if noscan > 0 {
-		noscan += before.noscan % 8
-	}
+	noscan, full := n.noscan-before.noscan, n.slabs.counts[0]
 	strings, charged := n.strings-before.strings, n.charged-before.charged
-	if noscan > math.MaxUint16 || strings > math.MaxUint16 || charged > math.MaxUint32 || n.slabs.counts[0] != before.full || before.seen > len(before.counts) {
+	if noscan > math.MaxUint16 || strings > math.MaxUint16 || uint64(charged) > math.MaxUint32 ||
+		full != before.full || full.takes == math.MaxUint8 || before.seen > len(before.counts) {
 		return k, false
 	}
 	k.noscan, k.strings, k.charged = uint16(noscan), uint16(strings), uint32(charged)

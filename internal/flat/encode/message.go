@@ -192,6 +192,57 @@ func (e *MessageEncoder) body(v *wire.Value, b []byte, n int) {
 	}
 }
 
+// shareable writes a value that may be in the dictionary as a whole. What it adds to the needs is the same whether it is known or
+// not.
+func (e *MessageEncoder) shareable(v *wire.Value, b []byte, n int) {
+	if !e.lookable(v, b) {
+		e.anew(v, b, n)
+		return
+	}
+	noscan := e.needs.noscan
+	e.needs.noscan = aligned(noscan)
+	e.lookedFor(v, b, n)
+	if e.needs.noscan == aligned(noscan) { // nothing was aligned
+		e.needs.noscan = noscan
+	}
+}
+
+// lookedFor writes a value that is known, or learns what is written.
+func (e *MessageEncoder) lookedFor(v *wire.Value, b []byte, n int) {
+	if e.known.values == nil {
+		e.anew(v, b, n)
+		return
+	}
+	switch hash, place := e.place(v, b); {
+	case place.hash == hash && place.size > 0:
+		place.used = true
+		e.addKnown(place)
+	case place.used: // it stays for now
+		place.used = false
+		e.anew(v, b, n)
+	default:
+		at, private, before := len(e.buf), e.private, e.needs.note()
+		e.anew(v, b, n)
+		e.learn(hash, place, at, private, &before)
+	}
+}
+
+// anew writes a value that is not known.
+func (e *MessageEncoder) anew(v *wire.Value, b []byte, n int) {
+	switch v.Plan.Kind {
+	case plan.KindSlice:
+		e.slice(v.Elem, b, n)
+	case plan.KindStruct:
+		e.whole(v, b)
+	case plan.KindStringMap:
+		e.stringMap(b, n)
+	case plan.KindQuantityMap:
+		e.quantityMap(v, b, n)
+	case plan.KindMap:
+		e.anyMap(v, b, n)
+	}
+}
+
 // scalar writes a number or bool that has these bits.
 func (e *MessageEncoder) scalar(k plan.Kind, bits uint64) {
 	switch k {

@@ -4,6 +4,8 @@
 package encode
 
 import (
+	"math"
+
 	"github.com/tarn-dev/tarn/internal/flat/form"
 	"github.com/tarn-dev/tarn/internal/flat/plan"
 )
@@ -22,6 +24,9 @@ func (n *needs) carve(size, align uintptr) {
 		n.noscan = (n.noscan+align-1)&^(align-1) + size
 	}
 }
+
+// aligned returns where a value without pointers may begin, whatever it is, behind so many bytes.
+func aligned(bytes uintptr) uintptr { return (bytes + 7) &^ 7 }
 
 // pointee counts the memory of what a pointer points to.
 func (n *needs) pointee(t *plan.Plan) {
@@ -69,7 +74,7 @@ type slabCount struct{ values, takes uint8 }
 func (s *slabCounts) add(t *plan.Plan, n int) {
 	c := &s.counts[t.Slab]
 	if n > form.SlabSize-int(c.values) {
-		s.counts[0].takes++
+		s.noRoom()
 		return
 	}
 	if n == 0 {
@@ -80,6 +85,13 @@ func (s *slabCounts) add(t *plan.Plan, n int) {
 	}
 	c.values += uint8(n)
 	c.takes++
+}
+
+// noRoom counts a take for which there was no room, up to 255.
+func (s *slabCounts) noRoom() {
+	if c := &s.counts[0]; c.takes < math.MaxUint8 {
+		c.takes++
+	}
 }
 
 // reset forgets the counts.
@@ -94,7 +106,7 @@ func (s *slabCounts) reset() {
 func (s *slabCounts) merge(number, values, takes uint8) {
 	c := &s.counts[number]
 	if int(values) > form.SlabSize-int(c.values) {
-		s.counts[0].takes++
+		s.noRoom()
 		return
 	}
 	if c.takes == 0 {

@@ -123,7 +123,7 @@ func (w *writer) addNeeds(text string) bool {
 	if !ok {
 		return false
 	}
-	w.needs.noscan = (w.needs.noscan+7)&^7 + uintptr(noscan)
+	w.needs.noscan = aligned(w.needs.noscan) + uintptr(noscan)
 	w.needs.strings += strs
 	w.needs.charged += charged
 	for ; len(slabs) > 0; slabs = slabs[3:] {

@@ -30,7 +30,7 @@ var (
 type Value struct {
 	Plan    *plan.Plan
 	wire    byte     // the wire type of one value
-	Dated   bool     // there is a time in the value, or can be, other than behind pointers to structs
+	Dated   bool     // there is a time in the value, probably: an encoder does not look for such a value, because it would not find it
 	Own     uint16   // the number of the type among Plan.Owns, from 1, if its Unmarshal method is not generated
 	Message *Message // of a struct
 	Elem    *Value   // of a pointer, slice or map
