@@ -267,25 +267,46 @@ func webhookAt(server *httptest.Server) admissionregistrationv1.WebhookClientCon
 // refuse makes a policy that refuses ConfigMaps with the label refuse in a namespace.
 func (s *shared) refuse(ctx context.Context, ns string) {
 	GinkgoHelper()
+	s.refuseBy(ctx, ns, nil, admissionregistrationv1.Validation{
+		Expression: "!has(object.metadata.labels) || !('refuse' in object.metadata.labels)", Message: "the policy says no",
+	})
+}
+
+// refuseByRule makes a policy that refuses ConfigMaps with the label which a ConfigMap with the label rule says.
+func (s *shared) refuseByRule(ctx context.Context, ns string) {
+	GinkgoHelper()
+	s.refuseBy(ctx, ns, &admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, admissionregistrationv1.Validation{
+		Expression: "!has(object.metadata.labels) || !(params.data.label in object.metadata.labels)", Message: "the rule says no",
+	})
+}
+
+// refuseBy makes a policy for new ConfigMaps of a namespace, perhaps with parameters.
+func (s *shared) refuseBy(ctx context.Context, ns string, params *admissionregistrationv1.ParamKind, validation admissionregistrationv1.Validation) {
+	GinkgoHelper()
 	policies := s.kube.AdmissionregistrationV1()
 	_, err := policies.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "refuse"},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			ParamKind: params,
 			MatchConstraints: &admissionregistrationv1.MatchResources{
 				NamespaceSelector: inNamespace(ns),
 				ResourceRules:     []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: createdConfigMaps}},
 			},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "!has(object.metadata.labels) || !('refuse' in object.metadata.labels)", Message: "the policy says no",
-			}},
+			Validations: []admissionregistrationv1.Validation{validation},
 		},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = policies.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "refuse"},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: "refuse", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
-	}, metav1.CreateOptions{})
+	}
+	if params != nil {
+		binding.Spec.ParamRef = &admissionregistrationv1.ParamRef{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"rule": ""}}, ParameterNotFoundAction: ptr.To(admissionregistrationv1.AllowAction),
+		}
+	}
+	_, err = policies.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }

@@ -171,6 +171,25 @@ var _ = Describe("a clean slate", func() {
 		}
 	}, SpecTimeout(2*patience))
 
+	It("lets policies follow their parameters, also when they have begun anew", func(ctx SpecContext) {
+		s := newShared(ctx, envtest.Options{})
+		for _, forbidden := range []string{"first", "second", "third"} {
+			s.fill(ctx, "one", 0)
+			rule := configMap("rule", "1")
+			rule.Labels, rule.Data = map[string]string{"rule": ""}, map[string]string{"label": forbidden}
+			_, err := s.kube.CoreV1().ConfigMaps("one").Create(ctx, rule, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			s.refuseByRule(ctx, "one")
+			refusal := func(label string) error {
+				_, err := dryCreate(ctx, s.kube, "one", label)
+				return err
+			}
+			Eventually(refusal).WithArguments(forbidden).WithContext(ctx).WithPolling(fast).Should(MatchError(ContainSubstring("the rule says no")))
+			Expect(refusal("zeroth")).To(Succeed())
+			Expect(s.env.Reset(ctx)).To(Succeed())
+		}
+	}, SpecTimeout(2*patience))
+
 	It("leaves nothing in a namespace that is gone, whatever writes meanwhile", func(ctx SpecContext) {
 		s := newShared(ctx, envtest.Options{})
 		writing, stop := context.WithCancel(ctx)
