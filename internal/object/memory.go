@@ -190,8 +190,8 @@ func beyondStrings(m map[string]string) int {
 // quantities are values of maps while they are measured: to have an address, a new one would be allocated.
 var quantities = sync.Pool{New: func() any { return new(resource.Quantity) }}
 
-// beyondQuantities is for the resources of containers, of which a Pod has several maps. Maps with another string type as their key
-// have the same memory.
+// beyondQuantities is for the resources of containers: a Pod has several such maps. Maps with another string type as their key have
+// the same memory.
 func beyondQuantities(m map[string]resource.Quantity, of *measure) int {
 	sum := tableBytes(len(m), int(unsafe.Sizeof("")), of.size)
 	one := quantities.Get().(*resource.Quantity)

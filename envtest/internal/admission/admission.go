@@ -83,7 +83,6 @@ func Set(config *genericapiserver.Config, c Config) (*Chain, error) {
 			webhookinit.NewPluginInitializer(c.Webhooks.Authentication(config), c.Resolver),
 		}
 	}
-	watchPolicies(clients.Informers)
 	plugins := admission.NewPlugins()
 	genericapiserver.RegisterAllAdmissionPlugins(plugins)
 	settings, err := readSettings(c.Plugins.ConfigFile, append(plugins.Registered(), builtinadmission.PodSecurityName, builtinadmission.ResourceQuotaName))
@@ -196,6 +195,7 @@ func (c Config) lastPlugins(
 		switch {
 		case c.Plugins.Off(name):
 		case name == mutatingpolicy.PluginName || name == validatingpolicy.PluginName:
+			watchPolicies(c.Clients.Informers, name)
 			policies := newRenewable(c.Run, func(stop <-chan struct{}) (admission.Interface, error) { return create(name, stop) })
 			chain.Policies = append(chain.Policies, policies)
 			last = append(last, policies)

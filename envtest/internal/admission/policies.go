@@ -11,12 +11,13 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/admission"
+	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/client-go/informers"
 )
 
 // renewable is the admission plugin of policies. Upstream's plugin looks once a second whether policies have changed,
-// and cannot be told to look earlier; a new plugin reads them at once. One caller at a time renews it. Requests may come
-// meanwhile, once it has begun: the plugin before answers what it has.
+// and cannot be told to look earlier; a new plugin reads them at once. One caller at a time renews it. Once it has
+// begun, requests may come meanwhile: the plugin before answers those that it has.
 type renewable struct {
 	run     context.Context // of the server
 	create  func(stop <-chan struct{}) (admission.Interface, error)
@@ -60,14 +61,17 @@ func (notBegun) Validate(_ context.Context, a admission.Attributes, _ admission.
 	return admission.NewForbidden(a, errNotBegun)
 }
 
-// watchPolicies makes the informers of the plugins, so that they have synced when the plugins are made.
-func watchPolicies(factory informers.SharedInformerFactory) {
+// watchPolicies makes the informers of the plugin with a name, so that they have synced when the plugin is made.
+func watchPolicies(factory informers.SharedInformerFactory, name string) {
 	factory.Core().V1().Namespaces().Informer()
 	policies := factory.Admissionregistration().V1()
+	if name == mutatingpolicy.PluginName {
+		policies.MutatingAdmissionPolicies().Informer()
+		policies.MutatingAdmissionPolicyBindings().Informer()
+		return
+	}
 	policies.ValidatingAdmissionPolicies().Informer()
 	policies.ValidatingAdmissionPolicyBindings().Informer()
-	policies.MutatingAdmissionPolicies().Informer()
-	policies.MutatingAdmissionPolicyBindings().Informer()
 }
 
 // replace lets a new plugin answer.
@@ -78,9 +82,7 @@ func (r *renewable) replace() error {
 		cancel()
 		return err
 	}
-	if before := r.current.Swap(&policyPlugin{plugin, cancel}); before != nil {
-		before.end()
-	}
+	r.current.Swap(&policyPlugin{plugin, cancel}).end()
 	return nil
 }
 

@@ -89,12 +89,10 @@ func (e *MessageEncoder) learn(hash uint64, place *knownValue, at, private int, 
 	}
 }
 
-// addKnown writes a value that is known.
+// addKnown writes a value that is known. The needs are aligned before, see shareable.
 func (e *MessageEncoder) addKnown(k *knownValue) {
 	e.buf = append(e.buf, k.text[:k.size]...)
-	if k.noscan > 0 {
-		e.needs.noscan = aligned(e.needs.noscan) + uintptr(k.noscan)
-	}
+	e.needs.noscan += uintptr(k.noscan)
 	e.needs.strings += int(k.strings)
 	e.needs.charged += int(k.charged)
 	for _, s := range k.slabs {
