@@ -40,6 +40,7 @@ func (s *Server) awaitReady(next http.Handler) http.Handler {
 			case <-s.ready:
 			case <-s.run.Done():
 			case <-req.Context().Done():
+				return // nobody waits for an answer
 			}
 		}
 		next.ServeHTTP(w, req)
