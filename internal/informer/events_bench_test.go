@@ -170,7 +170,7 @@ func threadSleeps(b *testing.B) int64 {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		b.Fatal(err)
 	}
-	return usage.Nvcsw
+	return int64(usage.Nvcsw) // an int32 where words have 32 bits
 }
 
 // podCount waits for the newest event of every Pod.
