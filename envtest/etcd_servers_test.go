@@ -9,13 +9,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
@@ -33,71 +32,68 @@ import (
 // lastConfigMap is the object that is written last.
 const lastConfigMap = "the-last-one"
 
-// TestServersOverAnEtcdCluster has two servers over a cluster of three members, which are killed, restarted, cut off and led by
-// others while there are writers and watchers at both. Watches and lists are compared with the history in etcd.
-func TestServersOverAnEtcdCluster(t *testing.T) {
-	if os.Getenv(oracleVariable) != "" {
-		t.Skip("about the environment: there is none with " + oracleVariable)
-	}
-	g, before := NewWithT(t), goleak.IgnoreCurrent()
-	// In etcd, a handler that reads when its member is killed waits for good.
-	killed := goleak.IgnoreAnyFunction("go.etcd.io/etcd/server/v3/etcdserver/api/etcdhttp.newPeerHandler.versionHandler.func1")
-	t.Cleanup(func() {
-		g.Eventually(func() error { return goleak.Find(before, killed) }).WithTimeout(patience).Should(Succeed())
-	})
-	cluster := startCluster(t, 3, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	clients := serversOn(ctx, g, t, cluster)
+// killedMember is a goroutine of etcd: a handler that reads when its member is killed waits for good.
+var killedMember = goleak.IgnoreAnyFunction("go.etcd.io/etcd/server/v3/etcdserver/api/etcdhttp.newPeerHandler.versionHandler.func1")
 
-	begin, err := clients[0].Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "the-first-one"}}, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
-	var watching, writing sync.WaitGroup
-	observers := make([]*observer, 3*len(clients))
-	for i := range observers {
-		observers[i] = &observer{client: clients[i%len(clients)], from: begin.ResourceVersion}
-		watching.Go(func() { observers[i].run(ctx) })
-	}
-	load := &load{clients: clients, written: make(chan struct{})}
-	busy, rest := context.WithCancel(ctx)
-	for i := range 4 {
-		writing.Go(func() { load.write(busy, i) })
-	}
-	for _, disturbance := range cluster.disturbances(load.some) {
-		t.Log(disturbance.name)
-		g.Expect(load.some(ctx)).To(Succeed())
-		g.Expect(disturbance.do(ctx)).To(Succeed(), disturbance.name)
-		g.Expect(load.some(ctx)).To(Succeed(), "after "+disturbance.name)
-	}
-	rest()
-	writing.Wait()
-	last, err := clients[0].Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lastConfigMap}}, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
-	watching.Wait()
-	g.Expect(ctx.Err()).NotTo(HaveOccurred(), "each watcher has seen the last object")
+var _ = Describe("Two servers over a cluster of three members", func() {
+	BeforeEach(onlyOurs)
 
-	history := historyOf(ctx, g, cluster.client(t, clientv3.Config{}), begin.ResourceVersion, last.ResourceVersion)
-	t.Logf("%d events in etcd", len(history))
-	g.Expect(load.failures()).To(BeEmpty())
-	for i, o := range observers {
-		t.Logf("watcher %d: %d watches", i, len(o.streams))
-		g.Expect(o.failures).To(BeEmpty())
-		g.Expect(o.check(history)).To(Succeed(), "watcher %d", i)
-	}
-}
+	// The members are killed, restarted, cut off and led by others while there are writers and watchers at both servers.
+	It("have watches and lists as the history in etcd, whatever happens to members", func(ctx SpecContext) {
+		t := GinkgoTB()
+		cluster := startCluster(t, 3, nil)
+		clients := serversOn(ctx, cluster)
 
-// serversOn starts two servers at once, which end with the test, and returns a client of each one's ConfigMaps.
-func serversOn(ctx context.Context, g *WithT, t *testing.T, cluster *etcdCluster) (clients []typedcorev1.ConfigMapInterface) {
+		begin, err := clients[0].Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "the-first-one"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		var watching, writing sync.WaitGroup
+		observers := make([]*observer, 3*len(clients))
+		for i := range observers {
+			observers[i] = &observer{client: clients[i%len(clients)], from: begin.ResourceVersion}
+			watching.Go(func() { observers[i].run(ctx) })
+		}
+		load := &load{clients: clients, written: make(chan struct{})}
+		busy, rest := context.WithCancel(ctx)
+		for i := range 4 {
+			writing.Go(func() { load.write(busy, i) })
+		}
+		for _, disturbance := range cluster.disturbances(load.some) {
+			By(disturbance.name)
+			Expect(load.some(ctx)).To(Succeed())
+			Expect(disturbance.do(ctx)).To(Succeed(), disturbance.name)
+			Expect(load.some(ctx)).To(Succeed(), "after "+disturbance.name)
+		}
+		rest()
+		writing.Wait()
+		last, err := clients[0].Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lastConfigMap}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		watching.Wait()
+		Expect(ctx.Err()).NotTo(HaveOccurred(), "each watcher has seen the last object")
+
+		history := historyOf(ctx, cluster.client(t, clientv3.Config{}), begin.ResourceVersion, last.ResourceVersion)
+		t.Logf("%d events in etcd", len(history))
+		Expect(load.failures()).To(BeEmpty())
+		for i, o := range observers {
+			t.Logf("watcher %d: %d watches", i, len(o.streams))
+			Expect(o.failures).To(BeEmpty())
+			Expect(o.check(history)).To(Succeed(), "watcher %d", i)
+		}
+	}, SpecTimeout(3*time.Minute))
+})
+
+// serversOn starts two servers at once, which end with the spec, and returns a client of each one's ConfigMaps.
+func serversOn(ctx context.Context, cluster *etcdCluster) (clients []typedcorev1.ConfigMapInterface) {
+	GinkgoHelper()
 	began := make(chan error, 2)
 	var envs []*envtest.Environment
 	for range cap(began) {
 		env := envtest.New(envtest.Options{Etcd: &envtest.ExternalEtcd{Servers: cluster.servers()}})
-		t.Cleanup(func() { g.Expect(env.Stop()).To(Succeed()) })
+		DeferCleanup(func() { Expect(env.Stop()).To(Succeed()) })
 		go func() { began <- env.Start(ctx) }()
 		envs = append(envs, env)
 	}
 	for range envs {
-		g.Expect(<-began).To(Succeed())
+		Expect(<-began).To(Succeed())
 	}
 	for _, env := range envs {
 		clients = append(clients, kubernetes.NewForConfigOrDie(env.Config()).CoreV1().ConfigMaps(metav1.NamespaceDefault))
@@ -355,12 +351,12 @@ func stateAt(history []event, revision int64) map[string]int64 {
 }
 
 // historyOf reads from etcd what has happened between two revisions, the first and the last included.
-func historyOf(ctx context.Context, g *WithT, client *clientv3.Client, first, last string) (history []event) {
+func historyOf(ctx context.Context, client *clientv3.Client, first, last string) (history []event) {
 	const prefix = "/registry/configmaps/" + metav1.NamespaceDefault + "/"
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for answer := range client.Watch(own, prefix, clientv3.WithPrefix(), clientv3.WithRev(numberOf(first))) {
-		g.Expect(answer.Err()).NotTo(HaveOccurred())
+		Expect(answer.Err()).NotTo(HaveOccurred())
 		for _, e := range answer.Events {
 			kind := watch.Modified
 			switch {
@@ -375,6 +371,6 @@ func historyOf(ctx context.Context, g *WithT, client *clientv3.Client, first, la
 			return history
 		}
 	}
-	g.Expect(errors.Join(errors.New("the history has no end"), ctx.Err())).NotTo(HaveOccurred())
+	Expect(errors.Join(errors.New("the history has no end"), ctx.Err())).NotTo(HaveOccurred())
 	return nil
 }

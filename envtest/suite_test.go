@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tarn-dev/tarn/envtest"
+	"github.com/tarn-dev/tarn/internal/specs"
 )
 
 // oracleVariable names a kubeconfig of a real kube-apiserver. The specs then run against it: they state how an API server
@@ -53,7 +54,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestEnvtest(t *testing.T) {
-	RunSpecs(t, "envtest")
+	specs.Run(t, "envtest", []string{"etcd_external_test.go"}, []string{"etcd_servers_test.go"}) // they wait for elections and time-outs of etcd
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
@@ -69,7 +70,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		DeferCleanup(func() {
 			Expect(target.env.Stop()).To(Succeed())
 			// The specs used every feature: nothing of them may be left.
-			Expect(goleak.Find(before)).To(Succeed())
+			Eventually(func() error { return goleak.Find(before, killedMember) }).WithTimeout(patience).Should(Succeed())
 		})
 		target.config = target.env.Config()
 	}
