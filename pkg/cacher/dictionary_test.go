@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	"github.com/tarn-dev/tarn/internal/variable"
 )
 
 // paired is one of two ConfigMaps that have annotations in common with each other alone, so that
@@ -53,6 +55,7 @@ func churned(t *testing.T, objects, first, last int) (c *Cacher, bytes int) {
 // a dictionary that is not renewed is full. A Cacher takes no more than that of a few versions,
 // because the dictionary is renewed when about half of it is dead.
 func TestADictionaryIsRenewed(t *testing.T) {
+	variable.SkipUnderDetector(t, "it takes more of the heap")
 	const objects, versions = 1000, 24
 	g := NewWithT(t)
 	fresh, little := churned(t, objects, versions, versions)
