@@ -21,10 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tarn-dev/tarn/pkg/cache"
@@ -57,6 +59,7 @@ type line struct {
 
 // serve runs a replica until its standard input ends. It answers each line of it with a report.
 func serve(file, member, home string) error {
+	log.SetLogger(logr.Discard()) // without one, controller-runtime keeps each logger for half a minute
 	config, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func serve(file, member, home string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	for questions := bufio.NewScanner(os.Stdin); questions.Scan(); {
-		if err := w.report(ctx, ring); err != nil {
+		if err := w.report(ctx, mgr.GetCache(), ring); err != nil {
 			return err
 		}
 	}
@@ -116,17 +119,18 @@ func (w *worker) copy(ctx context.Context, req ctrl.Request) error {
 	return w.Patch(ctx, work, crclient.RawPatch(crclient.Merge.Type(), patch))
 }
 
-func (w *worker) report(ctx context.Context, ring *shard.Ring) error {
-	all := &corev1.ConfigMapList{}
-	err := w.List(ctx, all, crclient.HasLabels{tenantLabel}, crclient.UnsafeDisableDeepCopy)
-	if err != nil && !errors.As(err, new(*cache.ErrCacheNotStarted)) {
-		return err
+func (w *worker) report(ctx context.Context, c cache.Cache, ring *shard.Ring) error {
+	objects, has := 0, map[string]bool{}
+	for obj, err := range cache.Iterate(ctx, c, &corev1.ConfigMap{}, crclient.HasLabels{tenantLabel}) { // it keeps nothing
+		if errors.As(err, new(*cache.ErrCacheNotStarted)) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		objects++
+		has[obj.Namespace] = true
 	}
-	objects, has := len(all.Items), map[string]bool{}
-	for i := range all.Items {
-		has[all.Items[i].Namespace] = true
-	}
-	all = nil
 	runtime.GC()
 	runtime.GC()
 	var memory runtime.MemStats
