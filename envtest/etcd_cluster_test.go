@@ -10,10 +10,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,9 +36,13 @@ type etcdCluster struct {
 	members []*member
 }
 
+// clustered says that there was a cluster in this process.
+var clustered atomic.Bool
+
 // startCluster starts so many members, which end with the test. change completes their configurations; it may be nil.
 func startCluster(t testing.TB, size int, change func(*embed.Config)) *etcdCluster {
 	t.Helper()
+	clustered.Store(true)
 	c := &etcdCluster{}
 	var names []string
 	for i := range size {
@@ -76,7 +82,8 @@ func startCluster(t testing.TB, size int, change func(*embed.Config)) *etcdClust
 	return c
 }
 
-// givenPorts has the addresses that freeURL has returned: nobody may listen there yet.
+// givenPorts has the addresses that freeURL has returned: nobody may listen there yet. Processes that run beside each other have others,
+// as a rule.
 var givenPorts sync.Map
 
 // freeURL returns one of a port that nothing listens on, and another one each time. The kernel gives these ports to nobody who asks
@@ -84,7 +91,7 @@ var givenPorts sync.Map
 func freeURL(t testing.TB) url.URL {
 	t.Helper()
 	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12000)))
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+os.Getpid()%12*1000+rand.IntN(1000)))
 		if _, given := givenPorts.LoadOrStore(address, true); given {
 			continue
 		}

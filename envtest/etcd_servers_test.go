@@ -32,7 +32,7 @@ import (
 // lastConfigMap is the object that is written last.
 const lastConfigMap = "the-last-one"
 
-// killedMember is a goroutine of etcd: a handler that reads when its member is killed waits for good.
+// killedMember ignores a goroutine of etcd: a handler that reads when its member is killed waits for good.
 var killedMember = goleak.IgnoreAnyFunction("go.etcd.io/etcd/server/v3/etcdserver/api/etcdhttp.newPeerHandler.versionHandler.func1")
 
 var _ = Describe("Two servers over a cluster of three members", func() {

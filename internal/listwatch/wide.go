@@ -44,8 +44,8 @@ const (
 	fewestRanges = 16
 	// gathering is how long a wide watch waits for further namespaces, before the server is asked to select them.
 	gathering = 100 * time.Millisecond
-	// heldFor is how long what it has listed, which may be much, is held for members that come later.
-	heldFor = 10 * time.Second
+	// heldFor is how long the list is held for members that come later. After an outage a Reflector pauses for so long.
+	heldFor = 30 * time.Second
 	// longEnough is how long a watch lasts that ends as it should.
 	longEnough = 10 * time.Second
 	// costlyFor is how long a wide watch that was too costly is not tried again, unless there are twice as many namespaces.

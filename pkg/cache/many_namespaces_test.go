@@ -74,7 +74,8 @@ var _ = Describe("Many namespaces whose labels match", Serial, func() {
 				Expect(err).NotTo(HaveOccurred())
 			}
 		}
-		most := 8*len(tenKinds) + 1 // watches: of each kind those of the first seven namespaces and one for the others, and that of Namespaces
+		// Of each kind seven namespaces have a watch, and the others share one. Namespaces have one.
+		most := min(number, 8)*len(tenKinds) + 1
 		settled := func(namespaces int) {
 			GinkgoHelper()
 			Eventually(visited.Watches).WithTimeout(time.Minute).Should(And(BeNumerically(">", len(tenKinds)), BeNumerically("<=", most)), "those of the first namespaces, and one for the others")

@@ -55,7 +55,7 @@ func churned(t *testing.T, objects, first, last int) (c *Cacher, bytes int) {
 // a dictionary that is not renewed is full. A Cacher takes no more than that of a few versions,
 // because the dictionary is renewed when about half of it is dead.
 func TestADictionaryIsRenewed(t *testing.T) {
-	variable.SkipUnderDetector(t, "it takes more of the heap")
+	variable.SkipUnderDetector(t, "one goroutine writes")
 	const objects, versions = 1000, 24
 	g := NewWithT(t)
 	fresh, little := churned(t, objects, versions, versions)

@@ -113,7 +113,7 @@ func definition(n int) runtime.Object {
 
 // TestMemoryOfObjects compares what is said of objects with what the heap says.
 func TestMemoryOfObjects(t *testing.T) {
-	variable.SkipUnderDetector(t, "it takes more of the heap")
+	variable.SkipUnderDetector(t, "one goroutine writes")
 	for name, create := range map[string]func(int) runtime.Object{
 		"internal type": internalPod, "ConfigMap": configMap, "unstructured": customObject, "Pod": pod, "recursive type": definition,
 	} {
@@ -140,7 +140,7 @@ func TestMemoryOfObjects(t *testing.T) {
 // may hold: it holds about that much, whatever the type and the form of the objects, and though
 // these are few.
 func TestHistoryBytes(t *testing.T) {
-	variable.SkipUnderDetector(t, "it takes more of the heap")
+	variable.SkipUnderDetector(t, "one goroutine writes")
 	const bound = 16 << 20
 	for name, test := range map[string]struct {
 		create func(int) runtime.Object
