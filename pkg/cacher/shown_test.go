@@ -19,15 +19,19 @@ import (
 )
 
 // shown is a storage whose Create returns when reads and watches show the object. Some of upstream's tests wait 150 ms for an event after
-// Create. The watch of a busy etcd may take longer.
+// Create. The watch of a busy etcd may take longer. One object is created at a time: upstream's Cacher ends a watch when
+// ten events wait for its goroutine, which may have had no processor.
 type shown struct {
 	*fixture
+	turn    sync.Mutex // is held by Create, before mu
 	mu      sync.Mutex
 	watches []*shownWatch
 }
 
 // Create implements storage.Interface.
 func (c *shown) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	c.turn.Lock()
+	defer c.turn.Unlock()
 	if err := c.fixture.Create(ctx, key, obj, out, ttl); err != nil {
 		return err
 	}
