@@ -334,7 +334,7 @@ func TestRandomUpdatesOfEveryKind(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d states had a table", tables); tables < 15*similarRounds(t) {
+	if t.Logf("%d states had a table", tables); tables < 17*similarRounds(t) {
 		t.Error("updates hardly ever had something to copy")
 	}
 }
