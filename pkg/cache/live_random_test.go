@@ -128,7 +128,13 @@ var _ = Describe("Namespaces that change beside writers and handlers", func() {
 		if len(inside) < 8 {
 			Eventually(visited.Open).Should(Equal(slices.Sorted(slices.Values(inside))))
 		} else {
-			Eventually(visited.Open).Should(And(ContainElement(""), Not(ContainElements(inside))), "one watch for many")
+			// Of each representation that has a watch, seven namespaces have one as well, which may be other ones, and the others share one.
+			watched := 3
+			if storage == cache.OneWatch {
+				watched = 1
+			}
+			Eventually(visited.Open).Should(ContainElement(""))
+			Eventually(visited.Watches).Should(BeNumerically("<=", 8*watched), "one watch for many")
 		}
 		before := visited.MadeFor(outside)
 		time.Sleep(10 * time.Millisecond) // for some more writes
