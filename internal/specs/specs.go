@@ -33,8 +33,8 @@ const Patience = 20 * time.Second
 var running atomic.Int32
 
 // Environment starts an environment for a BeforeSuite, and stops it when the suite ends: then only the
-// goroutines of mayStay may be left. If a spec starts a second environment, both are looked for when the
-// first one stops. It returns the environment with its Config, and a client that reads from the API server.
+// goroutines of mayStay may be left. If a spec starts a second environment, the goroutines of both are looked for
+// when the last one stops. It returns the environment with its Config, and a client that reads from the API server.
 // Eventually waits for Patience from then on.
 func Environment(ctx context.Context, options envtest.Options, mayStay ...goleak.Option) (*envtest.Environment, *rest.Config, client.Client) {
 	ginkgo.GinkgoHelper()
