@@ -17,7 +17,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// Options configure [Writes]. All must be set.
+// Options configure [Writes]. All but Budget must be set.
 type Options[V any] struct {
 	// State returns the newest state of the watch.
 	State func() *watchcache.Snapshot[V]
@@ -29,7 +29,7 @@ type Options[V any] struct {
 	// UID and Size describe a value.
 	UID  func(V) types.UID
 	Size func(V) int
-	// Budget bounds the memory of all Writes that share it.
+	// Budget bounds the memory of all Writes that share it; nil stands for one of their own.
 	Budget *Budget
 	// Ended is called for a write that has ended, or lost its object, before the watch has reached it, soon after that,
 	// in a goroutine of its own and without a lock.
@@ -54,6 +54,9 @@ type Writes[V any] struct {
 
 // New returns Writes with nothing pending.
 func New[V any](o Options[V]) *Writes[V] {
+	if o.Budget == nil {
+		o.Budget = NewBudget(0)
+	}
 	w := &Writes[V]{options: o, now: newSet(o.UID)}
 	w.set.Store(w.now.copy())
 	w.life, w.end = context.WithCancel(context.Background())
@@ -105,8 +108,11 @@ func (w *Writes[V]) ambiguousLocked(t Target, revision uint64) statement[V] {
 	return k
 }
 
-// note has f change what is noted.
+// note has f change what is noted. A nil Writes takes nothing, as after Close.
 func (w *Writes[V]) note(f func(state *watchcache.Snapshot[V])) {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.life.Err() != nil {

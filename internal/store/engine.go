@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +38,7 @@ type Engine struct {
 	planner *query.Planner[object.Object]
 	kept    *keptStates[engineView]
 	size    *size
-	own     *pending.Writes[object.Object] // nil if nobody notes writes
+	own     atomic.Pointer[pending.Writes[object.Object]] // nil before somebody notes writes
 }
 
 var _ Store = (*Engine)(nil)
@@ -66,18 +67,18 @@ type OwnWrites struct {
 	Ended func(pending.Ending)
 }
 
-// ShowOwnWrites returns where writes of the program are noted. Reads show them from then on. It is
-// called before the first read.
+// ShowOwnWrites returns where writes of the program are noted. Reads that begin later show them. It is called once.
 func (s *Engine) ShowOwnWrites(o OwnWrites) *pending.Writes[object.Object] {
-	s.own = pending.New(pending.Options[object.Object]{
+	own := pending.New(pending.Options[object.Object]{
 		State: s.engine.Snapshot, Wait: s.engine.WaitUntilFreshAfter, Ask: o.Ask,
 		UID: object.Object.UID, Size: object.Object.Bytes, Budget: o.Budget, Ended: o.Ended,
 	})
-	return s.own
+	s.own.Store(own)
+	return own
 }
 
 // OwnWrites returns how many pending writes there are, and how many bytes these take.
-func (s *Engine) OwnWrites() (writes, bytes int) { return s.own.Size() }
+func (s *Engine) OwnWrites() (writes, bytes int) { return s.own.Load().Size() }
 
 // Shared returns how many decoded objects the store keeps for reads without copies.
 func (s *Engine) Shared() object.SharedSize { return s.form.SharedSize() }
@@ -90,7 +91,7 @@ func (s *Engine) Objects() Objects { return s.form }
 
 func (s *Engine) Get(ctx context.Context, key client.ObjectKey, at Freshness) (object.Object, bool, error) {
 	k := object.Key(key.Namespace, key.Name)
-	if !at.Watched && s.own.Pending(k) || at.Revision > 0 {
+	if !at.Watched && s.own.Load().Pending(k) || at.Revision > 0 {
 		return s.getOver(ctx, k, at)
 	}
 	item, ok := s.engine.Get(k)
@@ -223,14 +224,14 @@ func (s *Engine) view(ctx context.Context, r *Request, q *query.Query[object.Obj
 	if err := s.reach(ctx, r.Fresh); err != nil {
 		return engineView{}, err
 	}
-	if r.Fresh.Watched || s.own.Empty() {
+	if r.Fresh.Watched || s.own.Load().Empty() {
 		return engineView{snapshot: s.engine.Snapshot()}, nil
 	}
 	of := pending.Target{Key: q.Prefix, All: true}
 	if q.Key != "" {
 		of = pending.Target{Key: q.Key}
 	}
-	own, err := s.own.Read(ctx, of)
+	own, err := s.own.Load().Read(ctx, of)
 	if err != nil || !own.Changes(of) {
 		return engineView{snapshot: own.State()}, err
 	}

@@ -66,12 +66,12 @@ func (s *Engine) getOver(ctx context.Context, key string, at Freshness) (object.
 
 // findOver returns the object under a key as of now, and the revision of the state.
 func (s *Engine) findOver(ctx context.Context, key string, at Freshness) (found Item, ok bool, revision uint64, err error) {
-	if at.Watched || s.own.Empty() { // before the state, see package pending
+	if at.Watched || s.own.Load().Empty() { // before the state, see package pending
 		state := s.engine.Snapshot()
 		found, ok = state.Get(key)
 		return found, ok, state.Revision(), nil
 	}
-	view, err := s.own.Read(ctx, pending.Target{Key: key})
+	view, err := s.own.Load().Read(ctx, pending.Target{Key: key})
 	if err == nil {
 		found, ok, err = view.Find(key)
 		revision = view.Base().Revision()

@@ -76,7 +76,7 @@ type PendingWrite struct {
 
 // PendingWrites implements Store.
 func (s *Engine) PendingWrites(limit int) (all []PendingWrite) {
-	for _, p := range s.own.All(pending.Target{All: true}, limit) {
+	for _, p := range s.own.Load().All(pending.Target{All: true}, limit) {
 		all = append(all, writeOf(p))
 	}
 	return all
@@ -84,7 +84,7 @@ func (s *Engine) PendingWrites(limit int) (all []PendingWrite) {
 
 // PendingWrite implements Store.
 func (s *Engine) PendingWrite(key client.ObjectKey) (w PendingWrite, ok bool) {
-	for _, p := range s.own.All(pending.Target{Key: s.keyOf(key)}, 1) {
+	for _, p := range s.own.Load().All(pending.Target{Key: s.keyOf(key)}, 1) {
 		return writeOf(p), true
 	}
 	return w, false

@@ -95,7 +95,7 @@ func TestAnAmbiguousWriteIsOfObjectsThatTheWatchHasNotBrought(t *testing.T) {
 		_, err = readPod(t, entry, "new")
 		g.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Second)
-		g.Expect(entry.pending.writes.Empty()).To(BeTrue(), "the watch has passed it")
+		g.Expect(entry.pending.noted().Empty()).To(BeTrue(), "the watch has passed it")
 		g.Expect(server.lists - before).To(Equal(2))
 		stop()
 	})

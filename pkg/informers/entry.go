@@ -187,7 +187,8 @@ func (e *MapEntry) newInformer(o *Options, mapping *meta.RESTMapping, src listwa
 	e.Informer = made
 	kept := store.NewEngine(made.Engine(), made.Form(), clock.RealClock{})
 	kept.Share(e.sharing(o))
-	e.pending, e.store = newPendingWrites(o, e, made, kept), kept
+	e.pending, e.store = &pendingWrites{entry: e, options: o, informer: made, kept: kept}, kept
+	e.pending.begin()
 	return nil
 }
 

@@ -6,40 +6,35 @@ package informers
 import (
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/contain"
 	"github.com/tarn-dev/tarn/internal/informer"
-	"github.com/tarn-dev/tarn/internal/listwatch"
 	"github.com/tarn-dev/tarn/internal/note"
 	"github.com/tarn-dev/tarn/internal/object"
 	"github.com/tarn-dev/tarn/internal/pending"
 	"github.com/tarn-dev/tarn/internal/postings"
-	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/store"
 	"github.com/tarn-dev/tarn/pkg/index"
 )
 
 // pendingWrites shows what the program has written in the reads of one informer. A nil *pendingWrites shows nothing.
 type pendingWrites struct {
-	writes   *pending.Writes[object.Object]
+	entry    *MapEntry
+	options  *Options
 	informer *informer.Informer
-	selector Selector
-	fields   *index.Fields
-	kind     string // for texts
-	logger   logr.Logger
-	// source returns what lists the objects of a namespace.
-	source func(namespace string) (listwatch.Source, error)
-	newest func() uint64     // revision at which the program has written the kind, as far as is known
-	before atomic.Uint64     // that revision when the informer began to list; 0 when it has
-	lacks  func(error) error // why an object is missing in reads, for the error of its transform
-	rule   *projection.Rule
+	kept     *store.Engine
+	before   atomic.Uint64 // the revision at which the program has written the kind when the informer began to list; 0 when it has
 	endings
+
+	mu     sync.Mutex                                    // guards closed, and is held to make writes
+	writes atomic.Pointer[pending.Writes[object.Object]] // nil before the first: programs write few of the kinds that they read
+	closed bool
 }
 
 // endings counts writes that reads do not show any more.
@@ -49,66 +44,63 @@ type endings struct {
 	unconfirmed, noRoom atomic.Uint64
 }
 
-// newPendingWrites returns what shows writes in the reads of a store.
-func newPendingWrites(o *Options, e *MapEntry, of *informer.Informer, kept *store.Engine) *pendingWrites {
-	budget := o.OwnWrites
-	if budget == nil {
-		budget = pending.NewBudget(0)
+// noted returns where writes are noted; nil before the first, which open makes unless the entry has ended.
+func (w *pendingWrites) noted() *pending.Writes[object.Object] { return w.writes.Load() }
+
+func (w *pendingWrites) open() *pending.Writes[object.Object] {
+	if made := w.noted(); made != nil {
+		return made
 	}
-	w := &pendingWrites{
-		informer: of,
-		selector: o.Selector.With(e.scope.rule.Requirements()),
-		fields:   e.fields,
-		kind:     e.String(),
-		logger:   o.Logger.WithValues("kind", e.String()),
-		source: func(namespace string) (listwatch.Source, error) {
-			scoped := *o
-			if scoped.Namespace == "" {
-				scoped.Namespace = namespace
-			}
-			return newSource(&scoped, o.HTTPClient, e.key, e.scope.mapping())
-		},
-		newest: func() uint64 { return o.written.newest(e.key.GroupKind()) },
-		rule:   e.scope.rule,
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.noted() == nil && !w.closed {
+		w.writes.Store(w.kept.ShowOwnWrites(store.OwnWrites{Ask: w.ask, Budget: w.options.OwnWrites, Ended: w.ended}))
 	}
-	w.lacks = func(err error) error {
-		lost := (*informer.TransformError)(nil)
-		if !errors.As(err, &lost) {
-			return err
-		}
-		return e.lacks(1, TransformFailed, lost.Object, lost)
+	return w.noted()
+}
+
+// selector selects what the informer holds.
+func (w *pendingWrites) selector() Selector {
+	return w.options.Selector.With(w.entry.scope.rule.Requirements())
+}
+
+// lacks returns why an object is missing in reads, for the error of its transform.
+func (w *pendingWrites) lacks(err error) error {
+	lost := (*informer.TransformError)(nil)
+	if !errors.As(err, &lost) {
+		return err
 	}
-	w.writes = kept.ShowOwnWrites(store.OwnWrites{Ask: w.ask, Budget: budget, Ended: w.ended})
-	w.begin()
-	return w
+	return w.entry.lacks(1, TransformFailed, lost.Object, lost)
 }
 
 // reset says that resource versions have gone back.
 func (w *pendingWrites) reset() {
-	if w != nil {
-		w.writes.Reset()
-	}
+	w.open().Reset() // also if nothing is noted: what is noted next may be of before the restored list
 }
 
 // begin says that the informer lists from nothing from now on. Earlier writes are not noted here, and
 // the list may be older than they are.
 func (w *pendingWrites) begin() {
-	if w != nil {
-		w.before.Store(w.newest())
-	}
+	w.before.Store(w.options.written.newest(w.entry.key.GroupKind()))
 }
 
 // listed says that a list is in the engine. Lists after the first one are not older than the state was.
 func (w *pendingWrites) listed() {
-	if w != nil {
-		w.writes.Listed(w.before.Swap(0))
+	if before := w.before.Swap(0); before > 0 {
+		w.open().Listed(before)
+	} else {
+		w.noted().Listed(0)
 	}
 }
 
 func (w *pendingWrites) close() {
-	if w != nil {
-		w.writes.Close()
+	if w == nil {
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.noted().Close()
 }
 
 // ended logs a write that the watch has not shown, or for which there is no room.
@@ -122,7 +114,7 @@ func (w *pendingWrites) ended(e pending.Ending) {
 		w.unconfirmed.Add(1)
 	}
 	namespace, name := object.SplitKey(e.Key)
-	w.logger.Info(text, "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
+	w.options.Logger.Info(text, "kind", w.entry.String(), "reason", reason, "object", client.ObjectKey{Namespace: namespace, Name: name},
 		"outcome", e.Outcome.String(), "resourceVersion", e.Revision, "reached", e.Reached)
 }
 
@@ -163,14 +155,15 @@ func (e *MapEntry) noteWrite(write note.Write) {
 	if w == nil {
 		return
 	}
+	writes := w.open()
 	if e.Reader.ClusterScoped() {
 		write.Key.Namespace = ""
 	}
 	if write.Key.Name == "" {
-		w.writes.NotePrefix(object.KeyPrefix(write.Key.Namespace), write.Revision)
+		writes.NotePrefix(object.KeyPrefix(write.Key.Namespace), write.Revision)
 		return
 	}
-	if w.selector.Excludes(write.Key) {
+	if w.selector().Excludes(write.Key) {
 		return // the informer never holds it
 	}
 	noted := pending.Entry[object.Object]{
@@ -181,21 +174,21 @@ func (e *MapEntry) noteWrite(write note.Write) {
 		noted.Outcome = note.Hidden
 	case write.Outcome == note.Shown:
 		noted.Bytes, noted.Make = write.Bytes, func() (made pending.Made[object.Object], err error) {
-			err = contain.Call("a transform or an index function of "+w.kind, func() (err error) {
+			err = contain.Call("a transform or an index function of "+e.String(), func() (err error) {
 				made, err = w.make(write)
 				return err
 			})
 			return made, err
 		}
 	}
-	w.writes.Note(noted)
+	writes.Note(noted)
 }
 
 // make makes what the informer will keep of an object that was written.
 func (w *pendingWrites) make(write note.Write) (made pending.Made[object.Object], err error) {
 	obj, err := write.Object(w.informer.Example())
 	if err != nil {
-		w.logger.V(1).Info("The response to a write cannot be shown: reads ask the API server", "object", write.Key, "reason", err.Error())
+		w.options.Logger.V(1).Info("The response to a write cannot be shown: reads ask the API server", "kind", w.entry.String(), "object", write.Key, "reason", err.Error())
 		return made, pending.ErrNotWhole
 	}
 	switch held, known := w.holds(obj); {
@@ -204,7 +197,7 @@ func (w *pendingWrites) make(write note.Write) (made pending.Made[object.Object]
 	case !held:
 		return made, nil
 	}
-	if !w.rule.Apply(obj) {
+	if !w.entry.scope.rule.Apply(obj) {
 		return made, nil
 	}
 	item, err := w.informer.Keep(obj)
@@ -216,8 +209,8 @@ func (w *pendingWrites) make(write note.Write) (made pending.Made[object.Object]
 
 // excludes reports whether the metadata of an object says that it is not in the scope of the informer.
 func (w *pendingWrites) excludes(m client.Object) bool {
-	s := w.selector
-	return s.Label != nil && !s.Label.Matches(labels.Set(m.GetLabels())) || s.Excludes(client.ObjectKeyFromObject(m)) || !w.rule.Keeps(m)
+	s := w.selector()
+	return s.Label != nil && !s.Label.Matches(labels.Set(m.GetLabels())) || s.Excludes(client.ObjectKeyFromObject(m)) || !w.entry.scope.rule.Keeps(m)
 }
 
 // holds reports whether obj is in the scope of the informer. It is not known if the scope selects by
@@ -226,11 +219,11 @@ func (w *pendingWrites) holds(obj client.Object) (held, known bool) {
 	if w.excludes(obj) {
 		return false, true
 	}
-	selection, err := postings.Resolve(w.selector.Field, w.fields)
+	selection, err := postings.Resolve(w.selector().Field, w.entry.fields)
 	if err != nil {
 		return false, false
 	}
-	return selection.Matches(withFields{obj, w.fields}), true
+	return selection.Matches(withFields{obj, w.entry.fields}), true
 }
 
 // withFields is an object whose values of declared fields are extracted when asked for.

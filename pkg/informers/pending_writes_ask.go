@@ -34,21 +34,22 @@ var errNoAnswer = fmt.Errorf("there was no answer within %v", askFor)
 // a list has a resource version also if there is no object. For the zero target it asks for the resource version alone.
 func (w *pendingWrites) ask(ctx context.Context, of pending.Target) (a pendingAnswer, err error) {
 	opts := metav1.ListOptions{Limit: askPage}
-	only := w.selector.Field
+	selector := w.selector()
+	only := selector.Field
 	switch {
 	case of == pending.Target{}:
 		opts.Limit = 1
 	case !of.All:
 		_, name := object.SplitKey(of.Key)
-		if only = fields.OneTermEqualSelector(metav1.ObjectNameField, name); w.selector.Field != nil {
-			only = fields.AndSelectors(w.selector.Field, only)
+		if only = fields.OneTermEqualSelector(metav1.ObjectNameField, name); selector.Field != nil {
+			only = fields.AndSelectors(selector.Field, only)
 		}
 	}
 	if only != nil {
 		opts.FieldSelector = only.String()
 	}
-	if w.selector.Label != nil {
-		opts.LabelSelector = w.selector.Label.String()
+	if selector.Label != nil {
+		opts.LabelSelector = selector.Label.String()
 	}
 	for {
 		opts.Continue, err = w.request(ctx, of, opts, &a)
@@ -60,8 +61,11 @@ func (w *pendingWrites) ask(ctx context.Context, of pending.Target) (a pendingAn
 
 // request adds a page of the objects of a target to an answer, and returns the token of the next page.
 func (w *pendingWrites) request(ctx context.Context, of pending.Target, opts metav1.ListOptions, a *pendingAnswer) (next string, err error) {
-	namespace, _ := object.SplitKey(of.Key)
-	source, err := w.source(namespace)
+	scoped := *w.options
+	if scoped.Namespace == "" {
+		scoped.Namespace, _ = object.SplitKey(of.Key)
+	}
+	source, err := newSource(&scoped, w.options.HTTPClient, w.entry.key, w.entry.scope.mapping())
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +85,7 @@ func (w *pendingWrites) request(ctx context.Context, of pending.Target, opts met
 	if a.Revision, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil || a.Revision == 0 {
 		return "", fmt.Errorf("%w: %q", pending.ErrNoRevision, m.GetResourceVersion())
 	}
-	err = contain.Call("the transform of "+w.kind, func() error {
+	err = contain.Call("the transform of "+w.entry.String(), func() error {
 		return meta.EachListItem(list, func(obj runtime.Object) error {
 			w.add(obj, of, a)
 			return nil

@@ -151,7 +151,7 @@ func TestAnOwnWriteIsShownBeforeTheSignOfARestore(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			time.Sleep(time.Second)
 		}
-		entries, _ := entry.pending.writes.Size()
+		entries, _ := entry.pending.noted().Size()
 		g.Expect(entries).To(BeZero())
 		stop()
 	})
@@ -178,7 +178,7 @@ func TestAWriteWithoutAVersionEndsWithABookmark(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				server.send(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"103"}}}`)
 				time.Sleep(time.Second)
-				entries, _ := entry.pending.writes.Size()
+				entries, _ := entry.pending.noted().Size()
 				g.Expect(entries).To(BeZero())
 				_, err := readPod(t, entry, "c")
 				g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
@@ -263,7 +263,7 @@ func TestALogMayTakeALockOfAWriterOrAReader(t *testing.T) {
 		<-lock
 		time.Sleep(time.Second)
 		g.Expect(logged.Load()).To(BeNumerically(">=", 2), "that there is no room, and what has ended")
-		g.Expect(entry.pending.writes.Empty()).To(BeTrue())
+		g.Expect(entry.pending.noted().Empty()).To(BeTrue())
 		stop()
 	})
 }
@@ -281,18 +281,18 @@ func TestWhatTheCacheNeverHoldsIsNotNoted(t *testing.T) {
 	for _, revision := range []uint64{0, 10} {
 		write := wrote("outside", revision)
 		m.NoteWrite(write)
-		g.Expect(entry.pending.writes.Empty()).To(BeTrue())
+		g.Expect(entry.pending.noted().Empty()).To(BeTrue())
 	}
 	leaving := wrote("held", 10)
 	leaving.Outcome, leaving.UID = note.Ambiguous, "1"
 	leaving.Metadata = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "held"}}
 	m.NoteWrite(leaving)
-	g.Expect(entry.pending.writes.All(pending.Target{All: true}, 2)).To(ConsistOf(HaveField("Outcome", note.Hidden)))
+	g.Expect(entry.pending.noted().All(pending.Target{All: true}, 2)).To(ConsistOf(HaveField("Outcome", note.Hidden)))
 	leaving.Metadata.Labels, leaving.Revision = map[string]string{"app": "x"}, 11
 	m.NoteWrite(leaving)
-	g.Expect(entry.pending.writes.All(pending.Target{All: true}, 2)).To(ConsistOf(HaveField("Outcome", note.Ambiguous)))
+	g.Expect(entry.pending.noted().All(pending.Target{All: true}, 2)).To(ConsistOf(HaveField("Outcome", note.Ambiguous)))
 
 	m.Abandon()
 	m.NoteWrite(leaving)
-	g.Expect(entry.pending.writes.Empty()).To(BeTrue(), "an abandoned map keeps nothing")
+	g.Expect(entry.pending.noted().Empty()).To(BeTrue(), "an abandoned map keeps nothing")
 }
