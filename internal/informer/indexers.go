@@ -30,18 +30,14 @@ type indexers struct {
 	// mu guards what follows. It is held while an index is declared, so it comes before
 	// reflectorStore.mu.
 	mu        sync.Mutex
-	functions toolscache.Indexers
-	names     map[string]string // in the engine
-	closed    bool              // no index is taken any more
+	functions toolscache.Indexers // but for that by namespace; nil before the first, as names
+	names     map[string]string   // in the engine
+	closed    bool                // no index is taken any more
 }
 
 // newIndexers returns no indexers, or the one by namespace.
 func newIndexers(byNamespace bool, description string, declare func(string, func(client.Object) []string)) *indexers {
-	x := &indexers{description: description, declare: declare, byNamespace: byNamespace, functions: toolscache.Indexers{}, names: map[string]string{}}
-	if byNamespace {
-		x.functions[toolscache.NamespaceIndex] = toolscache.MetaNamespaceIndexFunc
-	}
-	return x
+	return &indexers{description: description, declare: declare, byNamespace: byNamespace}
 }
 
 // inOrder reports whether the order of the keys answers the index.
@@ -53,11 +49,19 @@ func (x *indexers) inOrder(name string) bool {
 func (x *indexers) all() toolscache.Indexers {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return maps.Clone(x.functions)
+	all := toolscache.Indexers{}
+	maps.Copy(all, x.functions)
+	if x.byNamespace {
+		all[toolscache.NamespaceIndex] = toolscache.MetaNamespaceIndexFunc
+	}
+	return all
 }
 
 // named returns the function of an index.
 func (x *indexers) named(name string) (toolscache.IndexFunc, bool) {
+	if x.inOrder(name) {
+		return toolscache.MetaNamespaceIndexFunc, true
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	f, ok := x.functions[name]
@@ -84,7 +88,7 @@ func (x *indexers) add(added toolscache.Indexers) error {
 		}
 	}
 	for name, f := range added {
-		x.functions[name], x.names[name] = f, x.space+name
+		x.nameLocked(name, f, x.space+name)
 		what := fmt.Sprintf("index %q of %s", name, x.description)
 		x.declare(x.space+name, func(obj client.Object) []string { return mustIndex(f, what, obj) })
 	}
@@ -101,14 +105,21 @@ func (x *indexers) addField(name string, extract client.IndexerFunc) error {
 	if err := x.conflictLocked(name); err != nil {
 		return err
 	}
-	x.functions[name] = func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }
-	x.names[name] = name
+	x.nameLocked(name, func(raw any) ([]string, error) { return extract(raw.(client.Object)), nil }, name)
 	x.declare(name, extract)
 	return nil
 }
 
+// nameLocked notes an index, with its name in the engine.
+func (x *indexers) nameLocked(name string, f toolscache.IndexFunc, inEngine string) {
+	if x.functions == nil {
+		x.functions, x.names = toolscache.Indexers{}, map[string]string{}
+	}
+	x.functions[name], x.names[name] = f, inEngine
+}
+
 func (x *indexers) conflictLocked(name string) error {
-	if _, taken := x.functions[name]; taken {
+	if _, taken := x.functions[name]; taken || x.inOrder(name) {
 		return fmt.Errorf("indexer conflict: there is an index called %q", name)
 	}
 	return nil

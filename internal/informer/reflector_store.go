@@ -31,7 +31,7 @@ type reflectorStore struct {
 	description string                   // of the kind, in errors
 	transform   toolscache.TransformFunc // set before the informer starts
 	turn        sync.Mutex               // held while transform runs, which is called for one object at a time
-	published   toolscache.Store         // of client-go's, which publishes the version as a metric
+	published   toolscache.Store         // of client-go's, which publishes the version as a metric; nil without a name for that
 	progress    *progress
 	handled     atomic.Bool // whether there are handlers
 	complete    atomic.Bool // whether a list is in the engine
@@ -52,10 +52,20 @@ var (
 // newReflectorStore returns a store that writes into an engine of objects of form. It calls listing each
 // time that it is about to write a list, and listed when it has written it.
 func newReflectorStore(e *engine, form *object.Form, o *Options, listing func(uint64), listed func()) *reflectorStore {
-	return &reflectorStore{
+	in := &reflectorStore{
 		engine: e, form: form, description: o.Description, progress: &progress{listing: listing, listed: listed, wentBack: o.WentBack, orderly: true},
-		losses:    &losses{changed: o.Lost, unindexed: unindexed{changed: o.Lost}},
-		published: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil)),
+		losses: &losses{changed: o.Lost, unindexed: unindexed{changed: o.Lost}},
+	}
+	if o.Identifier != (toolscache.InformerNameAndResource{}) {
+		in.published = toolscache.NewStore(toolscache.MetaNamespaceKeyFunc, toolscache.WithStoreMetrics(o.Identifier, nil))
+	}
+	return in
+}
+
+// publish publishes the version of the state.
+func (in *reflectorStore) publish(version string) {
+	if in.published != nil {
+		in.published.Bookmark(version)
 	}
 }
 
@@ -184,7 +194,7 @@ func (in *reflectorStore) put(obj any) error {
 	}
 	in.write(c)
 	in.losses.unindexed.written(c.Item.Key, c.Item.Revision)
-	in.published.Bookmark(version)
+	in.publish(version)
 	return nil
 }
 
@@ -212,7 +222,7 @@ func (in *reflectorStore) Delete(received any) error {
 	}
 	in.write(change{Item: gone, Deleted: true, Attached: newDelivery(in.form, obj)})
 	in.losses.unindexed.written(gone.Key, gone.Revision)
-	in.published.Bookmark(m.GetResourceVersion())
+	in.publish(m.GetResourceVersion())
 	return err
 }
 
@@ -236,7 +246,7 @@ func (in *reflectorStore) leave(m metav1.Object) error {
 	} else {
 		in.engine.Bookmark(gone.Revision)
 	}
-	in.published.Bookmark(version)
+	in.publish(version)
 	return nil
 }
 
@@ -316,7 +326,7 @@ func (in *reflectorStore) Replace(list []any, resourceVersion string) error {
 	in.losses.received(items)
 	in.losses.replace()
 	in.losses.unindexed.replaced(items)
-	in.published.Bookmark(resourceVersion)
+	in.publish(resourceVersion)
 	in.complete.Store(true)
 	in.progress.listed()
 	return nil
@@ -346,7 +356,7 @@ func (in *reflectorStore) Bookmark(resourceVersion string) error {
 		return nil
 	}
 	in.engine.Bookmark(revision(resourceVersion))
-	in.published.Bookmark(resourceVersion)
+	in.publish(resourceVersion)
 	return nil
 }
 

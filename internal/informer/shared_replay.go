@@ -79,7 +79,7 @@ type step struct {
 }
 
 func newSharedReplay(form *object.Form) *sharedReplay {
-	return &sharedReplay{form: form, limit: replayBytes, replayers: map[*replayer]struct{}{}, found: map[stepKey]*step{}}
+	return &sharedReplay{form: form, limit: replayBytes}
 }
 
 // join adds a handler, which is about to replay the initial state.
@@ -87,6 +87,9 @@ func (s *sharedReplay) join() *replayer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := &replayer{}
+	if s.replayers == nil {
+		s.replayers, s.found = map[*replayer]struct{}{}, map[stepKey]*step{}
+	}
 	s.replayers[w] = struct{}{}
 	s.beginLocked(w)
 	return w

@@ -47,9 +47,9 @@ type Form struct {
 	codec  *flat.Codec // nil if the objects are kept decoded
 	reason error       // why a type that could have been flat is not
 	verify bool
-	dict   atomic.Pointer[dictionary.Dictionary]
-	fields atomic.Pointer[[]*declared] // in the order in which they were declared
-	failed func(client.Object, any)    // Options.FieldFailed
+	dict   atomic.Pointer[dictionary.Dictionary] // nil before the first object is kept flat
+	fields atomic.Pointer[[]*declared]           // in the order in which they were declared
+	failed func(client.Object, any)              // Options.FieldFailed
 	shared shared
 }
 
@@ -61,10 +61,19 @@ func NewForm(o Options) *Form {
 	if o.Decoded {
 		return f
 	}
-	if f.codec, f.reason = codecFor(o.Type); f.reason == nil {
-		f.begin(dictionary.New(dictionary.Limits{}))
-	}
+	f.codec, f.reason = codecFor(o.Type)
 	return f
+}
+
+// dictionary returns the dictionary of objects that are kept now. The first object that is kept makes it: many stores have none.
+func (f *Form) dictionary() *dictionary.Dictionary {
+	if dict := f.dict.Load(); dict != nil {
+		return dict
+	}
+	if first := dictionary.New(dictionary.Limits{}); f.dict.CompareAndSwap(nil, first) {
+		f.shared.begin(first)
+	}
+	return f.dict.Load()
 }
 
 // Reason returns why the objects of the store are decoded although Options.Decoded was not set. It
@@ -79,7 +88,7 @@ func (f *Form) Keep(obj any) Object {
 		kept.decoded = obj
 		return kept
 	}
-	encoded, err := f.codec.Encode(obj, f.dict.Load())
+	encoded, err := f.codec.Encode(obj, f.dictionary())
 	if err != nil { // this object cannot be kept flat without loss
 		kept.decoded = obj
 		return kept
@@ -109,7 +118,7 @@ func (f *Form) KeepMessage(message []byte, wanted bool, previous func(namespace,
 			return before.flat
 		}
 	}
-	encoded, err := f.codec.EncodeWireAfter(message, f.dict.Load(), was)
+	encoded, err := f.codec.EncodeWireAfter(message, f.dictionary(), was)
 	if err != nil {
 		return Object{}, nil, false
 	}

@@ -140,7 +140,9 @@ func (s *shared) report(from Sharing) {
 // are asked for only by readers of old states.
 func (s *shared) begin(dict *dictionary.Dictionary) {
 	s.dict.Store(dict)
-	s.dropAll()
+	if s.objects.Load() > 0 { // an empty map takes memory from the first look on
+		s.dropAll()
+	}
 }
 
 func (s *shared) dropAll() {

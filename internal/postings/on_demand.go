@@ -71,7 +71,7 @@ type waiting struct {
 // NewOnDemand returns an OnDemand that adds indexes to keeper and drops them. The indexes with
 // the names in fixed are in keeper already, and stay: OnDemand neither adds nor drops them.
 func NewOnDemand(keeper Keeper, clock clock.PassiveClock, fixed ...string) *OnDemand {
-	return &OnDemand{keeper: keeper, clock: clock, fixed: fixed, asked: map[string]time.Time{}, waiting: map[string]waiting{}, checked: clock.Now()}
+	return &OnDemand{keeper: keeper, clock: clock, fixed: fixed, checked: clock.Now()}
 }
 
 // Ask is called by every query, with the names of the indexes that could answer it, or with no
@@ -100,6 +100,9 @@ func (d *OnDemand) missing(share float64, names []string) (missing []string) {
 	now := d.clock.Now()
 	if now.Sub(d.checked) >= coldCheck {
 		d.dropColdLocked(now)
+	}
+	if d.asked == nil && len(names) > 0 {
+		d.asked, d.waiting = map[string]time.Time{}, map[string]waiting{}
 	}
 	for _, name := range names[:min(len(names), MaxOnDemand)] {
 		if _, ok := d.asked[name]; ok {

@@ -74,6 +74,9 @@ func (e *Engine[V, A]) MergingCursor(from *Snapshot[V]) *Cursor[V, A] {
 	}
 	c.position = c.seen.position
 	c.lag = lag{consumed: c.position, missed: e.now()}
+	if e.cursors == nil {
+		e.cursors = map[*Cursor[V, A]]struct{}{}
+	}
 	e.cursors[c] = struct{}{}
 	return c
 }

@@ -56,7 +56,7 @@ type Engine[V, A any] struct {
 
 	mu       sync.RWMutex        // guards what follows
 	state[V]                     // of now
-	copies   map[*dirty]struct{} // that offLock works on
+	copies   map[*dirty]struct{} // that offLock works on; nil before the first, as cursors and indexes
 	window   *window[V, A]
 	recent   []*Snapshot[V]             // of older revisions; the one asked for last is at the end
 	cursors  map[*Cursor[V, A]]struct{} // the merging ones
@@ -79,13 +79,11 @@ func New[V, A any](o Options[V]) *Engine[V, A] {
 		o.Window = DefaultWindow
 	}
 	e := &Engine[V, A]{
-		values:  o.Values,
-		clock:   o.Now,
-		state:   state[V]{items: newTree[V](), indexes: map[string]*postings.Postings{}},
-		copies:  map[*dirty]struct{}{},
-		window:  &window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
-		cursors: map[*Cursor[V, A]]struct{}{},
-		told:    Observer[V]{}.complete(),
+		values: o.Values,
+		clock:  o.Now,
+		state:  state[V]{items: newTree[V]()},
+		window: &window[V, A]{limits: limits{floor: o.Window, ceiling: o.Window}},
+		told:   Observer[V]{}.complete(),
 	}
 	if o.History != nil {
 		h := o.History.complete()
@@ -104,6 +102,9 @@ func newTree[V any]() *btree.BTreeG[Item[V]] {
 // node that is split goes on as two in one array, until one of them grows: then that of the
 // other one still has the items, and would hold the values for as long as itself.
 func settled[V any](tree *btree.BTreeG[Item[V]]) *btree.BTreeG[Item[V]] {
+	if tree.Height() < 2 { // no node was split
+		return tree
+	}
 	own := tree.Copy()
 	own.ScanMut(func(Item[V]) bool { return true }) // copies each node
 	return own

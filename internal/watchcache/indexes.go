@@ -32,6 +32,9 @@ func (e *Engine[V, A]) AddIndex(name string) {
 				e.reindex(added, &event)
 			}
 		}
+		if e.indexes == nil {
+			e.indexes = map[string]*postings.Postings{}
+		}
 		e.indexes[name] = pairs
 		e.changeLocked()
 	})

@@ -47,6 +47,9 @@ func (e *Engine[V, A]) tryOffLock(build func(*btree.BTreeG[Item[V]]), adopt func
 	d := &dirty{keys: map[string]struct{}{}}
 	e.mu.Lock()
 	items := e.items.Copy()
+	if e.copies == nil {
+		e.copies = map[*dirty]struct{}{}
+	}
 	e.copies[d] = struct{}{}
 	e.mu.Unlock()
 	defer func() { // also if a function that was given to the engine panics
