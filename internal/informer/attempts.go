@@ -8,10 +8,13 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/tarn-dev/tarn/internal/relist"
 	"github.com/tarn-dev/tarn/internal/signal"
 )
 
@@ -78,6 +81,30 @@ func (d *dormancy) enter(ctx context.Context) (context.Context, <-chan struct{})
 	return nil, d.changed.Wait()
 }
 
+// abort ends the list or watch of now, for a cause; another one follows.
+func (d *dormancy) abort(cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.leave != nil {
+		d.leave(cause)
+	}
+}
+
+// pause waits until over, until the informer becomes dormant, or until ctx ends.
+func (d *dormancy) pause(ctx context.Context, over <-chan time.Time) {
+	d.mu.Lock()
+	changed, dormant := d.changed.Wait(), d.dormant
+	d.mu.Unlock()
+	if dormant {
+		return
+	}
+	select {
+	case <-over:
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
+
 // unlessLeft calls f, unless the list or watch of the caller was ended. A call of Sleep waits meanwhile for f.
 func (d *dormancy) unlessLeft(f func()) {
 	d.mu.Lock()
@@ -111,6 +138,9 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 				i.counts.begun.Store(i.clock.Now().UnixNano())
 			}
 			i.reflect(attempts)
+			if errors.Is(context.Cause(attempts), ErrWentBack) { // that concerns all informers: they spread
+				i.pause(ctx)
+			}
 			continue
 		}
 		i.store.clear()
@@ -124,38 +154,98 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 	}
 }
 
-// reflect is Reflector.RunWithContext with the error handler of the informer: only client-go's
+// reflect lists and watches again and again, as Reflector.RunWithContext does, with the error handler of the informer: only client-go's
 // own informers can give a Reflector one.
 func (i *Informer) reflect(ctx context.Context) {
 	i.mu.Lock()
 	handle := i.onWatchError
-	reflector := i.newReflector(ctx)
-	i.run.reflector = reflector
+	i.run.reflector, i.store.progress.again = nil, false
 	i.mu.Unlock()
-	Retry(ctx, i.clock, func(ctx context.Context) (done bool) {
-		attempt, abort := context.WithCancelCause(ctx)
-		defer abort(nil)
-		i.store.losses.refused, i.store.progress.abort = nil, abort
-		err := reflector.ListAndWatchWithContext(attempt)
-		for errors.As(err, new(interface{ ListsAgain() })) && attempt.Err() == nil { // nothing has failed
-			err = reflector.ListAndWatchWithContext(attempt)
-		}
-		if err != nil && attempt.Err() == nil {
-			handle(ctx, reflector, because(err, i.store.losses.refused))
+	relist.Retry(ctx, i.clock, func(ctx context.Context) (done bool) {
+		i.store.losses.refused = nil
+		if err := i.attempt(ctx); err != nil && ctx.Err() == nil {
+			handle(ctx, i.reflector(ctx), because(err, i.store.losses.refused))
 		}
 		return false
 	})
 }
 
-// newReflector returns a Reflector whose waits end with ctx.
-func (i *Informer) newReflector(ctx context.Context) *toolscache.Reflector {
+// follower is a ListerWatcher that may bring objects without a Reflector, as one of package listwatch. After an error with ListsAgain it is
+// asked again at once.
+type follower interface {
+	Follow(ctx context.Context, version string, to interface {
+		toolscache.ReflectorStore
+		toolscache.ReflectorBookmarkStore
+	}) (followed bool, err error)
+}
+
+// pause waits for about as long as a Reflector does between two attempts.
+func (i *Informer) pause(ctx context.Context) {
+	i.run.dormancy.pause(ctx, i.clock.After(wait.Jitter(800*time.Millisecond, 1)))
+}
+
+// attempt lists and watches, with a Reflector or without, until that fails, ctx ends, or a pause is due.
+func (i *Informer) attempt(ctx context.Context) error {
+	for shared := false; ctx.Err() == nil; {
+		joined, err := i.share(ctx)
+		if !joined && err == nil {
+			if shared { // that has ended for all namespaces: they spread
+				i.pause(ctx)
+			}
+			err = i.reflector(ctx).ListAndWatchWithContext(ctx)
+			i.store.progress.again = true
+		}
+		if !errors.As(err, new(interface{ ListsAgain() })) {
+			return err
+		}
+		shared = joined
+	}
+	return nil
+}
+
+// share follows a watch that others share, without a Reflector, if there is one.
+func (i *Informer) share(ctx context.Context) (joined bool, err error) {
+	f, ok := i.lw.(follower)
+	if !ok {
+		return false, nil
+	}
+	i.store.losses.begin()
+	return f.Follow(ctx, i.store.progress.leastVersion(), followedStore{i.store, i})
+}
+
+// followedStore is the store of an informer that follows.
+type followedStore struct {
+	*reflectorStore
+	of *Informer
+}
+
+// Replace implements ReflectorStore. It drops the Reflector, whose version is older than the list: the next one begins at the version of the
+// state.
+func (s followedStore) Replace(list []any, resourceVersion string) error {
+	if err := s.reflectorStore.Replace(list, resourceVersion); err != nil {
+		return err
+	}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.progress.again, s.of.run.reflector = true, nil
+	return nil
+}
+
+// reflector returns the Reflector, which it makes if there is none. A new one lists from progress.leastVersion. Its waits end with ctx.
+func (i *Informer) reflector(ctx context.Context) *toolscache.Reflector {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.run.reflector != nil {
+		return i.run.reflector
+	}
 	logger := klog.FromContext(ctx)
 	// Without an example the Reflector lets every decodedEvent pass. The source has checked the kind.
-	return toolscache.NewReflectorWithOptions(i.lw, nil, i.store, toolscache.ReflectorOptions{
+	i.run.reflector = toolscache.NewReflectorWithOptions(i.store.losses.following(i.lw, i.store.progress.leastVersion()), nil, i.store, toolscache.ReflectorOptions{
 		TypeDescription: i.description,
-		Clock:           runClock{i.clock, ctx, &i.running},
+		Clock:           relist.ClockUntil(ctx, i.clock, &i.running),
 		Logger:          &logger,
 	})
+	return i.run.reflector
 }
 
 // clear makes the state empty, at the version that it has.
@@ -165,7 +255,7 @@ func (in *reflectorStore) clear() {
 	in.losses.begin()
 	in.losses.replace()
 	in.losses.unindexed.replaced(nil)
-	in.progress.newest, in.progress.left = 0, 0
+	in.progress.newest, in.progress.left = 0, wayBack{}
 	in.complete.Store(false)
 	in.progress.synced()
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/tarn-dev/tarn/internal/object"
 )
 
-// decodedEvent is an object on its way from a watch through the Reflector into the engine, with what
+// decodedEvent is an object on its way from a watch, through the Reflector or Follow, into the engine, with what
 // the informer keeps of it. The source makes it where it decodes the object, for several at once.
-// The Reflector sees an object with the metadata and the kind of the one inside.
+// Both see an object with the metadata and the kind of the one inside.
 type decodedEvent struct {
 	object   runtime.Object // for the handlers; nil if they have to make it of kept
 	metadata metav1.Object  // of the object

@@ -32,7 +32,7 @@
 // # Files
 //
 //   - informer.go has Informer and its life, attempts.go its lists and watches, progress.go how far
-//     they have come; indexers.go its indexes, clock.go the clock of its Reflector.
+//     they have come; indexers.go its indexes.
 //   - decoded_event.go makes what is kept of an object where a watch is decoded, and reflector_store.go
 //     is the store that the Reflector writes into; losses.go has the objects that a transform has
 //     failed for, and unindexed.go the objects that the function of an index has failed for. values.go

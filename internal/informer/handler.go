@@ -48,7 +48,7 @@ func (l latch) close() { l.once.Do(func() { close(l.closed) }) }
 
 var _ toolscache.ResourceEventHandlerRegistration = (*registration)(nil)
 
-// listened is what event handlers need of the informer that they listen to. It does not change.
+// listened is what event handlers need of the informer that they listen to. It does not change, but for events and last, which the first handler makes.
 type listened struct {
 	form        *object.Form
 	description string // of the kind, in logs
@@ -56,7 +56,7 @@ type listened struct {
 	resyncs     *resyncs
 	replay      *sharedReplay
 	counts      *counts
-	events      context.Context         // of the run, from its start on: ends when no event comes any more, and handlers are to be told of those there are
+	events      context.Context         // of the run, from its first handler on: ends when no event comes any more, and handlers are to be told of those there are
 	last        context.CancelCauseFunc // ends events
 	ended       chan struct{}           // closed when no handler runs any more
 }
@@ -112,8 +112,7 @@ func (i *Informer) addHandler(handler toolscache.ResourceEventHandler, options t
 	i.handlers[r] = struct{}{}
 	i.store.handled.Store(true)
 	if i.run.phase == started {
-		ctx, events := i.run.ctx, i.events
-		i.running.Go(func() { r.run(ctx, events) })
+		i.runHandlerLocked(r)
 	}
 	return r, nil
 }

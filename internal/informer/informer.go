@@ -28,8 +28,8 @@ import (
 
 // Informer is client-go's SharedIndexInformer on the engine of package watchcache.
 //
-// client-go's Reflector lists and watches, and writes into the engine; each event handler follows
-// the engine in a goroutine of its own. These are the differences from client-go's informer:
+// client-go's Reflector lists and watches, or the source does by its method Follow, and what comes is written into the engine; each event
+// handler follows the engine in a goroutine of its own. These are the differences from client-go's informer:
 //
 //   - A handler that is slower than the stream takes no memory that grows, and delays no other
 //     handler, but for a moment, once, while they share the replay of a whole state. Once it is more events behind than the window has, it gets one
@@ -68,7 +68,7 @@ var (
 type run struct {
 	phase     phase
 	ctx       context.Context       // that RunWithContext was given; set when it starts
-	reflector *toolscache.Reflector // the newest
+	reflector *toolscache.Reflector // the newest; nil before the first is needed, and after a list without it
 	dormancy  *dormancy             // has a lock of its own
 	released  bool                  // handlers count as synced
 }
@@ -182,9 +182,9 @@ func New(source ListerWatcherFunc, o Options) (*Informer, error) {
 		synced()
 	}
 	i.store = newReflectorStore(i.engine, form, &o, i.replay.expect, func() { i.run.dormancy.unlessLeft(listed) })
-	i.store.progress.synced, i.store.progress.counts = synced, i.counts
+	i.store.progress.synced, i.store.progress.counts, i.store.progress.abort = synced, i.counts, i.run.dormancy.abort
 	i.indexers = newIndexers(o.NamespaceIndex, o.Description, i.store.declare)
-	i.lw = i.store.losses.following(source(Receiver{Each: i.store.decode, Message: i.store.keepMessage}))
+	i.lw = source(Receiver{Each: i.store.decode, Message: i.store.keepMessage})
 	return i, i.AddIndexers(o.Indexers)
 }
 
@@ -222,7 +222,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.run.phase = stopped
 	i.mu.Unlock()
 	i.indexers.close()
-	if i.run.dormancy.isOver() { // handlers end when they were told of everything
+	if i.run.dormancy.isOver() && i.last != nil { // handlers end when they were told of everything
 		i.last(errLast)
 	}
 	i.running.Wait()
@@ -237,13 +237,21 @@ func (i *Informer) start(ctx context.Context) bool {
 		return false
 	}
 	i.run.phase, i.run.ctx = started, ctx
-	i.events, i.last = context.WithCancelCause(ctx)
 	i.resyncs.start(i.clock.Now())
 	i.counts.begun.Store(i.clock.Now().UnixNano())
 	for r := range i.handlers {
-		i.running.Go(func() { r.run(ctx, i.events) })
+		i.runHandlerLocked(r)
 	}
 	return true
+}
+
+// runHandlerLocked runs a handler of an informer that has started.
+func (i *Informer) runHandlerLocked(r *registration) {
+	if i.events == nil {
+		i.events, i.last = context.WithCancelCause(i.run.ctx)
+	}
+	ctx, events := i.run.ctx, i.events
+	i.running.Go(func() { r.run(ctx, events) })
 }
 
 var (
@@ -298,10 +306,10 @@ func (d doneChecker) Done() <-chan struct{} { return d.done }
 func (i *Informer) LastSyncResourceVersion() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.run.reflector == nil {
-		return ""
+	if i.run.reflector != nil && i.run.reflector.LastSyncResourceVersion() != "" { // otherwise it has not listed yet
+		return i.run.reflector.LastSyncResourceVersion()
 	}
-	return i.run.reflector.LastSyncResourceVersion()
+	return (&engineIndexer{engine: i.engine}).LastStoreSyncResourceVersion()
 }
 
 // IsStopped implements SharedInformer.

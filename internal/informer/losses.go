@@ -42,7 +42,7 @@ const maxLost = 1000
 type losses struct {
 	changed   func()       // called after each change, without mu
 	number    atomic.Int64 // of lost and more
-	refused   error        // why the last list was refused, or nil; of the goroutine of the Reflector
+	refused   error        // why the last list was refused, or nil; of the goroutine that lists
 	unindexed unindexed
 
 	mu      sync.Mutex // guards what follows
@@ -82,12 +82,17 @@ func (l *losses) found(key types.NamespacedName) {
 }
 
 // following returns lw with requests for lists that the losses know of: the Reflector tells of none, and tries a list that breaks
-// again.
-func (l *losses) following(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
+// again. A list that a Reflector asks for at "0" is asked for at the version first; a streaming list is not.
+func (l *losses) following(lw toolscache.ListerWatcher, first string) toolscache.ListerWatcher {
 	from := toolscache.ToListerWatcherWithContext(lw)
 	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			l.begin()
+			if opts.ResourceVersion == "0" && first != "0" { // without pages: the server would answer with exactly that version
+				if opts.ResourceVersion, opts.Limit = first, 0; first != "" {
+					opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+				}
+			}
 			return from.ListWithContext(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {

@@ -23,7 +23,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/watchcache"
 )
 
-// reflectorStore is the store that the Reflector writes into. It transforms each received object once,
+// reflectorStore is the store that the Reflector, or Follow in its place, writes into. It transforms each received object once,
 // keeps it in the form of the engine, and writes it there.
 type reflectorStore struct {
 	engine      *engine

@@ -15,7 +15,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/stats"
 )
 
-// counts are what an informer counts in passing. Only the goroutine of the Reflector counts events.
+// counts are what an informer counts in passing. Only the goroutine that watches counts events.
 type counts struct {
 	events struct{ Added, Updated, Deleted, Bookmarks atomic.Uint64 }
 	lists  atomic.Uint64

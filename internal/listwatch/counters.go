@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,20 +98,12 @@ func (t *Counters) Stats() Stats {
 	return s
 }
 
-// each counts the time that each takes.
-func (t *Counters) each(each func(watch.Event) watch.Event) func(watch.Event) watch.Event {
-	if t == nil {
-		return each
-	}
-	return func(e watch.Event) watch.Event {
-		begin := stats.Now()
-		made := each(e)
-		if made.Type == watch.Error {
-			t.cause.Store(int32(reasonOf(apierrors.FromObject(made.Object))))
-		} else if made.Type != watch.Bookmark {
-			t.decoded.Since(begin)
-		}
-		return made
+// received counts an event that was finished, and how long that took.
+func (t *Counters) received(e watch.Event, begin time.Duration) {
+	if e.Type == watch.Error {
+		t.cause.Store(int32(reasonOf(apierrors.FromObject(e.Object))))
+	} else if e.Type != watch.Bookmark {
+		t.decoded.Since(begin)
 	}
 }
 

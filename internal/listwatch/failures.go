@@ -266,6 +266,14 @@ func (s *observedSource) Watch(ctx context.Context, opts metav1.ListOptions) (wa
 	return w, err
 }
 
+// Join implements Joiner.
+func (s *observedSource) Join(ctx context.Context, opts metav1.ListOptions, to Joined) (joined bool, err error) {
+	s.watching.Store(&ctx)
+	joined, err = Join(ctx, s.Source, opts, to)
+	s.failures.noteStatus(ctx, err)
+	return joined, err
+}
+
 func (s *observedSource) Finish(event watch.Event) watch.Event {
 	event = s.Source.Finish(event)
 	if event.Type == watch.Error {

@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tarn-dev/tarn/internal/ordered"
 )
 
 const (
@@ -57,17 +59,12 @@ func (s *idleTimeout) watch(ctx context.Context, opts metav1.ListOptions, each f
 		cancel()
 		return nil, err
 	}
-	if isRouted(w) {
-		l.end()
-		cancel()
-		return inOrder(w, each), nil
-	}
-	ordered := inOrder(w, func(e watch.Event) watch.Event {
+	events := ordered.New(w, func(e watch.Event) watch.Event {
 		l.heard(e.Type)
 		return each(e)
 	})
-	l.interrupt(func() { ordered.(*orderedWatch).close() })
-	return &heardWatch{Interface: ordered, listener: l, cancel: cancel}, nil
+	l.interrupt(events.Close)
+	return &heardWatch{Interface: events, listener: l, cancel: cancel}, nil
 }
 
 // nothingBrought is the error in place of a watch after so many silent ones: a list follows.

@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/tarn-dev/tarn/internal/ordered"
 	"github.com/tarn-dev/tarn/internal/projection"
 	"github.com/tarn-dev/tarn/internal/relist"
+	"github.com/tarn-dev/tarn/internal/stats"
 )
 
 // Options configure a ListerWatcher.
@@ -54,78 +56,110 @@ type Options struct {
 // anyVersion is the resource version with which a Reflector asks for its first list.
 const anyVersion = "0"
 
+// listWatch is the ListerWatcher of a source.
 type listWatch struct {
-	*toolscache.ListWatch
-	streams bool // watches that begin with a list
+	options  Options
+	source   Source
+	expected kind
+	heard    *idleTimeout
 }
 
-// New returns the ListerWatcher of a source. A watch of it owns goroutines, which end with the
+// New returns the ListerWatcher of a source. It has the method Follow as well, for which package informer looks. A watch of it owns goroutines, which end with the
 // stream of the API server, or with Stop. Stop waits for them.
 func New(s Source, o Options) toolscache.ListerWatcher {
-	expected := kindOf(s.Example())
-	finish := func(e watch.Event) watch.Event { return expected.check(s.Finish(e)) }
-	each := finish
-	if o.Each != nil {
-		each = func(e watch.Event) watch.Event { return o.Each(finish(e)) }
+	lw := &listWatch{options: o, source: s, expected: kindOf(s.Example())}
+	lw.heard = &idleTimeout{limit: o.IdleTimeout, cut: lw.cut}
+	return lw
+}
+
+// cut notes that a watch is ended because it is silent.
+func (lw *listWatch) cut(silent time.Duration) {
+	lw.options.Counters.ending(Silent)
+	lw.options.Cut(silent)
+}
+
+// each finishes an event.
+func (lw *listWatch) each(e watch.Event) watch.Event {
+	if lw.options.Counters == nil {
+		return lw.finish(e)
 	}
-	if o.Message != nil {
-		each = withMessages(o.Message, each)
-	}
-	each = o.Counters.each(each)
-	heard := &idleTimeout{limit: o.IdleTimeout, cut: func(silent time.Duration) {
-		o.Counters.ending(Silent)
-		o.Cut(silent)
-	}}
-	begin := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-		if o.Bookmarks && o.IdleTimeout > 0 {
-			return heard.watch(ctx, opts, each, func(ctx context.Context) (watch.Interface, error) { return s.Watch(ctx, opts) })
+	begin := stats.Now()
+	e = lw.finish(e)
+	lw.options.Counters.received(e, begin)
+	return e
+}
+
+func (lw *listWatch) finish(e watch.Event) watch.Event {
+	if u, ok := e.Object.(*undecoded); ok && lw.options.Message != nil && u.protobuf != nil && !u.left {
+		if made := lw.options.Message(e.Type, u.protobuf); made != nil {
+			u.release()
+			return watch.Event{Type: e.Type, Object: made}
 		}
-		watcher, err := s.Watch(ctx, opts)
+	}
+	e = lw.expected.check(lw.source.Finish(e))
+	if lw.options.Each != nil {
+		e = lw.options.Each(e)
+	}
+	return e
+}
+
+// listOptions returns the options of a list as the source gets them.
+func (lw *listWatch) listOptions(opts metav1.ListOptions) metav1.ListOptions {
+	lw.options.Selector.applyTo(&opts)
+	if opts.ResourceVersion == anyVersion && lw.options.Recent != nil && lw.options.Recent() {
+		opts.ResourceVersion = ""
+	}
+	return opts
+}
+
+// List implements ListerWatcher.
+func (lw *listWatch) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return lw.ListWithContext(context.Background(), opts)
+}
+
+// ListWithContext implements ListerWatcherWithContext.
+func (lw *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	opts = lw.listOptions(opts)
+	lw.options.Counters.listing(opts)
+	if opts.Continue == "" {
+		lw.options.Lists.Begin(ctx)
+	}
+	return lw.source.List(ctx, opts)
+}
+
+// Watch implements ListerWatcher.
+func (lw *listWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	return lw.WatchWithContext(context.Background(), opts)
+}
+
+// WatchWithContext implements ListerWatcherWithContext.
+func (lw *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	opts.AllowWatchBookmarks = lw.options.Bookmarks
+	lw.options.Selector.applyTo(&opts)
+	return lw.options.Counters.watch(ctx, opts, lw.open)
+}
+
+// open begins a watch.
+func (lw *listWatch) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return lw.options.Lists.Watch(ctx, func() (watch.Interface, error) {
+		open := func(ctx context.Context) (watch.Interface, error) { return lw.source.Watch(ctx, opts) }
+		if lw.options.Bookmarks && lw.options.IdleTimeout > 0 {
+			return lw.heard.watch(ctx, opts, lw.each, open)
+		}
+		watcher, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return inOrder(watcher, each), nil
-	}
-	open := func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-		return o.Lists.Watch(ctx, func() (watch.Interface, error) { return begin(ctx, opts) })
-	}
-	return &listWatch{streams: o.Bookmarks && !o.Unstreamed && o.Lists == nil, ListWatch: &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			o.Selector.applyTo(&opts)
-			if opts.ResourceVersion == anyVersion && o.Recent != nil && o.Recent() {
-				opts.ResourceVersion = ""
-			}
-			o.Counters.listing(opts)
-			if opts.Continue == "" {
-				o.Lists.Begin(ctx)
-			}
-			return s.List(ctx, opts)
-		},
-		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			opts.Watch = true
-			opts.AllowWatchBookmarks = o.Bookmarks
-			o.Selector.applyTo(&opts)
-			return o.Counters.watch(ctx, opts, open)
-		},
-	}}
-}
-
-// withMessages returns each with message before it.
-func withMessages(message func(watch.EventType, []byte) runtime.Object, each func(watch.Event) watch.Event) func(watch.Event) watch.Event {
-	return func(e watch.Event) watch.Event {
-		if u, ok := e.Object.(*undecoded); ok && u.protobuf != nil && !u.left {
-			if made := message(e.Type, u.protobuf); made != nil {
-				u.release()
-				return watch.Event{Type: e.Type, Object: made}
-			}
-		}
-		return each(e)
-	}
+		return ordered.New(watcher, lw.each), nil
+	})
 }
 
 // IsWatchListSemanticsUnSupported tells the Reflector to list first and then watch, also if bookmarks are off: a streaming list ends with
 // a bookmark (KEP-3157), so it would never be complete.
-func (lw *listWatch) IsWatchListSemanticsUnSupported() bool { return !lw.streams }
+func (lw *listWatch) IsWatchListSemanticsUnSupported() bool {
+	return !lw.options.Bookmarks || lw.options.Unstreamed || lw.options.Lists != nil
+}
 
 // kind is the type that the objects of a watch must have. Unstructured objects of all kinds have
 // the same Go type, so for them the name of the kind counts too.

@@ -5,8 +5,8 @@ package listwatch
 
 import (
 	"context"
-	"io"
-	"sync"
+	"errors"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/klog/v2"
 
 	"github.com/tarn-dev/tarn/internal/relist"
 )
@@ -22,24 +21,24 @@ import (
 // maxQueued bounds the bytes that are queued for a member, about. A member that falls further behind goes on by itself.
 const maxQueued = 4 << 20
 
-// member is the Source of one namespace. It joins the wide watch, or makes requests of its own. There is one for a namespace at a time: one
-// that comes later takes its place.
+// member is the Source of one namespace. It joins the wide watch, or makes requests of its own, until a watch of its own ends and it may
+// join. There is one for a namespace at a time: if another joins, it goes on by itself.
 type member struct {
 	wide      *wideWatch
 	namespace string
-	own       func() (Source, error) // of the namespace
-	asked     func()
+	client    *http.Client  // of requests of the namespace alone
 	filled    chan struct{} // has an element if a watch has to look
 
 	// wideWatch.mu guards what follows.
 	run    *wideRun // the last that it has joined
-	life   *life    // nil before the first list, and after the end of its context
-	alone  bool     // it has had a watch of its own since its list
+	life   *life    // nil before the first attempt to join, and after the end of its context
+	alone  bool     // it has had a watch of its own since Join was last called
+	behind bool     // it was too far behind, or another member took its place: the next Join does not join
 	queue  []queued // what has come, and was not taken
 	queued int      // the bytes of the queue
 }
 
-// life of a member lasts from a list until the end of its context, or until the next list.
+// life says that a namespace is counted in alive. Stop is nil while Join runs; later it keeps the end of the context from ending this life.
 type life struct{ stop func() bool }
 
 // queued is an event with the version that a watch has reached with it. The object of a bookmark is nil.
@@ -56,10 +55,19 @@ func (q *queued) size() int {
 	return 1 << 10
 }
 
-// in returns the source of a namespace. Own makes a source of the namespace alone. It is called for each request of that, because its
-// codecs take more than the rest of the member. Asked is called when a request for all namespaces is as good as one for this one.
-func (w *wideWatch) in(namespace string, own func() (Source, error), asked func()) Source {
-	return &member{wide: w, namespace: namespace, own: own, asked: asked, filled: make(chan struct{}, 1)}
+// in returns the source of a namespace. Its own requests are made with client, whose Failures are told of those for all namespaces as well.
+func (w *wideWatch) in(namespace string, client *http.Client) Source {
+	return &member{wide: w, namespace: namespace, client: client, filled: make(chan struct{}, 1)}
+}
+
+// own returns a source of the namespace alone. It is made for each request, because its codecs take more than the rest of the member.
+func (m *member) own() (Source, error) { return m.wide.Part(m.namespace, m.client) }
+
+// asked notes that a request for all namespaces is as good as one for this one.
+func (m *member) asked() {
+	if observed, ok := m.client.Transport.(*observedTransport); ok {
+		observed.failures.begin()
+	}
 }
 
 // Example implements Source.
@@ -68,82 +76,183 @@ func (m *member) Example() runtime.Object { return m.wide.Source.Example() }
 // Finish implements Source.
 func (m *member) Finish(event watch.Event) watch.Event { return m.wide.Source.Finish(event) }
 
-// List implements Source. While there is a wide watch, or one may begin, the member joins it.
-func (m *member) List(ctx context.Context, opts metav1.ListOptions) (list runtime.Object, err error) {
-	run, position := (*wideRun)(nil), ""
-	if opts.Continue == "" {
-		if run, position, list, err = m.join(ctx, opts); list != nil || err != nil {
-			return list, err
-		}
+// List implements Source, with a request of the namespace alone.
+func (m *member) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	source, err := m.own()
+	if err != nil {
+		return nil, err
 	}
-	if position != "" && opts.ResourceVersion != "" && !reaches(opts.ResourceVersion, position) {
-		opts.ResourceVersion, opts.ResourceVersionMatch, opts.Limit = position, metav1.ResourceVersionMatchNotOlderThan, 0
+	return source.List(ctx, opts)
+}
+
+// Watch implements Source, with a request of the namespace alone. The second one after Join is an error if the member may join: then Join is to
+// be called.
+func (m *member) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	w := m.wide
+	w.mu.Lock()
+	joins := m.alone && (w.run != nil || w.dueLocked())
+	m.alone = true
+	w.mu.Unlock()
+	if joins {
+		return nil, relist.Now()
 	}
 	source, err := m.own()
 	if err != nil {
 		return nil, err
 	}
-	if list, err = source.List(ctx, opts); err == nil && position != "" {
+	return source.Watch(ctx, opts)
+}
+
+// Join implements Joiner. It begins a wide watch if that is due.
+func (m *member) Join(ctx context.Context, opts metav1.ListOptions, to Joined) (joined bool, err error) {
+	of, run := m.begin(opts)
+	defer m.endLifeWith(ctx, of)
+	if run == nil {
+		return false, nil
+	}
+	position, list, err := m.enter(ctx, opts, run)
+	if position == "" || err != nil {
+		return false, err
+	}
+	defer m.leave()
+	if list == nil {
+		if list, err = m.listJoined(ctx, opts, run, position); err != nil {
+			return true, err
+		}
+	}
+	l, err := meta.ListAccessor(list)
+	if err != nil {
+		return true, err
+	}
+	if err = to.List(list); err != nil {
+		return true, err
+	}
+	return true, m.pass(ctx, l.GetResourceVersion(), to.Event)
+}
+
+// listJoined makes a request for a list that is as new as what the wide watch has reached. If the server does not have that
+// version, it asks at once for the newest list.
+func (m *member) listJoined(ctx context.Context, opts metav1.ListOptions, run *wideRun, position string) (runtime.Object, error) {
+	if opts.ResourceVersion != "" && !reaches(opts.ResourceVersion, position) {
+		opts.ResourceVersion, opts.ResourceVersionMatch = position, metav1.ResourceVersionMatchNotOlderThan
+	}
+	list, err := m.List(ctx, opts)
+	if isExpired(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+		list, err = m.List(ctx, opts)
+	}
+	if err == nil {
 		m.compare(run, position, list)
 	}
 	return list, err
 }
 
-// join joins the wide watch, if there is one, and returns the version that it has reached. It returns the member's list if the wide watch
-// has it.
-func (m *member) join(ctx context.Context, opts metav1.ListOptions) (run *wideRun, position string, list runtime.Object, err error) {
-	of, run := m.begin(ctx, opts)
-	if run == nil {
-		return nil, "", nil, nil
+// pass passes on the events after a version, until no event will come, or ctx ends.
+func (m *member) pass(ctx context.Context, from string, on func(watch.Event) error) error {
+	for {
+		event, ok, over := m.next()
+		switch {
+		case over && ctx.Err() == nil:
+			return m.over(on)
+		case over || ctx.Err() != nil:
+			return nil
+		case ok && event.Type == watch.Bookmark && reaches(event.version, from):
+			event.Object = m.wide.bookmark(event.version)
+		case ok && reaches(from, event.version): // the list has it
+			continue
+		}
+		if ok {
+			if err := on(event.Event); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-m.filled:
+		case <-ctx.Done():
+		}
 	}
+}
+
+// enter joins a wide watch, and returns the version that it has reached; none if it was given up meanwhile. It returns the member's list if
+// the wide watch has it.
+func (m *member) enter(ctx context.Context, opts metav1.ListOptions, run *wideRun) (position string, list runtime.Object, err error) {
 	select {
 	case <-run.opened:
 	case <-ctx.Done():
-		return nil, "", nil, context.Cause(ctx)
+		return "", nil, context.Cause(ctx)
 	}
 	w := m.wide
-	patience, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	err = run.covered.Until(patience, func() bool {
+	covered := func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.run != run || m.life != of || run.coversLocked(m.namespace) {
+		if w.run != run || run.coversLocked(m.namespace) {
 			return true
 		}
 		run.wantLocked()
 		return false
-	})
+	}
+	if !covered() { // mostly it is, and a context of its own would take memory for each member
+		patience, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		err = run.covered.Until(patience, covered)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
-		return nil, "", nil, context.Cause(ctx)
-	case err != nil, w.run != run, m.life != of:
-		return nil, "", nil, nil
+		return "", nil, context.Cause(ctx)
+	case err != nil, w.run != run:
+		return "", nil, nil
 	}
 	if before := run.members[m.namespace]; before != nil && before != m {
+		before.behind = true // otherwise the two take turns
 		before.leaveLocked()
 	}
 	m.run, run.members[m.namespace] = run, m
 	m.asked()
-	list, err = run.takeLocked(m.namespace, opts.ResourceVersion)
-	return run, run.position, list, err
+	if list, err = run.takeLocked(m.namespace, opts.ResourceVersion); err != nil {
+		m.leaveLocked()
+	}
+	return run.position, list, err
 }
 
-// begin begins a life, and returns the wide watch that there is then.
-func (m *member) begin(ctx context.Context, opts metav1.ListOptions) (*life, *wideRun) {
+// over tells that the wide watch has expired, if that is why no event will come.
+func (m *member) over(on func(watch.Event) error) error {
+	m.wide.mu.Lock()
+	why := m.run.why
+	m.wide.mu.Unlock()
+	if status := apierrors.APIStatus(nil); isExpired(why) && errors.As(why, &status) {
+		said := status.Status()
+		return on(watch.Event{Type: watch.Error, Object: &said})
+	}
+	return nil
+}
+
+// begin begins a life, and returns the wide watch that there is then to join.
+func (m *member) begin(opts metav1.ListOptions) (*life, *wideRun) {
 	w := m.wide
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m.leaveLocked()
-	m.alone = false
+	behind := m.behind
+	m.alone, m.behind = false, false
 	if m.life == nil || !m.life.stop() { // otherwise it is counted
 		w.alive[m.namespace]++
 	}
-	of := &life{}
+	m.life = &life{}
+	if behind {
+		return m.life, nil
+	}
+	return m.life, w.runLocked(opts)
+}
+
+// endLifeWith lets a life go on until the end of its context, or until the next one begins. While it joins, or has joined, nothing waits for
+// that: it would take memory for each member.
+func (m *member) endLifeWith(ctx context.Context, of *life) {
+	m.wide.mu.Lock()
+	defer m.wide.mu.Unlock()
 	of.stop = context.AfterFunc(ctx, func() { m.end(of) })
-	m.life = of
-	return of, w.runLocked(opts)
 }
 
 // end ends a life.
@@ -163,7 +272,13 @@ func (m *member) end(of *life) {
 	}
 }
 
-// leaveLocked ends the membership.
+// leave ends the membership: what was queued is lost.
+func (m *member) leave() {
+	m.wide.mu.Lock()
+	defer m.wide.mu.Unlock()
+	m.leaveLocked()
+}
+
 func (m *member) leaveLocked() {
 	m.queue, m.queued = nil, 0
 	if m.isMemberLocked() {
@@ -192,37 +307,10 @@ func reaches(version, other string) bool {
 	return other == anyVersion || err == nil && order >= 0
 }
 
-// Watch implements Source. When a watch of its own has ended, a member that may join is told to list again.
-func (m *member) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	w := m.wide
-	w.mu.Lock()
-	joined := m.isMemberLocked()
-	expired := w.from != anyVersion
-	joins := !joined && (m.alone || expired) && (w.run != nil || w.dueLocked())
-	if !joined {
-		m.leaveLocked() // what was queued comes by a watch of its own
-		m.alone = true
-	}
-	w.mu.Unlock()
-	switch {
-	case joined:
-		from := &queueDecoder{member: m, from: opts.ResourceVersion, closed: make(chan struct{})}
-		return &stream{logger: klog.FromContext(ctx), decoder: from, body: &watchBody{}}, nil
-	case joins && expired:
-		return nil, apierrors.NewResourceExpired("the watch of all namespaces has expired: listing again")
-	case joins:
-		return nil, relist.Now()
-	}
-	source, err := m.own()
-	if err != nil {
-		return nil, err
-	}
-	return source.Watch(ctx, opts)
-}
-
 // pushLocked queues an event. A member that is too far behind ends its membership.
 func (m *member) pushLocked(event queued) {
 	if m.queued += event.size(); m.queued > maxQueued {
+		m.behind = true
 		m.leaveLocked()
 		return
 	}
@@ -250,54 +338,4 @@ func (m *member) next() (event queued, ok, over bool) {
 	m.queue = m.queue[1:]
 	m.queued -= event.size()
 	return event, true, false
-}
-
-// queueDecoder reads the events of a member.
-type queueDecoder struct {
-	member *member
-	from   string // the version at which the watch begins
-	closed chan struct{}
-	once   sync.Once
-}
-
-// isRouted reports whether a watch is one of a member. The wide watch looks whether it is silent.
-func isRouted(w watch.Interface) bool {
-	s, ok := w.(*stream)
-	if !ok {
-		return false
-	}
-	_, ok = s.decoder.(*queueDecoder)
-	return ok
-}
-
-// Decode implements watch.Decoder.
-func (d *queueDecoder) Decode() (watch.EventType, runtime.Object, error) {
-	for {
-		event, ok, over := d.member.next()
-		switch {
-		case ok && event.Type == watch.Bookmark && reaches(event.version, d.from):
-			return event.Type, d.member.wide.bookmark(event.version), nil
-		case ok && reaches(d.from, event.version): // the list has it
-			continue
-		case ok:
-			return event.Type, event.Object, nil
-		case over:
-			return "", nil, io.EOF
-		}
-		select {
-		case <-d.member.filled:
-		case <-d.closed:
-			return "", nil, io.EOF
-		}
-	}
-}
-
-// Close implements watch.Decoder. It ends the membership, because what was read and not passed on is lost.
-func (d *queueDecoder) Close() {
-	d.once.Do(func() {
-		close(d.closed)
-		d.member.wide.mu.Lock()
-		defer d.member.wide.mu.Unlock()
-		d.member.leaveLocked()
-	})
 }

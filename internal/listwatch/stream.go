@@ -64,21 +64,21 @@ func (c *watchClient) watch(ctx context.Context, request func(rest.Interface) *r
 	return s, nil
 }
 
-// stream is a watch. The goroutine that wants its events may read them by next, in place of
+// stream is a watch. The goroutine that wants its events may read them by Next, in place of
 // ResultChan.
 type stream struct {
 	logger  klog.Logger
 	decoder watch.Decoder
 	body    *watchBody
-	ended   bool // by an error; of the goroutine that calls next
+	ended   bool // by an error; of the goroutine that calls Next
 
 	mu      sync.Mutex           // guards watcher
 	watcher *watch.StreamWatcher // nil until it is asked for
 }
 
-// next waits for the next event. It returns false when the stream has ended. It treats errors as
+// Next implements ordered.Stream. It waits for the next event, and returns false when the stream has ended. It treats errors as
 // watch.StreamWatcher does.
-func (s *stream) next() (event watch.Event, open bool) {
+func (s *stream) Next() (event watch.Event, open bool) {
 	if s.ended {
 		return watch.Event{}, false
 	}

@@ -28,6 +28,8 @@ import (
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/tarn-dev/tarn/internal/ordered"
 )
 
 // body is an API server that answers each request with the same watch.
@@ -74,7 +76,7 @@ func received(w watch.Interface, err error, finish func(watch.Event) watch.Event
 // passedOn collects the events of a watch that reads its stream itself, as informers do.
 func passedOn(w watch.Interface, err error, finish func(watch.Event) watch.Event) []watch.Event {
 	if err == nil {
-		w = inOrder(w, finish)
+		w = ordered.New(w, finish)
 	}
 	return received(w, err, asItIs)
 }

@@ -62,6 +62,8 @@ var (
 type wideOptions struct {
 	// Source lists and watches the kind in all namespaces.
 	Source Source
+	// Part returns a source of a namespace alone.
+	Part func(namespace string, client *http.Client) (Source, error)
 	// Survey returns how many namespaces there are, and whether the server knows shard selectors.
 	Survey func(context.Context) (namespaces int, selects bool, err error)
 	// Run runs a function in a goroutine until its context ends. It reports false if nothing runs any more.
@@ -80,8 +82,8 @@ type wideOptions struct {
 // ignore a selector.
 //
 // A namespace joins with its list: from then on its events are queued. The list is at least as new, and the watch goes on with what is
-// newer than the list. When the wide watch ends for good, the watch of each namespace ends with what was queued, and its own watch goes on from
-// there. So nothing is missed, and nothing comes twice.
+// newer than the list. When the wide watch ends for good, what was queued is passed on. Each namespace lists again, and that list is not older than what it has. So nothing is missed,
+// and nothing comes twice.
 type wideWatch struct {
 	wideOptions
 
@@ -105,6 +107,7 @@ type wideRun struct {
 	coverage
 	opened   chan struct{} // closed when the list is there, or is not to be had
 	stop     context.CancelCauseFunc
+	why      error // it was given up
 	members  map[string]*member
 	isOpen   bool
 	lasted   bool      // a watch has lasted, so that what fails later is another failure
@@ -423,6 +426,7 @@ func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
 		return // it was given up before
 	}
 	run.stop(why)
+	run.why = why
 	w.run, w.from = nil, anyVersion
 	if !run.isOpen {
 		close(run.opened)

@@ -28,10 +28,10 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/watch"
 	serversharding "k8s.io/apiserver/pkg/sharding"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/tarn-dev/tarn/internal/cover"
+	"github.com/tarn-dev/tarn/internal/relist"
 )
 
 // pods is an API server that has Pods.
@@ -295,10 +295,10 @@ func (s podSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	return w, nil
 }
 
-// reader follows a namespace as a Reflector does, and complains about what does not follow.
+// reader follows a namespace as an informer does, and complains about what does not follow.
 type reader struct {
 	namespace string
-	lw        toolscache.ListerWatcherWithContext
+	lw        *listWatch
 	gate      chan struct{} // no event passes while it is full
 	again     chan struct{} // has the reader watch again
 	anew      chan struct{} // has it list again, in another context
@@ -311,11 +311,11 @@ type reader struct {
 	wrong   []string
 }
 
-func newReader(w *wideWatch, s *pods, namespace string) *reader {
-	source := w.in(namespace, func() (Source, error) { return podSource{s, namespace}, nil }, func() {})
-	return &reader{namespace: namespace, lw: toolscache.ToListerWatcherWithContext(New(source, Options{
+func newReader(w *wideWatch, namespace string) *reader {
+	source := w.in(namespace, http.DefaultClient)
+	return &reader{namespace: namespace, lw: New(source, Options{
 		Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {},
-	})), gate: make(chan struct{}, 1),
+	}).(*listWatch), gate: make(chan struct{}, 1),
 		again: make(chan struct{}, 1), anew: make(chan struct{}, 1)}
 }
 
@@ -325,46 +325,74 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
+// from returns the version that a list has at least.
+func (r *reader) from() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.recent {
+		return ""
+	}
+	return strconv.Itoa(r.version)
+}
+
 // follow follows until it has to begin anew.
 func (r *reader) follow(ctx context.Context) {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go func() { // also while it has joined
+		select {
+		case <-r.anew:
+			end(errAnew)
+		case <-stopped:
+		}
+	}()
 	for ctx.Err() == nil {
-		err := r.list(ctx)
-		for err == nil && ctx.Err() == nil {
-			err = r.watch(ctx)
+		joined, err := r.lw.Follow(ctx, r.from(), r)
+		if !joined && err == nil {
+			err = r.list(ctx)
+			for err == nil && ctx.Err() == nil {
+				err = r.watch(ctx)
+			}
 		}
-		if errors.Is(err, errAnew) {
-			return
+		r.failed(err)
+		if err != nil && !errors.As(err, new(relist.Error)) {
+			time.Sleep(100 * time.Millisecond)
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }
 
 var errAnew = errors.New("it lists anew")
 
-func (r *reader) list(ctx context.Context) error {
-	opts := metav1.ListOptions{ResourceVersion: strconv.Itoa(r.version)}
-	if r.recent {
-		opts.ResourceVersion = ""
-	}
-	listed, err := r.lw.ListWithContext(ctx, opts)
+// failed looks whether the server does not have the version.
+func (r *reader) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.recent = r.recent || apierrors.IsTimeout(err)
+}
+
+func (r *reader) list(ctx context.Context) error {
+	listed, err := r.lw.ListWithContext(ctx, metav1.ListOptions{ResourceVersion: r.from()})
 	if err != nil {
-		r.recent = apierrors.IsTimeout(err)
 		return err
 	}
+	return replace(r, listed)
+}
+
+// Replace implements Store.
+func (r *reader) Replace(pods []any, version string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.recent {
 		r.recent, r.version = false, 0
 	}
-	list := listed.(*corev1.PodList)
 	r.pods = map[string]string{}
-	for _, pod := range list.Items {
-		r.pods[pod.Name] = pod.ResourceVersion
+	for _, pod := range pods {
+		r.pods[pod.(*corev1.Pod).Name] = pod.(*corev1.Pod).ResourceVersion
 	}
 	r.lists++
-	r.reach(list.ResourceVersion, 0)
+	r.reach(version, 0)
 	return nil
 }
 
@@ -378,7 +406,7 @@ func (r *reader) reach(version string, by int) {
 }
 
 func (r *reader) watch(ctx context.Context) error {
-	w, err := r.lw.WatchWithContext(ctx, metav1.ListOptions{ResourceVersion: strconv.Itoa(r.version), TimeoutSeconds: ptr.To[int64](400)})
+	w, err := r.lw.WatchWithContext(ctx, metav1.ListOptions{ResourceVersion: r.from(), TimeoutSeconds: ptr.To[int64](400)})
 	if err != nil {
 		return err
 	}
@@ -389,36 +417,51 @@ func (r *reader) watch(ctx context.Context) error {
 			return nil
 		case <-r.again:
 			return nil
-		case <-r.anew:
-			return errAnew
 		case event, open := <-w.ResultChan():
 			if !open {
 				time.Sleep(time.Millisecond)
 				return nil
 			}
-			if event.Type == watch.Error {
-				return apierrors.FromObject(event.Object)
-			}
-			if err := r.take(event.Type, event.Object.(*corev1.Pod)); err != nil {
+			if err := store(ctx, r, event); err != nil {
 				return err
+			}
+			if r.from() == "" {
+				return errors.New("the version went back")
 			}
 		}
 	}
 }
 
-func (r *reader) take(t watch.EventType, pod *corev1.Pod) error {
+// Add implements Store.
+func (r *reader) Add(obj any) error { return r.take(watch.Added, obj) }
+
+// Update implements Store.
+func (r *reader) Update(obj any) error { return r.take(watch.Modified, obj) }
+
+// Delete implements Store.
+func (r *reader) Delete(obj any) error { return r.take(watch.Deleted, obj) }
+
+// Resync implements Store.
+func (r *reader) Resync() error { return nil }
+
+// Bookmark implements Store.
+func (r *reader) Bookmark(version string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if reached, err := strconv.Atoi(version); err == nil && reached < r.version {
+		r.recent = true
+		return nil
+	}
+	r.reach(version, 0)
+	return nil
+}
+
+func (r *reader) take(t watch.EventType, obj any) error {
+	pod := obj.(*corev1.Pod)
 	r.gate <- struct{}{}
 	<-r.gate
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t == watch.Bookmark {
-		if version, err := strconv.Atoi(pod.ResourceVersion); err == nil && version < r.version {
-			r.recent = true
-			return errors.New("the version went back")
-		}
-		r.reach(pod.ResourceVersion, 0)
-		return nil
-	}
 	if _, is := r.pods[pod.Name]; is != (t != watch.Added) || pod.Namespace != r.namespace {
 		r.wrong = append(r.wrong, fmt.Sprintf("%s: %s of %s/%s", r.namespace, t, pod.Namespace, pod.Name))
 	}
@@ -456,7 +499,7 @@ func inWorld(t *testing.T, seed uint64, namespaces int, test func(*GomegaWithT, 
 			pods: newPods(rand.New(rand.NewPCG(seed, 1))), dice: rand.New(rand.NewPCG(seed, 2)), ctx: ctx, namespaces: namespaces, readers: map[string]*reader{}, stops: map[string]func(){},
 		}
 		w.wide = newWideWatch(wideOptions{
-			Source: podSource{w.pods, ""}, Silence: 3 * time.Minute, Logger: logr.Discard(),
+			Source: podSource{w.pods, ""}, Part: func(namespace string, _ *http.Client) (Source, error) { return podSource{w.pods, namespace}, nil }, Silence: 3 * time.Minute, Logger: logr.Discard(),
 			Survey: func(context.Context) (int, bool, error) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -476,7 +519,7 @@ func inWorld(t *testing.T, seed uint64, namespaces int, test func(*GomegaWithT, 
 func (w *wideWorld) add(namespaces ...string) {
 	for _, namespace := range namespaces {
 		ctx, stop := context.WithCancel(w.ctx)
-		r := newReader(w.wide, w.pods, namespace)
+		r := newReader(w.wide, namespace)
 		w.readers[namespace], w.stops[namespace] = r, stop
 		w.running.Go(func() { r.run(ctx) })
 	}
@@ -569,7 +612,7 @@ func TestManyNamespacesHaveOneWatch(t *testing.T) {
 		w.settled(g)
 		wide, single = w.open()
 		g.Expect([]int{wide, single}).To(Equal([]int{0, 2}), "few again")
-		g.Expect(w.readers[all[0]].lists).To(BeNumerically("<=", 2), "it has not listed again")
+		g.Expect(w.readers[all[0]].lists).To(BeNumerically("<=", 3), "by itself, to join, and by itself again")
 		w.add(all[2:]...)
 		w.settled(g)
 		wide, _ = w.open()
@@ -622,7 +665,7 @@ func TestWideWatchIsGivenUpAndTriedAgain(t *testing.T) {
 		w.settled(g)
 		wide, single = w.open()
 		g.Expect([]int{wide, single}).To(Equal([]int{0, 10}), "not any more")
-		g.Expect(w.readers[all[3]].lists).To(Equal(lists), "a part goes on where the wide watch has ended")
+		g.Expect(w.readers[all[3]].lists).To(Equal(lists+1), "a part lists once when the wide watch has ended")
 	})
 }
 
@@ -877,7 +920,7 @@ func TestMemberThatIsFarBehindGoesOnByItself(t *testing.T) {
 		lists := slow.lists
 		<-slow.gate
 		w.settled(g)
-		g.Expect(slow.lists).To(Equal(lists))
+		g.Expect(slow.lists).To(Equal(lists + 1))
 		var wide int
 		wide, single = w.open()
 		g.Expect([]int{wide, single}).To(Equal([]int{1, 1}))

@@ -38,12 +38,18 @@ func NewWides(client *http.Client, run func(func(context.Context)) bool, logger 
 func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Target) (Source, error)) (Source, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := t
-	all.Namespace, all.HTTPClient = "", w.client
 	if w.byKey[key] == nil {
+		all := t
+		all.Namespace, all.HTTPClient = "", w.client
 		source, err := make(all)
 		if err != nil {
 			return nil, err
+		}
+		whole := all
+		part := func(namespace string, client *http.Client) (Source, error) {
+			one := whole
+			one.Namespace, one.HTTPClient = namespace, client
+			return make(one)
 		}
 		if w.namespaces == nil {
 			all.Kind, all.Resource, all.Rule = corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithResource("namespaces"), nil
@@ -52,15 +58,11 @@ func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Targe
 			}
 		}
 		options := w.options
-		options.Source, options.Survey, options.Silence = source, w.survey, silence
+		options.Source, options.Part, options.Survey, options.Silence = source, part, w.survey, silence
 		options.Logger = options.Logger.WithValues("kind", t.Kind.String())
 		w.byKey[key] = newWideWatch(options)
 	}
-	asked := func() {}
-	if observed, ok := t.HTTPClient.Transport.(*observedTransport); ok {
-		asked = observed.failures.begin
-	}
-	return w.byKey[key].in(t.Namespace, func() (Source, error) { return make(t) }, asked), nil
+	return w.byKey[key].in(t.Namespace, t.HTTPClient), nil
 }
 
 // survey asks the server for the namespaces that there are, see wideOptions. It lists whole Namespaces, because a list of metadata does not

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package relist has a kind listed again when what is kept changes.
+// Package relist has a kind listed again: when a list fails, or what is kept changes.
 package relist
 
 import (

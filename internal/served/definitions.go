@@ -20,8 +20,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
-	"github.com/tarn-dev/tarn/internal/informer"
 	"github.com/tarn-dev/tarn/internal/listwatch"
+	"github.com/tarn-dev/tarn/internal/relist"
 )
 
 var (
@@ -53,9 +53,9 @@ func (d *definitions) watch(ctx context.Context) {
 		Selector: listwatch.Selector{Label: foreign}, Bookmarks: true, IdleTimeout: idleTimeout, Cut: func(time.Duration) {},
 	})
 	reflector := toolscache.NewReflectorWithOptions(lw, nil, d, toolscache.ReflectorOptions{
-		TypeDescription: d.Resource, Clock: informer.ClockUntil(ctx, &waits),
+		TypeDescription: d.Resource, Clock: relist.ClockUntil(ctx, clock.RealClock{}, &waits),
 	})
-	informer.Retry(ctx, clock.RealClock{}, func(ctx context.Context) (done bool) {
+	relist.Retry(ctx, clock.RealClock{}, func(ctx context.Context) (done bool) {
 		err := reflector.ListAndWatchWithContext(logr.NewContext(ctx, logr.Discard()))
 		if (apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)) && d.setBlind(true) {
 			d.logger.Info("A resource cannot be watched that tells which kinds are served: until it can, the cache asks discovery for optional kinds that are absent, at least once a minute", "resource", d.Resource, "reason", err.Error())

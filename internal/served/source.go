@@ -87,6 +87,27 @@ func (s *Source) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	})
 }
 
+// Join implements listwatch.Joiner. Like List it tries again while the API server does not know the resource yet.
+func (s *Source) Join(ctx context.Context, opts metav1.ListOptions, to listwatch.Joined) (joined bool, err error) {
+	brought, list := false, to.List
+	to.List = func(l runtime.Object) error {
+		brought = true
+		return list(l)
+	}
+	for {
+		b := s.bound.Load()
+		joined, err = listwatch.Join(ctx, b.Source, opts, to)
+		if brought || !apierrors.IsNotFound(err) || time.Since(b.since) > arrival {
+			return joined, err
+		}
+		select {
+		case <-time.After(arrivalRetry):
+		case <-ctx.Done():
+			return joined, err
+		}
+	}
+}
+
 // Watch implements listwatch.Source.
 func (s *Source) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	return patiently(ctx, s, func(b *bound) (watch.Interface, error) {

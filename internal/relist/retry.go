@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informer
+package relist
 
 import (
 	"context"
@@ -12,10 +12,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ClockUntil returns the real clock for a Reflector, with waits that end with ctx. Running has their
-// goroutines.
-func ClockUntil(ctx context.Context, running *sync.WaitGroup) clock.WithTicker {
-	return runClock{clock.RealClock{}, ctx, running}
+// ClockUntil returns a clock for a Reflector, with waits that end with ctx. Running has their goroutines.
+func ClockUntil(ctx context.Context, c clock.WithTicker, running *sync.WaitGroup) clock.WithTicker {
+	return runClock{c, ctx, running}
 }
 
 // Retry calls attempt until it is done or ctx has ended, with the delays of client-go's Reflector between two calls.

@@ -1,7 +1,7 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package ordered
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func TestAPanicIsReportedBeforeTheProcessEnds(t *testing.T) {
 	var panics []string
 	onPanics(t, true, func(r any) { panics = append(panics, fmt.Sprint(r)) })
 	bad := watch.Event{Type: watch.Added, Object: &corev1.ConfigMap{}}
-	w := &orderedWatch{each: func(watch.Event) watch.Event { panic("broken") }}
+	w := &Watch{each: func(watch.Event) watch.Event { panic("broken") }}
 	g.Expect(func() { w.do(&job{event: bad, done: make(chan struct{})}) }).To(PanicWith("broken"))
 	g.Expect(panics).To(Equal([]string{"broken"}))
 }
@@ -44,7 +44,7 @@ func TestAWatchEndsAtAnEventThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		from := watch.NewFake()
-		w := inOrder(from, func(e watch.Event) watch.Event {
+		w := New(from, func(e watch.Event) watch.Event {
 			if e.Type == watch.Deleted {
 				panic("broken")
 			}

@@ -1,7 +1,8 @@
 // Copyright The Tarn Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+// Package ordered decodes watches on all cores, in order.
+package ordered
 
 import (
 	"runtime"
@@ -13,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// orderedWatch calls a function with the events of another watch, and sends the results in the
+// Watch calls a function with the events of another watch, and sends the results in the
 // order of the events. It has one goroutine. The reading goroutine calls the function itself for
 // events that come alone, or a few at once: waking a core for another goroutine takes as long as
 // decoding a small object. When many events are queued, workers call the function for several events at once, and a
-// sender sends the results. Unlike watch.Filter an orderedWatch ends with Stop, even if its results
+// sender sends the results. Unlike watch.Filter a Watch ends with Stop, even if its results
 // are not received.
-type orderedWatch struct {
+type Watch struct {
 	from    watch.Interface
 	each    func(watch.Event) watch.Event
 	results chan watch.Event
@@ -51,10 +52,17 @@ type job struct {
 // worker is a goroutine that ends when nothing waits, so a watch without a queue has none.
 var workers atomic.Int32
 
-// inOrder returns a watch that owns the watch from: stopping it stops from. Its goroutines end when
+// Stream is a watch that is read without its channel.
+type Stream interface {
+	watch.Interface
+	// Next returns the next event. It is not open if there is none any more.
+	Next() (event watch.Event, open bool)
+}
+
+// New returns a watch that owns the watch from, which may be a Stream: stopping it stops from. Its goroutines end when
 // from ends, or with Stop, which waits for them.
-func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Interface {
-	w := &orderedWatch{
+func New(from watch.Interface, each func(watch.Event) watch.Event) *Watch {
+	w := &Watch{
 		from: from, each: each, results: make(chan watch.Event), ended: make(chan struct{}),
 		sent: make(chan struct{}),
 	}
@@ -65,12 +73,12 @@ func inOrder(from watch.Interface, each func(watch.Event) watch.Event) watch.Int
 
 // run passes on events until the watch ends. A panic of a decoder is handled as in client-go's
 // goroutine that reads a stream.
-func (w *orderedWatch) run() {
+func (w *Watch) run() {
 	defer utilruntime.HandleCrash()
 	defer close(w.results)
 	defer func() { <-w.sent }()
 	receive := w.received
-	if s, ok := w.from.(*stream); ok {
+	if s, ok := w.from.(Stream); ok {
 		receive = (&streamReader{stream: s}).read
 	}
 	took := time.Duration(0)
@@ -95,7 +103,7 @@ func (w *orderedWatch) run() {
 }
 
 // received receives the next event. It is queued if it was there already.
-func (w *orderedWatch) received(time.Duration) (event watch.Event, queued, open bool) {
+func (w *Watch) received(time.Duration) (event watch.Event, queued, open bool) {
 	select {
 	case event, open = <-w.from.ResultChan():
 		return event, true, open
@@ -114,7 +122,7 @@ const patience = 8
 
 // streamReader reads the events of a stream.
 type streamReader struct {
-	stream *stream
+	stream Stream
 	fast   int // events in a row that came faster than the one before was passed on
 }
 
@@ -122,7 +130,7 @@ type streamReader struct {
 // to pass on the one before.
 func (r *streamReader) read(took time.Duration) (event watch.Event, queued, open bool) {
 	begin := time.Now()
-	event, open = r.stream.next()
+	event, open = r.stream.Next()
 	if r.fast++; time.Since(begin) >= took {
 		r.fast = 0
 	}
@@ -130,7 +138,7 @@ func (r *streamReader) read(took time.Duration) (event watch.Event, queued, open
 }
 
 // send sends a result. It returns false if the watch ends.
-func (w *orderedWatch) send(result watch.Event) bool {
+func (w *Watch) send(result watch.Event) bool {
 	select {
 	case w.results <- result:
 		return true
@@ -139,7 +147,7 @@ func (w *orderedWatch) send(result watch.Event) bool {
 	}
 }
 
-func (w *orderedWatch) hasEnded() bool {
+func (w *Watch) hasEnded() bool {
 	select {
 	case <-w.ended:
 		return true
@@ -148,7 +156,7 @@ func (w *orderedWatch) hasEnded() bool {
 	}
 }
 
-func (w *orderedWatch) isSending() bool {
+func (w *Watch) isSending() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sending
@@ -156,7 +164,7 @@ func (w *orderedWatch) isSending() bool {
 
 // enqueue puts an event into the queue, and starts a worker unless there are enough, and a sender
 // unless there is one. It returns false if the watch ends.
-func (w *orderedWatch) enqueue(event watch.Event) bool {
+func (w *Watch) enqueue(event watch.Event) bool {
 	j := &job{event: event, done: make(chan struct{})}
 	w.mu.Lock()
 	if w.queue == nil {
@@ -189,7 +197,7 @@ func (w *orderedWatch) enqueue(event watch.Event) bool {
 }
 
 // sendQueue sends the results of the queue until it is empty.
-func (w *orderedWatch) sendQueue() {
+func (w *Watch) sendQueue() {
 	for {
 		select {
 		case j := <-w.queue:
@@ -202,7 +210,7 @@ func (w *orderedWatch) sendQueue() {
 				return
 			}
 			if j.failed {
-				w.close()
+				w.Close()
 				return
 			}
 			if !w.send(j.result) {
@@ -217,7 +225,7 @@ func (w *orderedWatch) sendQueue() {
 }
 
 // noneQueued reports whether the sender ends, because the queue is empty.
-func (w *orderedWatch) noneQueued() bool {
+func (w *Watch) noneQueued() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sending = len(w.queue) > 0
@@ -225,14 +233,14 @@ func (w *orderedWatch) noneQueued() bool {
 }
 
 // work makes results until no event waits.
-func (w *orderedWatch) work() {
+func (w *Watch) work() {
 	for j := w.next(); j != nil; j = w.next() {
 		w.do(j)
 	}
 }
 
 // next returns the event that a worker is to work on next. It returns nil if the worker is to end.
-func (w *orderedWatch) next() *job {
+func (w *Watch) next() *job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.hasEnded() {
@@ -246,7 +254,7 @@ func (w *orderedWatch) next() *job {
 	return w.takeLocked()
 }
 
-func (w *orderedWatch) takeLocked() *job {
+func (w *Watch) takeLocked() *job {
 	j := w.waiting[0]
 	w.waiting[0] = nil
 	w.waiting = w.waiting[1:]
@@ -255,7 +263,7 @@ func (w *orderedWatch) takeLocked() *job {
 
 // leftAlone reports whether the sender has to work on j, which is the first event of the queue: no
 // worker is on it, and there is none because other watches have all of them.
-func (w *orderedWatch) leftAlone(j *job) bool {
+func (w *Watch) leftAlone(j *job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.workers > 0 || len(w.waiting) == 0 || w.waiting[0] != j {
@@ -267,7 +275,7 @@ func (w *orderedWatch) leftAlone(j *job) bool {
 
 // do makes the result of one event. A panic is handled as in client-go's goroutine that decodes a
 // watch: if the process goes on, the watch ends.
-func (w *orderedWatch) do(j *job) {
+func (w *Watch) do(j *job) {
 	defer utilruntime.HandleCrash()
 	j.failed = true
 	defer func() {
@@ -279,8 +287,8 @@ func (w *orderedWatch) do(j *job) {
 	j.failed = false
 }
 
-// close lets the goroutines of the watch end.
-func (w *orderedWatch) close() {
+// Close lets the goroutines of the watch end, and does not wait for them.
+func (w *Watch) Close() {
 	w.end.Do(func() {
 		close(w.ended)
 		w.from.Stop()
@@ -289,10 +297,10 @@ func (w *orderedWatch) close() {
 
 // Stop implements watch.Interface. It waits until the function has returned from the last event, so
 // that no goroutine of a watch is left when its informer ends.
-func (w *orderedWatch) Stop() {
-	w.close()
+func (w *Watch) Stop() {
+	w.Close()
 	w.running.Wait()
 }
 
 // ResultChan implements watch.Interface.
-func (w *orderedWatch) ResultChan() <-chan watch.Event { return w.results }
+func (w *Watch) ResultChan() <-chan watch.Event { return w.results }
