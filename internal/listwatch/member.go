@@ -63,10 +63,10 @@ func (w *wideWatch) in(namespace string, client *http.Client) Source {
 // own returns a source of the namespace alone. It is made for each request, because its codecs take more than the rest of the member.
 func (m *member) own() (Source, error) { return m.wide.Part(m.namespace, m.client) }
 
-// asked notes that a request for all namespaces is as good as one for this one.
-func (m *member) asked() {
+// tell calls a function of the Failures that watch the client, if there are any.
+func (m *member) tell(of func(*Failures)) {
 	if observed, ok := m.client.Transport.(*observedTransport); ok {
-		observed.failures.begin()
+		of(observed.failures)
 	}
 }
 
@@ -210,7 +210,7 @@ func (m *member) enter(ctx context.Context, opts metav1.ListOptions, run *wideRu
 		before.leaveLocked()
 	}
 	m.run, run.members[m.namespace] = run, m
-	m.asked()
+	m.tell((*Failures).begin)
 	if list, err = run.takeLocked(m.namespace, opts.ResourceVersion); err != nil {
 		m.leaveLocked()
 	}

@@ -75,7 +75,8 @@ type wideOptions struct {
 
 // wideWatch is one watch of a kind in all namespaces, which serves the sources of single namespaces, its members. It runs while there are many
 // of them, and brings little of other namespaces. Otherwise, and when anything of it fails for good, each makes its own requests. So an error
-// of a member is always one of its own request. It is safe for concurrent use.
+// that a member returns is always one of its own request. Its Failures have those of a watch for all that is asked for again. It is safe for
+// concurrent use.
 //
 // A server that knows shard selectors (KEP-5866) sends what a cover of the namespaces selects. A namespace that comes later waits until the
 // next request, which goes on at the version that was reached, with a cover of it. What comes besides is dropped here, so a server may
@@ -259,9 +260,11 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 	heard := &idleTimeout{limit: w.Silence, cut: func(time.Duration) {}}
 	begun := time.Time{} // of a watch that goes on, with one cover or several
 	for failed := reopening; ; {
-		w.tell(run)
+		w.tell(run, (*Failures).begin)
 		stream, err := w.stream(ctx, run, heard, opts)
-		if err == nil {
+		refused := err != nil
+		if !refused {
+			w.tell(run, (*Failures).answered)
 			if begun.IsZero() {
 				begun = time.Now()
 			}
@@ -281,6 +284,9 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 			return err
 		case failed.Steps == 0:
 			return err
+		}
+		if refused {
+			w.tell(run, func(f *Failures) { f.note(ctx, err) })
 		}
 		begun = time.Time{}
 		select {
@@ -363,12 +369,12 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 	}
 }
 
-// tell tells the members that a watch is asked for.
-func (w *wideWatch) tell(run *wideRun) {
+// tell tells the Failures of the members what becomes of a request for all namespaces: it is as good as one for each.
+func (w *wideWatch) tell(run *wideRun, of func(*Failures)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, member := range run.members {
-		member.asked()
+		member.tell(of)
 	}
 }
 

@@ -298,6 +298,7 @@ func (s podSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 // reader follows a namespace as an informer does, and complains about what does not follow.
 type reader struct {
 	namespace string
+	failures  *Failures
 	lw        *listWatch
 	gate      chan struct{} // no event passes while it is full
 	again     chan struct{} // has the reader watch again
@@ -312,8 +313,9 @@ type reader struct {
 }
 
 func newReader(w *wideWatch, namespace string) *reader {
-	source := w.in(namespace, http.DefaultClient)
-	return &reader{namespace: namespace, lw: New(source, Options{
+	failures := &Failures{}
+	source := failures.Source(w.in(namespace, failures.Client(http.DefaultClient)))
+	return &reader{namespace: namespace, failures: failures, lw: New(source, Options{
 		Bookmarks: true, Unstreamed: true, IdleTimeout: 3 * time.Minute, Cut: func(time.Duration) {},
 	}).(*listWatch), gate: make(chan struct{}, 1),
 		again: make(chan struct{}, 1), anew: make(chan struct{}, 1)}
@@ -392,6 +394,7 @@ func (r *reader) Replace(pods []any, version string) error {
 		r.pods[pod.(*corev1.Pod).Name] = pod.(*corev1.Pod).ResourceVersion
 	}
 	r.lists++
+	r.failures.Listed()
 	r.reach(version, 0)
 	return nil
 }
@@ -981,6 +984,34 @@ func TestWideWatchAfterAnOutage(t *testing.T) {
 			}
 			wide, single := w.open()
 			g.Expect([]int{wide, single}).To(Equal([]int{1, 0}), "after %s", outage)
+		}
+	})
+}
+
+// TestMembersKnowWhyAWideWatchDoesNotGoOn: whoever waits for a namespace sees the cause, though nothing is asked of the namespace alone.
+func TestMembersKnowWhyAWideWatchDoesNotGoOn(t *testing.T) {
+	inWorld(t, 12, 10, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(10)
+		w.join(g, all...)
+		before := w.asked(all[0])
+		w.end(func(*podWatch) bool { return true })
+		time.Sleep(time.Second)
+		g.Expect(w.readers[all[0]].failures.Last()).To(BeNil(), "it goes on")
+		down := errors.New("connection refused")
+		w.fail("", down)
+		w.end(func(*podWatch) bool { return true })
+		time.Sleep(10 * time.Second)
+		for _, namespace := range all {
+			failure := w.readers[namespace].failures.Last()
+			g.Expect(failure).NotTo(BeNil(), namespace)
+			g.Expect(failure.Err).To(MatchError(down), namespace)
+			g.Expect(failure.Attempts).To(BeNumerically(">", 3), namespace)
+		}
+		g.Expect(w.asked(all[0])).To(Equal(before))
+		w.fail("", nil)
+		w.settled(g)
+		for _, namespace := range all {
+			g.Expect(w.readers[namespace].failures.Last()).To(BeNil(), namespace)
 		}
 	})
 }
