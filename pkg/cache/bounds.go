@@ -137,12 +137,7 @@ func (b *bounds) evict(c *informerCache, taken map[schema.GroupVersionKind]int64
 
 // see notes what is left, and logs what is over its bound.
 func (b *bounds) see(taken map[schema.GroupVersionKind]int64) {
-	var all []metrics.Bounded
-	for gvk, bytes := range taken {
-		if most := b.kind(gvk).MaxBytes; most > 0 {
-			all = append(all, bounded(gvk, object.Describe(gvk), bytes, most, ""))
-		}
-	}
+	var all []metrics.Bounded // in the order of groups, kinds and versions
 	if b.most > 0 {
 		sum, more := sumOf(taken), ""
 		if sum > b.most {
@@ -150,9 +145,13 @@ func (b *bounds) see(taken map[schema.GroupVersionKind]int64) {
 		}
 		all = append(all, bounded(schema.GroupVersionKind{}, "the cache", sum, b.most, more))
 	}
-	slices.SortFunc(all, func(x, y metrics.Bounded) int {
+	for _, gvk := range slices.SortedFunc(maps.Keys(taken), func(x, y schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(x.Group, y.Group), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Version, y.Version))
-	})
+	}) {
+		if most := b.kind(gvk).MaxBytes; most > 0 {
+			all = append(all, bounded(gvk, object.Describe(gvk), taken[gvk], most, ""))
+		}
+	}
 	b.metrics.See(all)
 	for _, is := range all {
 		if is.Over != "" && time.Since(b.told[is.GroupVersionKind]) > boundsPause {
