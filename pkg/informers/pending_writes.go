@@ -155,12 +155,11 @@ func (e *MapEntry) noteWrite(write note.Write) {
 	if w == nil {
 		return
 	}
-	writes := w.open()
 	if e.Reader.ClusterScoped() {
 		write.Key.Namespace = ""
 	}
 	if write.Key.Name == "" {
-		writes.NotePrefix(object.KeyPrefix(write.Key.Namespace), write.Revision)
+		w.open().NotePrefix(object.KeyPrefix(write.Key.Namespace), write.Revision)
 		return
 	}
 	if w.selector().Excludes(write.Key) {
@@ -181,7 +180,7 @@ func (e *MapEntry) noteWrite(write note.Write) {
 			return made, err
 		}
 	}
-	writes.Note(noted)
+	w.open().Note(noted)
 }
 
 // make makes what the informer will keep of an object that was written.
