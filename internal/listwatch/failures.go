@@ -155,6 +155,19 @@ func (f *Failures) note(ctx context.Context, err error) { f.noteAs(ctx, err, fal
 func (f *Failures) noteAs(ctx context.Context, err error, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.noteLocked(ctx, err, ended)
+}
+
+// noteShared is note for a request that others share. Before a list is complete, one of the caller's own is under way, which may not fail.
+func (f *Failures) noteShared(ctx context.Context, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listed {
+		f.noteLocked(ctx, err, false)
+	}
+}
+
+func (f *Failures) noteLocked(ctx context.Context, err error, ended bool) {
 	if errors.Is(ctx.Err(), context.Canceled) { // with the lock: Forget comes before, or takes the error away
 		return
 	}
@@ -175,7 +188,7 @@ func (f *Failures) noteAs(ctx context.Context, err error, ended bool) {
 // noteStatus notes an error if the API server answered with it. The transport has noted other
 // errors of the request, in fewer words.
 func (f *Failures) noteStatus(ctx context.Context, err error) {
-	if _, ok := err.(apierrors.APIStatus); ok {
+	if _, ok := err.(apierrors.APIStatus); ok && !errors.As(err, new(relist.Error)) {
 		f.note(ctx, err)
 	}
 }

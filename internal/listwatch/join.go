@@ -103,7 +103,11 @@ func replace(to Store, list runtime.Object) error {
 // store writes an event into a store. As with a Reflector, an object that cannot be stored is reported, and does not end the watch.
 func store(ctx context.Context, to Store, event watch.Event) error {
 	if event.Type == watch.Error {
-		klog.FromContext(ctx).Info("Warning: watch ended with error", "err", apierrors.FromObject(event.Object))
+		logger, why := klog.FromContext(ctx), apierrors.FromObject(event.Object)
+		if isExpired(why) { // it is one of all namespaces
+			logger = logger.V(4)
+		}
+		logger.Info("Warning: watch ended with error", "err", why)
 		return errEnded
 	}
 	m, err := meta.Accessor(event.Object)

@@ -30,7 +30,7 @@ type member struct {
 	filled    chan struct{} // has an element if a watch has to look
 
 	// wideWatch.mu guards what follows.
-	run    *wideRun // the last that it has joined
+	run    *wideRun // which it has joined; nil if none
 	life   *life    // nil before the first attempt to join, and after the end of its context
 	alone  bool     // it has had a watch of its own since Join was last called
 	behind bool     // it was too far behind, or another member took its place: the next Join does not join
@@ -272,11 +272,12 @@ func (m *member) end(of *life) {
 	}
 }
 
-// leave ends the membership: what was queued is lost.
+// leave ends the membership: what was queued is lost. A run that is over has to be garbage, with its list.
 func (m *member) leave() {
 	m.wide.mu.Lock()
 	defer m.wide.mu.Unlock()
 	m.leaveLocked()
+	m.run = nil
 }
 
 func (m *member) leaveLocked() {

@@ -285,8 +285,8 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 		case failed.Steps == 0:
 			return err
 		}
-		if refused {
-			w.tell(run, func(f *Failures) { f.note(ctx, err) })
+		if refused || errors.As(err, new(apierrors.APIStatus)) {
+			w.tell(run, func(f *Failures) { f.noteShared(ctx, err) })
 		}
 		begun = time.Time{}
 		select {

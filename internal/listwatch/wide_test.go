@@ -38,9 +38,10 @@ import (
 type pods struct {
 	mu        sync.Mutex // guards what follows
 	random    *rand.Rand
-	refuse    error           // of the watch of all namespaces
-	present   map[string]bool // the Pods that there are, by namespace and name
-	slow      time.Duration   // that a request takes that fails
+	refuse    error                  // of the watch of all namespaces
+	sends     *apierrors.StatusError // what such a watch brings, instead of events
+	present   map[string]bool        // the Pods that there are, by namespace and name
+	slow      time.Duration          // that a request takes that fails
 	log       []watch.Event
 	compacted int                    // versions up to it are forgotten
 	fails     map[string]error       // requests, by namespace
@@ -286,6 +287,9 @@ func (s podSource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	w := &podWatch{FakeWatcher: watch.NewFakeWithChanSize(100_000, false), of: s.pods, namespace: s.namespace, selector: s.selectorOf(opts), from: from}
 	for _, e := range s.log[min(from, len(s.log)):] {
 		w.send(e)
+	}
+	if s.namespace == "" && s.sends != nil {
+		w.Error(&s.sends.ErrStatus)
 	}
 	s.watches[w] = struct{}{}
 	context.AfterFunc(ctx, w.Stop)
@@ -1008,7 +1012,25 @@ func TestMembersKnowWhyAWideWatchDoesNotGoOn(t *testing.T) {
 			g.Expect(failure.Attempts).To(BeNumerically(">", 3), namespace)
 		}
 		g.Expect(w.asked(all[0])).To(Equal(before))
+		unlisted := w.readers[all[0]].failures
+		unlisted.Forget()
+		time.Sleep(20 * time.Second)
+		g.Expect(unlisted.Last()).To(BeNil(), "its own list may be under way, and not fail")
+		unlisted.Listed()
 		w.fail("", nil)
+		w.settled(g)
+		for _, namespace := range all {
+			g.Expect(w.readers[namespace].failures.Last()).To(BeNil(), namespace)
+		}
+		w.mu.Lock()
+		w.sends = apierrors.NewInternalError(errors.New("broken"))
+		w.mu.Unlock()
+		w.end(func(*podWatch) bool { return true })
+		time.Sleep(5 * time.Second)
+		g.Expect(apierrors.IsInternalError(w.readers[all[0]].failures.Last().Err)).To(BeTrue(), "a watch that begins, and fails")
+		w.mu.Lock()
+		w.sends = nil
+		w.mu.Unlock()
 		w.settled(g)
 		for _, namespace := range all {
 			g.Expect(w.readers[namespace].failures.Last()).To(BeNil(), namespace)
