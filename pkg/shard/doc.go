@@ -38,6 +38,9 @@
 // for longer than RenewDeadline, nobody works. Names are held as Leases are: a second process with the name of a member waits for
 // its Lease, and so does a replica that comes back under its name after it has crashed.
 //
+// Other keys than namespaces and names, such as a label or the UID of an object, are for [Ring.Hold]. An object moves safely if its key
+// stays the same: if a label changes, or a name comes back with another UID, the owners of both keys may work on that name at a time.
+//
 // Three things are not noticed: a machine whose clock stands still while it is suspended; work that goes on after its context has
 // ended, and does not ask [Ring.Check]; and a member that is cut off when somebody deletes its Lease, if a new replica begins before its
 // deadline and no Lease is left of a member that knows of it.

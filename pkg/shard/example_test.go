@@ -6,6 +6,7 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -51,15 +53,21 @@ func Example() {
 	_ = setup
 }
 
-// Work on a key is held. Other replicas have the other keys.
+// Each replica works on the tenants that it owns: the key is a label.
 func ExampleRing_Hold() {
-	work := func(ctx context.Context, ring *shard.Ring, key string, do func(context.Context) error) error {
-		held, release, err := ring.Hold(ctx, key)
-		if errors.As(err, new(*shard.NotOwnedError)) {
-			return nil
-		}
-		defer release()
-		return do(held)
+	reconcileTenant := func(ring *shard.Ring, c crclient.Client, inner reconcile.Reconciler) reconcile.Reconciler {
+		return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			object := &corev1.ConfigMap{}
+			if err := c.Get(ctx, req.NamespacedName, object); err != nil {
+				return reconcile.Result{}, crclient.IgnoreNotFound(err)
+			}
+			held, release, err := ring.Hold(ctx, object.Labels["tenant"])
+			if errors.As(err, new(*shard.NotOwnedError)) { // it may become this replica's
+				return reconcile.Result{RequeueAfter: time.Minute}, nil
+			}
+			defer release()
+			return inner.Reconcile(held, req)
+		})
 	}
-	_ = work
+	_ = reconcileTenant
 }
