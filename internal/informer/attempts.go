@@ -159,7 +159,7 @@ func (i *Informer) listAndWatch(ctx context.Context) {
 func (i *Informer) reflect(ctx context.Context) {
 	i.mu.Lock()
 	handle := i.onWatchError
-	i.run.reflector, i.store.progress.again = nil, false
+	i.run.reflector, i.store.progress.tried = nil, false
 	i.mu.Unlock()
 	relist.Retry(ctx, i.clock, func(ctx context.Context) (done bool) {
 		i.store.losses.refused = nil
@@ -193,7 +193,7 @@ func (i *Informer) attempt(ctx context.Context) error {
 				i.pause(ctx)
 			}
 			err = i.reflector(ctx).ListAndWatchWithContext(ctx)
-			i.store.progress.again = true
+			i.store.progress.tried = true
 		}
 		if !errors.As(err, new(interface{ ListsAgain() })) {
 			return err
@@ -227,7 +227,7 @@ func (s followedStore) Replace(list []any, resourceVersion string) error {
 	}
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	s.progress.again, s.of.run.reflector = true, nil
+	s.progress.tried, s.of.run.reflector = true, nil
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (in *reflectorStore) clear() {
 	in.losses.begin()
 	in.losses.replace()
 	in.losses.unindexed.replaced(nil)
-	in.progress.newest, in.progress.left = 0, wayBack{}
+	in.progress.newest, in.progress.back = 0, wayBack{}
 	in.complete.Store(false)
 	in.progress.synced()
 }

@@ -20,10 +20,10 @@ type progress struct {
 	abort    func(error)           // ends the list or watch of now, for a cause
 	sign     atomic.Int64          // when the source last told anything, in nanoseconds since 1970; zero is never
 	newest   uint64                // the version of the state; zero if it is unknown
-	left     wayBack               // where a watch was ended because it went back; zero if none was
+	back     wayBack               // where a watch was ended because it went back; zero if none was
 	before   uint64                // the version that was left last, until the source is there again; then zero
 	orderly  bool                  // the versions of the source are ordered, as far as is known
-	again    bool                  // a list was tried since Sleep, or since the source went back
+	tried    bool                  // a list was tried since Sleep, or since the source went back
 }
 
 // wayBack is the version of a state, and the older one that its source has told then.
@@ -33,9 +33,9 @@ type wayBack struct{ from, to uint64 }
 // versions of the source have no order.
 func (p *progress) leastVersion() string {
 	switch {
-	case p.left.from > 0:
-		return strconv.FormatUint(p.left.to, 10)
-	case !p.again, p.newest == 0:
+	case p.back.from > 0:
+		return strconv.FormatUint(p.back.to, 10)
+	case !p.tried, p.newest == 0:
 		return "0"
 	case !p.orderly:
 		return ""
@@ -60,14 +60,14 @@ func (p *progress) advance(version string) bool {
 			p.before = 0
 		}
 		return true
-	case p.left.from > 0:
+	case p.back.from > 0:
 		return false // the watch ends already
 	case p.before > 0: // a source is not restored twice before it is where it was: its versions have no order
 		p.orderly, p.newest = false, n
 		return true
 	}
 	p.wentBack(p.newest, n)
-	p.left, p.before = wayBack{p.newest, n}, p.newest
+	p.back, p.before = wayBack{p.newest, n}, p.newest
 	p.abort(ErrWentBack)
 	return false
 }
@@ -82,8 +82,8 @@ func (p *progress) replaced(version string) (restored bool) {
 	}
 	switch {
 	case n == 0: // the list has no version to compare with
-		p.orderly = p.orderly && p.left.from == 0
-	case p.left.from > 0:
+		p.orderly = p.orderly && p.back.from == 0
+	case p.back.from > 0:
 		restored = true // how far the source is by now does not matter
 	case n < p.newest && p.orderly && p.before > 0:
 		p.orderly = false
@@ -91,7 +91,7 @@ func (p *progress) replaced(version string) (restored bool) {
 		restored, p.before = true, p.newest
 		p.wentBack(p.newest, n)
 	}
-	p.newest, p.left = n, wayBack{}
+	p.newest, p.back = n, wayBack{}
 	return restored
 }
 

@@ -276,7 +276,7 @@ func (w *wideWatch) watch(ctx context.Context, run *wideRun, opts metav1.ListOpt
 				failed = reopening
 			}
 		}
-		w.pause(run)
+		w.atPause(run)
 		switch {
 		case ctx.Err() == nil && (errors.Is(err, errCover) || isTooLong(err) && w.shorten(run)):
 			continue

@@ -96,8 +96,8 @@ func (c *coverage) wantLocked() {
 	}
 }
 
-// pause notes that no request is under way.
-func (w *wideWatch) pause(run *wideRun) {
+// atPause notes that no request is under way, so that a namespace that comes will be covered by the next.
+func (w *wideWatch) atPause(run *wideRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	run.between = true
