@@ -79,8 +79,8 @@ func (lw *listWatch) Follow(ctx context.Context, version string, to Store) (foll
 	return followed, err
 }
 
-// errEnded says that a watch has brought an error, of which the Failures know: it is no error of Follow. The next list waits as after any
-// failure.
+// errEnded says that a watch has brought an error. The Failures know that error, so Follow does not return it. The next list waits as after
+// any failure.
 var errEnded = errors.New("the watch has ended with an error")
 
 // replace makes a list the state of a store.
@@ -104,7 +104,7 @@ func replace(to Store, list runtime.Object) error {
 func store(ctx context.Context, to Store, event watch.Event) error {
 	if event.Type == watch.Error {
 		logger, why := klog.FromContext(ctx), apierrors.FromObject(event.Object)
-		if isExpired(why) { // it is one of all namespaces
+		if isExpired(why) { // each namespace of the wide watch is told
 			logger = logger.V(4)
 		}
 		logger.Info("Warning: watch ended with error", "err", why)

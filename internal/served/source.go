@@ -87,7 +87,8 @@ func (s *Source) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	})
 }
 
-// Join implements listwatch.Joiner. Like List it tries again while the API server does not know the resource yet.
+// Join implements listwatch.Joiner. Like List it tries again while the API server does not know the resource yet. It does not call
+// patiently: that would hold a timer for each namespace for as long as Join lasts.
 func (s *Source) Join(ctx context.Context, opts metav1.ListOptions, to listwatch.Joined) (joined bool, err error) {
 	brought, list := false, to.List
 	to.List = func(l runtime.Object) error {
