@@ -27,7 +27,7 @@
 //   - structured.go, unstructured.go and metadata.go are the three representations;
 //     undecoded.go has the objects that a structured watch cuts and does not decode yet, and
 //     projected.go keeps some fields of them only.
-//   - stream.go reads the stream of a watch.
+//   - stream.go reads the stream of a watch, and frames.go each of its events.
 //     watch_serializer.go decodes events and leaves their objects undecoded, with watch_json.go for JSON.
 //   - wide.go is one watch for many namespaces, wide_list.go its list, wide_cover.go what the server selects for it, and member.go the source of one of the
 //     namespaces. wides.go has these watches by kind. join.go brings what such a source has from them to a store, without a Reflector.

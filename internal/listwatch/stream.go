@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -177,7 +176,7 @@ type handingFramer struct {
 // NewFrameReader implements runtime.Framer. It is called before the watch is returned.
 func (f *handingFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
 	f.to.body = &watchBody{ReadCloser: r}
-	frames := streaming.NewDecoder(f.Framer.NewFrameReader(f.to.body), f.info.StreamSerializer.Serializer)
-	f.to.decoder = restwatch.NewDecoder(frames, f.info.Serializer)
+	of := &frames{ReadCloser: f.Framer.NewFrameReader(f.to.body), decoder: f.info.StreamSerializer.Serializer}
+	f.to.decoder = restwatch.NewDecoder(of, f.info.Serializer)
 	return http.NoBody
 }
