@@ -118,7 +118,11 @@ func checkList(list client.ListOptions) error {
 	return nil
 }
 
-const namespaceField = "metadata.namespace"
+const (
+	namespaceField = "metadata.namespace"
+	uidField       = "metadata.uid"
+	labelsField    = "metadata.labels['"
+)
 
 // CheckScope returns an error if a kind of that scope has no objects in the namespace of a list.
 func (r *Rule) CheckScope(scope meta.RESTScopeName) error {
@@ -136,14 +140,40 @@ func (r *Rule) CheckScope(scope meta.RESTScopeName) error {
 // isWhole reports whether an object with that metadata is kept whole.
 func (r *Rule) isWhole(m metav1.Object) bool {
 	return slices.ContainsFunc(r.whole, func(list client.ListOptions) bool {
-		return (list.LabelSelector == nil || list.LabelSelector.Matches(labels.Set(m.GetLabels()))) && names(list, m.GetNamespace(), m.GetName())
+		return (list.LabelSelector == nil || list.LabelSelector.Matches(labels.Set(m.GetLabels()))) && mayReturn(list, metadata{m})
 	})
 }
 
-// names reports whether a list may return an object of that name.
-func names(list client.ListOptions, namespace, name string) bool {
-	return (list.Namespace == "" || list.Namespace == namespace) &&
-		(list.FieldSelector == nil || list.FieldSelector.Matches(fields.Set{metav1.ObjectNameField: name, namespaceField: namespace}))
+// mayReturn reports whether a list may return an object with those fields, whatever its labels are.
+func mayReturn(list client.ListOptions, of fields.Fields) bool {
+	return (list.Namespace == "" || list.Namespace == of.Get(namespaceField)) && (list.FieldSelector == nil || list.FieldSelector.Matches(of))
+}
+
+// metadata are the fields of an object that a selector may ask for: its name, its namespace, and for one that changes also its UID, and its
+// labels, such as metadata.labels['tenant'].
+type metadata struct{ of metav1.Object }
+
+// Has implements fields.Fields.
+func (m metadata) Has(field string) bool {
+	return field == metav1.ObjectNameField || field == namespaceField || field == uidField || strings.HasPrefix(field, labelsField)
+}
+
+// Get implements fields.Fields.
+func (m metadata) Get(field string) string {
+	switch field {
+	case metav1.ObjectNameField:
+		return m.of.GetName()
+	case namespaceField:
+		return m.of.GetNamespace()
+	case uidField:
+		return string(m.of.GetUID())
+	}
+	label, _ := strings.CutPrefix(field, labelsField)
+	label, isLabel := strings.CutSuffix(label, "']")
+	if !isLabel {
+		return ""
+	}
+	return m.of.GetLabels()[label]
 }
 
 // Drops reports whether there may be objects that are not kept.
@@ -154,7 +184,8 @@ func (r *Rule) Keeps(m metav1.Object) bool { return !r.Drops() || r.isWhole(m) }
 
 // Excludes reports whether no object with that key is kept, whatever is in it.
 func (r *Rule) Excludes(key client.ObjectKey) bool {
-	return r.Drops() && !slices.ContainsFunc(r.whole, func(list client.ListOptions) bool { return names(list, key.Namespace, key.Name) })
+	of := fields.Set{metav1.ObjectNameField: key.Name, namespaceField: key.Namespace}
+	return r.Drops() && !slices.ContainsFunc(r.whole, func(list client.ListOptions) bool { return mayReturn(list, of) })
 }
 
 // Apply takes from an object, which belongs to the caller, what is not kept of it. It reports false if the object is not kept. What has no

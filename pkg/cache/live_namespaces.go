@@ -50,6 +50,9 @@ func newLiveNamespaces(opts *Options, shared *informers.Shared, tuning *Tuning) 
 	if selector == nil {
 		return nil, nil
 	}
+	if shard := tuning.Shard; shard != nil && shard.Key() != "metadata.namespace" {
+		return nil, fmt.Errorf("cache tuning: Shard shares %s, and a cache follows shares of namespaces: give the selector of the ring to Whole of each kind instead", shard.Key())
+	}
 	if _, all := opts.DefaultNamespaces[AllNamespaces]; all {
 		return nil, errors.New("cache tuning: Namespaces: DefaultNamespaces has AllNamespaces, which leaves nothing to select")
 	}

@@ -4,6 +4,7 @@
 package cache_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -232,6 +233,8 @@ var _ = Describe("Namespaces whose labels match", func() {
 			_, err = cache.With(cache.Tuning{Namespaces: selector, Shard: &share{}, NoMetrics: true})(cfg, cache.Options{})
 			Expect(err).To(MatchError(ContainSubstring("Shard needs Namespaces")))
 		}
+		_, err = cache.With(cache.Tuning{Namespaces: labels.Everything(), Shard: &share{key: "metadata.uid"}, NoMetrics: true})(cfg, cache.Options{})
+		Expect(err).To(MatchError(ContainSubstring("Shard shares metadata.uid")))
 	})
 })
 
@@ -246,6 +249,7 @@ func labelNamespaces(ctx context.Context, key, value string, namespaces []string
 
 // share has the terms of a replica.
 type share struct {
+	key     string // the namespace by default
 	mu      sync.Mutex
 	terms   map[string]uint64
 	changed signal.Broadcast
@@ -260,6 +264,9 @@ func (s *share) Term(namespace string) uint64 {
 
 // Changed implements the interface of Tuning.Shard.
 func (s *share) Changed() <-chan struct{} { return s.changed.Wait() }
+
+// Key implements the interface of Tuning.Shard.
+func (s *share) Key() string { return cmp.Or(s.key, "metadata.namespace") }
 
 // Member implements the interface of Tuning.Shard.
 func (s *share) Member() string { return "a" }

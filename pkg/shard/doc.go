@@ -9,7 +9,8 @@
 //
 //	builder.Complete(ring.Reconciler(reconciler))
 //
-// A cache with the Ring as its Tuning.Shard keeps the namespaces of the replica alone. [Ring.Selector] has it keep a part of other kinds.
+// A cache with the Ring as its Tuning.Shard keeps the namespaces of the replica alone. [Ring.Selector] has it keep a part of other kinds,
+// and of kinds whose key is another one (Options.Key).
 //
 // # Contract
 //
@@ -38,8 +39,8 @@
 // for longer than RenewDeadline, nobody works. Names are held as Leases are: a second process with the name of a member waits for
 // its Lease, and so does a replica that comes back under its name after it has crashed.
 //
-// Other keys than namespaces and names, such as a label or the UID of an object, are for [Ring.Hold]. An object moves safely if its key
-// stays the same: if a label changes, or a name comes back with another UID, the owners of both keys may work on that name at a time.
+// A label or the UID of an object as its key (Options.Key) is less safe than its namespace. An object moves safely if its key stays the
+// same: if a label changes, or a name comes back with another UID, the owners of both keys may work on that name at a time.
 //
 // Three things are not noticed: a machine whose clock stands still while it is suspended; work that goes on after its context has
 // ended, and does not ask [Ring.Check]; and a member that is cut off when somebody deletes its Lease, if a new replica begins before its
@@ -56,7 +57,7 @@
 //
 //   - options.go has the options, and hash.go the scores.
 //   - ring.go runs the life of a member, and answers who owns a key. hold.go is for work on keys, and reconciler.go for reconciles.
-//   - term.go says since when a member has a key without a break. selector.go selects the objects of the keys that have a term.
+//   - term.go says since when a member has a key without a break. selector.go has the keys of objects, and selects those that have a term.
 //   - member.go says what a Lease says. view.go has the rules: what follows from the Leases that were seen.
 //   - lease.go has the requests that write Leases; watch.go follows them.
 package shard

@@ -6,7 +6,6 @@ package shard_test
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -53,21 +52,51 @@ func Example() {
 	_ = setup
 }
 
-// Each replica works on the tenants that it owns: the key is a label.
+// Work that is no reconcile: each replica backs up the namespaces that it owns.
 func ExampleRing_Hold() {
-	reconcileTenant := func(ring *shard.Ring, c crclient.Client, inner reconcile.Reconciler) reconcile.Reconciler {
-		return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			object := &corev1.ConfigMap{}
-			if err := c.Get(ctx, req.NamespacedName, object); err != nil {
-				return reconcile.Result{}, crclient.IgnoreNotFound(err)
+	backUpAll := func(ctx context.Context, ring *shard.Ring, namespaces []string, backUp func(context.Context, string) error) error {
+		for _, namespace := range namespaces {
+			held, release, err := ring.Hold(ctx, namespace)
+			if errors.As(err, new(*shard.NotOwnedError)) {
+				continue // for another replica
 			}
-			held, release, err := ring.Hold(ctx, object.Labels["tenant"])
-			if errors.As(err, new(*shard.NotOwnedError)) { // it may become this replica's
-				return reconcile.Result{RequeueAfter: time.Minute}, nil
+			err = backUp(held, namespace)
+			release()
+			if err != nil {
+				return err
 			}
-			defer release()
-			return inner.Reconcile(held, req)
-		})
+		}
+		return nil
 	}
-	_ = reconcileTenant
+	_ = backUpAll
+}
+
+// Each replica caches and reconciles the tenants that it owns: Options.Key of the ring is metadata.labels['tenant'].
+func ExampleRing_ReconcilerBy() {
+	setup := func(cfg *rest.Config, ring *shard.Ring, inner reconcile.Reconciler) (ctrl.Manager, error) {
+		mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+			NewCache: cache.With(cache.Tuning{ByObject: map[crclient.Object]cache.TuningByObject{
+				&corev1.ConfigMap{}: {Whole: []crclient.ListOptions{{FieldSelector: ring.Selector()}}},
+			}}),
+			NewClient: client.New,
+		})
+		if err != nil {
+			return nil, err
+		}
+		tenantOf := func(ctx context.Context, req reconcile.Request) (string, error) {
+			object := &corev1.ConfigMap{}
+			err := mgr.GetClient().Get(ctx, req.NamespacedName, object)
+			return ring.KeyOf(object), err
+		}
+		err = ctrl.NewControllerManagedBy(mgr).
+			For(&corev1.ConfigMap{}).
+			WatchesRawSource(ring.Source(mgr.GetClient(), &corev1.ConfigMapList{})).
+			WithOptions(controller.Options{NeedLeaderElection: ptr.To(false)}).
+			Complete(ring.ReconcilerBy(inner, tenantOf))
+		if err != nil {
+			return nil, err
+		}
+		return mgr, mgr.Add(ring)
+	}
+	_ = setup
 }

@@ -25,6 +25,11 @@ type Options struct {
 	// Member is the name of this replica: hashing knows members by it, so a replica that comes back under its name gets its keys back.
 	// It is the hostname by default, which is the name of the Pod.
 	Member string
+	// Key is the field of an object that is its key. By default it is metadata.namespace, which stands for metadata.name if an object has no
+	// namespace. Others are metadata.uid, and labels, such as metadata.labels['tenant']: objects without the label have one key together,
+	// and a transform of the cache must leave the label. The package says why these are less safe. All members of a ring must have the same
+	// Key: change it while no replica runs.
+	Key string
 	// Client reads and writes Leases in Namespace. It needs get, list, watch, create, update and delete.
 	Client    coordinationclient.LeasesGetter
 	Namespace string
@@ -54,6 +59,7 @@ func (o Options) complete() (*Options, error) {
 		}
 		o.Member = strings.ToLower(name)
 	}
+	o.Key = cmp.Or(o.Key, namespaceField)
 	o.LeaseDuration = cmp.Or(o.LeaseDuration, 15*time.Second)
 	o.RenewDeadline = cmp.Or(o.RenewDeadline, 10*time.Second)
 	o.RetryPeriod = cmp.Or(o.RetryPeriod, 2*time.Second)
@@ -67,6 +73,9 @@ func (o Options) complete() (*Options, error) {
 	}
 	if o.Ring == "" {
 		wrong = append(wrong, errors.New("option Ring is required"))
+	}
+	if label, isLabel := labelOf(o.Key); isLabel && len(utilvalidation.IsQualifiedName(label)) > 0 || !isLabel && o.Key != namespaceField && o.Key != uidField {
+		wrong = append(wrong, fmt.Errorf("option Key %q: it must be %s, %s or a label, such as metadata.labels['tenant']", o.Key, namespaceField, uidField))
 	}
 	for _, text := range utilvalidation.IsValidLabelValue(o.Ring) {
 		wrong = append(wrong, fmt.Errorf("option Ring %q: %s", o.Ring, text))

@@ -13,7 +13,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -24,12 +26,12 @@ import (
 	"github.com/tarn-dev/tarn/pkg/shard"
 )
 
-// partCache runs a cache that keeps the part of a replica of ClusterRoles. It counts the events of a handler.
-func partCache(ctx context.Context, of *replica) (c cache.Cache, heard func() map[string]bool) {
+// partCache runs a cache that keeps the part of a replica of a kind, by its example. It counts the events of a handler.
+func partCache(ctx context.Context, of *replica, kind client.Object, opts cache.Options) (c cache.Cache, heard func() map[string]bool) {
 	GinkgoHelper()
 	c, err := cache.With(cache.Tuning{NoMetrics: true, ByObject: map[client.Object]cache.TuningByObject{
-		&rbacv1.ClusterRole{}: {Whole: []client.ListOptions{{FieldSelector: of.Selector()}}},
-	}})(cfg, cache.Options{})
+		kind: {Whole: []client.ListOptions{{FieldSelector: of.Selector()}}},
+	}})(cfg, opts)
 	Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -38,7 +40,7 @@ func partCache(ctx context.Context, of *replica) (c cache.Cache, heard func() ma
 		stop()
 		Eventually(ended).Should(Receive(Succeed()))
 	})
-	informer, err := c.GetInformer(ctx, &rbacv1.ClusterRole{})
+	informer, err := c.GetInformer(ctx, kind)
 	Expect(err).NotTo(HaveOccurred())
 	var mu sync.Mutex
 	names := map[string]bool{}
@@ -65,6 +67,57 @@ func partCache(ctx context.Context, of *replica) (c cache.Cache, heard func() ma
 	}
 }
 
+var _ = DescribeTable("A kind by part, by another key", func(ctx SpecContext, field string) {
+	namespace, life := specs.Namespace(ctx, api, "key-"), context.WithoutCancel(ctx)
+	for i := range 40 {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("object-%d", i)}}
+		if i > 0 { // one has no label
+			object.Labels = map[string]string{"example.com/tenant": fmt.Sprintf("tenant-%d", i%10)}
+		}
+		Expect(api.Create(ctx, object)).To(Succeed())
+	}
+	a, b := start(life, namespace, "a", field), start(life, namespace, "b", field)
+	heard := map[*replica]func() map[string]bool{}
+	for _, r := range []*replica{a, b} {
+		_, heard[r] = partCache(life, r, &corev1.ConfigMap{}, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
+	}
+	// has expects that each object is where its key is. It returns an object of each replica.
+	has := func(replicas ...*replica) (of map[string]client.Object) {
+		GinkgoHelper()
+		Eventually(func(g Gomega) {
+			list, want := &corev1.ConfigMapList{}, map[string]map[string]bool{}
+			of = map[string]client.Object{}
+			g.Expect(api.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+			for _, r := range replicas {
+				want[r.Member()] = map[string]bool{}
+			}
+			for _, object := range list.Items {
+				owner := replicas[0].Owner(replicas[0].KeyOf(&object))
+				g.Expect(want).To(HaveKey(owner))
+				want[owner][object.Name], of[owner] = true, &object
+			}
+			for _, r := range replicas {
+				g.Expect(heard[r]()).To(And(Not(BeEmpty()), Equal(want[r.Member()])))
+			}
+		}).Should(Succeed())
+		return of
+	}
+	if of := has(a, b); field != "metadata.uid" {
+		mine, theirs := of["a"], of["b"]
+		mine.SetLabels(theirs.GetLabels())
+		Expect(api.Update(ctx, mine)).To(Succeed())
+		Expect(a.Owner(a.KeyOf(mine))).To(Equal("b"))
+		has(a, b)
+	}
+	b.stop()
+	Eventually(b.ended).Should(Receive(Succeed()))
+	b.ended <- nil
+	has(a)
+},
+	Entry("a label", "metadata.labels['example.com/tenant']"),
+	Entry("the UID", "metadata.uid"),
+)
+
 var _ = Describe("A cluster-scoped kind by part", func() {
 	It("is where its keys are, and moves with them", func(ctx SpecContext) {
 		namespace, all := specs.Namespace(ctx, api, "part-"), map[string]bool{}
@@ -80,7 +133,7 @@ var _ = Describe("A cluster-scoped kind by part", func() {
 		of := map[*replica]cache.Cache{}
 		heard := map[*replica]func() map[string]bool{}
 		for _, r := range []*replica{a, b} {
-			of[r], heard[r] = partCache(life, r)
+			of[r], heard[r] = partCache(life, r, &rbacv1.ClusterRole{}, cache.Options{})
 		}
 		// mine are those of the names that a replica owns.
 		mine := func(r *replica) map[string]bool {
@@ -124,7 +177,7 @@ var _ = Describe("A cluster-scoped kind by part", func() {
 		again := start(life, namespace, "b")
 		Eventually(func() string { return a.Owner(theirs.Name) }).Should(Equal("b"))
 		has(a, ofA)
-		of[again], heard[again] = partCache(life, again)
+		of[again], heard[again] = partCache(life, again, &rbacv1.ClusterRole{}, cache.Options{})
 		has(again, ofB)
 	})
 

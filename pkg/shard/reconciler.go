@@ -4,7 +4,6 @@
 package shard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// keyOf returns the key of an object, or of a request for it: its namespace, or its name if it has none.
-func keyOf(of client.ObjectKey) string { return cmp.Or(of.Namespace, of.Name) }
-
 // Reconciler returns a reconciler that calls another one for the requests of this replica. The key of a request is its namespace, or its
 // name if it has none. It is held meanwhile, so the context of a reconcile ends when the key is lost, and a client of pkg/client refuses
-// to write with it. For other keys write a reconciler that calls [Ring.Hold].
+// to write with it. With another Options.Key it returns errors: use [Ring.ReconcilerBy].
 //
 // A request of another replica is dropped. The objects of a key are told of again when it becomes this replica's: by a cache that follows
 // the ring (its Tuning.Shard), or by [Ring.Source]. Cluster-scoped kinds, kinds whose ByObject has Namespaces, and other caches need a
@@ -33,15 +29,30 @@ func keyOf(of client.ObjectKey) string { return cmp.Or(of.Namespace, of.Name) }
 // The controller has to run on every replica: NeedLeaderElection is false in its options. References (package lease) go outside, as
 // refs.Reconciler(ring.Reconciler(r)), so that those of a key that is lost are given up.
 func (r *Ring) Reconciler(of reconcile.Reconciler) reconcile.Reconciler {
+	return r.ReconcilerBy(of, func(_ context.Context, req reconcile.Request) (string, error) {
+		if r.options.Key != namespaceField {
+			return "", reconcile.TerminalError(fmt.Errorf("the ring shares %s, which a request does not have: use ReconcilerBy", r.options.Key))
+		}
+		return keyOf(req.NamespacedName), nil
+	})
+}
+
+// ReconcilerBy is Reconciler with a function that returns the key of a request, such as [Ring.KeyOf] of the object in the cache. A request
+// for which the function returns an error is not reconciled, and tried again; it is dropped if the object is not found.
+func (r *Ring) ReconcilerBy(of reconcile.Reconciler, keyOf func(context.Context, reconcile.Request) (string, error)) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		held, release, err := r.Hold(ctx, keyOf(req.NamespacedName))
+		key, err := keyOf(ctx, req)
 		if err != nil {
-			return r.refuse(req, err)
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		held, release, err := r.Hold(ctx, key)
+		if err != nil {
+			return r.refuse(req, key, err)
 		}
 		defer release()
 		result, err := of.Reconcile(held, req)
 		if lost := (*NotOwnedError)(nil); errors.As(context.Cause(held), &lost) { // whatever it returns, it may have stopped halfway
-			return r.refuse(req, lost)
+			return r.refuse(req, key, lost)
 		}
 		return result, err
 	})
@@ -49,13 +60,13 @@ func (r *Ring) Reconciler(of reconcile.Reconciler) reconcile.Reconciler {
 
 // refuse drops a request if the Ring has a Source, or a cache for its namespace. It does not know whether that is for the kind of the
 // request.
-func (r *Ring) refuse(req reconcile.Request, why error) (reconcile.Result, error) {
+func (r *Ring) refuse(req reconcile.Request, key string, why error) (reconcile.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch term := r.termOf(keyOf(req.NamespacedName)); {
+	switch term := r.termOf(key); {
 	case term > 0:
 		return reconcile.Result{RequeueAfter: r.options.RetryPeriod / 4}, nil
-	case r.terms.replayed, r.terms.followed && req.Namespace != "":
+	case r.terms.replayed, r.terms.followed && key == req.Namespace && key != "":
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, fmt.Errorf("nothing tells of %s when its key is this replica's: set Tuning.Shard of the cache, or watch Ring.Source: %w", req, why)
@@ -94,9 +105,8 @@ func (r *Ring) replay(ctx context.Context, from client.Reader, empty client.Obje
 				if err != nil {
 					return err
 				}
-				key := client.ObjectKey{Namespace: m.GetNamespace(), Name: m.GetName()}
-				if r.Term(keyOf(key)) > seen {
-					queue.Add(reconcile.Request{NamespacedName: key})
+				if r.Term(r.KeyOf(m)) > seen {
+					queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: m.GetNamespace(), Name: m.GetName()}})
 				}
 				return nil
 			})

@@ -13,7 +13,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,6 +70,28 @@ func TestRequestsAreReconciledByTheirReplica(t *testing.T) {
 		g.Expect(a.ring.Source(configMaps{}, &corev1.ConfigMapList{}).Start(w.ctx, nil)).To(Succeed())
 		g.Expect(w.again(a, requestOf("", theirs))).To(BeZero(), "a source does")
 	})
+}
+
+// TestRequestsWithoutTheirKeys: a request has no label, so a function reads it from the object.
+func TestRequestsWithoutTheirKeys(t *testing.T) {
+	g := NewWithT(t)
+	ring, err := New(Options{Ring: "shop", Member: "a", Key: "metadata.labels['tenant']", Client: &link{}, Namespace: "default"})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = ring.Reconciler(nil).Reconcile(t.Context(), requestOf("x", "y"))
+	g.Expect(err).To(MatchError(ContainSubstring("shares metadata.labels['tenant'], which a request does not have")))
+	g.Expect(errors.Is(err, reconcile.TerminalError(nil))).To(BeTrue())
+	for answer, want := range map[error]string{
+		errors.New("not now"): "not now",
+		apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "y"): "",
+		nil: `member a of ring shop may not work on "t"`,
+	} {
+		by := ring.ReconcilerBy(nil, func(_ context.Context, req reconcile.Request) (string, error) { return "t", answer })
+		if _, err := by.Reconcile(t.Context(), requestOf("x", "y")); want == "" {
+			g.Expect(err).NotTo(HaveOccurred())
+		} else {
+			g.Expect(err).To(MatchError(ContainSubstring(want)))
+		}
+	}
 }
 
 // configMaps are read.

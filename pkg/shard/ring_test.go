@@ -373,6 +373,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Client and Namespace are required": {Ring: "shop"},
 		"Ring is required":                  {Client: &link{}, Namespace: "default"},
 		`Ring "a b"`:                        {Ring: "a b", Client: &link{}, Namespace: "default"},
+		`Key "metadata.name"`:               {Ring: "shop", Key: "metadata.name", Client: &link{}, Namespace: "default"},
+		`Key "metadata.labels['a b']"`:      {Ring: "shop", Key: "metadata.labels['a b']", Client: &link{}, Namespace: "default"},
+		`Key "metadata.labels['a"`:          {Ring: "shop", Key: "metadata.labels['a", Client: &link{}, Namespace: "default"},
 		"the Lease cannot be called":        {Ring: "shop", Member: "A_", Client: &link{}, Namespace: "default"},
 		"must be longer than RenewDeadline": {Ring: "shop", Client: &link{}, Namespace: "default", LeaseDuration: time.Second},
 	} {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -39,12 +40,12 @@ type replica struct {
 	ended chan error
 }
 
-// start starts a replica in a namespace.
-func start(ctx context.Context, namespace, member string) *replica {
+// start starts a replica in a namespace. Its key is a field, if one is given.
+func start(ctx context.Context, namespace, member string, key ...string) *replica {
 	GinkgoHelper()
 	leases, err := coordinationclient.NewForConfig(cfg)
 	Expect(err).NotTo(HaveOccurred())
-	ring, err := shard.New(shard.Options{Ring: "shop", Member: member, Client: leases, Namespace: namespace, Logger: GinkgoLogr})
+	ring, err := shard.New(shard.Options{Ring: "shop", Member: member, Key: strings.Join(key, ""), Client: leases, Namespace: namespace, Logger: GinkgoLogr})
 	Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(ctx)
 	r := &replica{ring, stop, make(chan error, 1)}
