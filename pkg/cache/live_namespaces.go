@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
@@ -67,9 +68,17 @@ func newLiveNamespaces(opts *Options, shared *informers.Shared, tuning *Tuning) 
 	if selector.Empty() && tuning.Shard == nil {
 		return nil, errors.New("cache tuning: Namespaces selects all: leave it nil, or use labels.Nothing() and SetNamespaces")
 	}
-	runs := informers.NewMap(mapOptions(shared, "", Config{}, meta.RESTScopeNameRoot))
+	runs := informers.NewMap(mapOptions(shared, "", Config{Transform: identityAlone}, meta.RESTScopeNameRoot))
 	n.selected, err = namespaces.New(runs, selector, tuning.Shard, shared.Logger)
 	return n, err
+}
+
+// identityAlone takes from the metadata of a Namespace what nobody asks for. Each replica of a ring has all of them.
+func identityAlone(obj any) (any, error) {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		m.Annotations, m.ManagedFields = nil, nil
+	}
+	return obj, nil
 }
 
 // take waits for the turn, which the caller gives back.
