@@ -60,5 +60,5 @@ func (f *frames) Decode(defaults *schema.GroupVersionKind, into runtime.Object) 
 	}
 }
 
-// largeFrames are buffers of up to largestMessage bytes.
+// largeFrames are buffers of up to largestMessage bytes. They are not those of messages, which are as large as what is in them.
 var largeFrames sync.Pool // of *[]byte
