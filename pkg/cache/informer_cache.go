@@ -396,7 +396,7 @@ func (c *informerCache) IndexField(ctx context.Context, obj client.Object, field
 	}
 	key := informers.KeyOf(gvk, obj)
 	if s.live != nil {
-		return s.live.indexField(ctx, c.kinds.live, key, liveField{field, extract})
+		return s.live.index(ctx, c.kinds.live, key, func(e *liveEntry) error { return e.IndexField(field, extract) })
 	}
 	found := make([]*informers.MapEntry, len(s.maps))
 	if err := key.GetAll(ctx, s.maps, found, nil); err != nil {

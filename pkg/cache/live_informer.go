@@ -12,7 +12,6 @@ import (
 	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
@@ -22,17 +21,10 @@ type liveInformer struct {
 	of  *liveScopes
 	key informers.Key
 
-	fields   []liveField           // belongs to the turn
-	indexers []toolscache.Indexers // as fields
+	indexes []func(*liveEntry) error // declare one each; belong to the turn
 
 	entries  []*liveEntry // in the maps of now; of.mu guards it, and handlers
 	handlers map[*liveRegistration]struct{}
-}
-
-// liveField is a declared field index.
-type liveField struct {
-	name    string
-	extract client.IndexerFunc
 }
 
 // liveEntry is an informer in one namespace.
@@ -71,13 +63,11 @@ func (w *liveInformer) open(ctx context.Context, m *informers.Map) (*liveEntry, 
 		return nil, err
 	}
 	// An index that is refused here was refused when the program declared it, or reads say that there is none.
-	for _, field := range w.fields {
-		_ = entry.IndexField(field.name, field.extract)
+	opened := &liveEntry{entry, m}
+	for _, declare := range w.indexes {
+		_ = declare(opened)
 	}
-	for _, indexers := range w.indexers {
-		_ = entry.Informer.AddIndexers(indexers)
-	}
-	return &liveEntry{entry, m}, nil
+	return opened, nil
 }
 
 // changeLocked lets handlers listen to what enters. What leaves tells them of the end.
@@ -94,11 +84,11 @@ func (w *liveInformer) changeLocked(enter []*liveEntry, leave []*informers.Map) 
 // listenLocked lets the handlers listen to an informer, except those that do so already.
 func (w *liveInformer) listenLocked(entry *liveEntry) {
 	for r := range w.handlers {
-		if _, listens := r.handles[entry.in]; listens {
+		if r.handles[entry] != nil {
 			continue
 		}
 		if handle, err := entry.Informer.AddEventHandlerWithOptions(r.handler, r.options); err == nil { // else the cache has stopped
-			r.handles[entry.in] = liveHandle{entry, handle}
+			r.handles[entry] = handle
 		}
 	}
 }
@@ -118,7 +108,6 @@ func (l *liveScopes) informer(ctx context.Context, n *liveNamespaces, key inform
 			return nil, err
 		}
 	}
-	known := n.selected.IsKnown()
 	giveBack, err := n.take(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot get an informer of %s: %w", key, err)
@@ -134,17 +123,12 @@ func (l *liveScopes) informer(ctx context.Context, n *liveNamespaces, key inform
 			return nil, err
 		}
 	}
-	syncs := n.awaited(known, syncingOf(entries), func() []syncing { return syncingOf(wanted.now()) })
-	return &liveShown{liveInformer: wanted, owner: n.owner, turn: n, allDone: newAllDone(n.owner, syncs)}, nil
+	return &liveShown{liveInformer: wanted, namespaces: n, allDone: newAllDone(n.owner, n.awaited(func() []syncing { return syncingOf(wanted.now()) }))}, nil
 }
 
-// awaited returns what an informer or a handler waits for: now, if the namespaces were known; or until they are, and then for what
-// later returns at the first look.
-func (n *liveNamespaces) awaited(known bool, now []syncing, later func() []syncing) func() []syncing {
-	if known {
-		return fixed(now)
-	}
-	once := sync.OnceValue(later)
+// awaited returns what an informer or a handler waits for: until the namespaces are known, and then for what of returns at the first look.
+func (n *liveNamespaces) awaited(of func() []syncing) func() []syncing {
+	once := sync.OnceValue(of)
 	return func() []syncing {
 		if !n.selected.IsKnown() {
 			return []syncing{{DoneChecker: n.selected}}
@@ -161,15 +145,8 @@ func syncingOf(entries []*liveEntry) []syncing {
 	return all
 }
 
-// indexField declares a field index, in the namespaces of now and of later.
-func (l *liveScopes) indexField(ctx context.Context, n *liveNamespaces, key informers.Key, field liveField) error {
-	return l.index(ctx, n, key, func(w *liveInformer) { w.fields = append(w.fields, field) }, func(e *liveEntry) error {
-		return e.IndexField(field.name, field.extract)
-	})
-}
-
-// index notes an index, and declares it in the namespaces of now, without the turn: that calls functions of the program.
-func (l *liveScopes) index(ctx context.Context, n *liveNamespaces, key informers.Key, note func(*liveInformer), declare func(*liveEntry) error) error {
+// index declares an index in the namespaces of now and of later. It does so without the turn: that calls functions of the program.
+func (l *liveScopes) index(ctx context.Context, n *liveNamespaces, key informers.Key, declare func(*liveEntry) error) error {
 	giveBack, err := n.take(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot index %s: %w", key, err)
@@ -179,7 +156,7 @@ func (l *liveScopes) index(ctx context.Context, n *liveNamespaces, key informers
 		giveBack()
 		return err
 	}
-	note(wanted)
+	wanted.indexes = append(wanted.indexes, declare)
 	entries := wanted.now() // those that enter later have it
 	giveBack()
 	for _, entry := range entries {
@@ -214,9 +191,8 @@ func (n *liveNamespaces) removing(ctx context.Context, key informers.Key, remove
 // liveShown is the Informer of what the program wants.
 type liveShown struct {
 	*liveInformer
-	*allDone // of the informers that there were when the program asked
-	owner    *informers.Map
-	turn     *liveNamespaces
+	*allDone   // of the informers that there were when the program asked
+	namespaces *liveNamespaces
 }
 
 var _ Informer = (*liveShown)(nil)
@@ -236,25 +212,20 @@ func (i *liveShown) AddEventHandlerWithOptions(handler toolscache.ResourceEventH
 	if handler == nil {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it is nil", i.key)
 	}
-	known := i.turn.selected.IsKnown()
 	i.of.mu.Lock()
 	defer i.of.mu.Unlock()
 	if i.of.wanted[i.key] != i.liveInformer {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it was removed", i.key)
 	}
-	r := &liveRegistration{of: i.liveInformer, handler: handler, options: options, handles: map[*informers.Map]liveHandle{}}
+	r := &liveRegistration{of: i.liveInformer, handler: handler, options: options, handles: map[*liveEntry]toolscache.ResourceEventHandlerRegistration{}}
 	for _, entry := range i.entries {
 		handle, err := entry.Informer.AddEventHandlerWithOptions(handler, options)
 		if err != nil {
 			return nil, errors.Join(err, r.remove())
 		}
-		r.handles[entry.in] = liveHandle{entry, handle}
+		r.handles[entry] = handle
 	}
-	r.allDone = newAllDone(i.owner, i.turn.awaited(known, r.syncingLocked(), func() []syncing {
-		i.of.mu.Lock()
-		defer i.of.mu.Unlock()
-		return r.syncingLocked()
-	}))
+	r.allDone = newAllDone(i.namespaces.owner, i.namespaces.awaited(r.syncing))
 	i.handlers[r] = struct{}{}
 	return r, nil
 }
@@ -273,9 +244,7 @@ func (i *liveShown) RemoveEventHandler(handle toolscache.ResourceEventHandlerReg
 
 // AddIndexers implements Informer.
 func (i *liveShown) AddIndexers(indexers toolscache.Indexers) error {
-	return i.of.index(context.Background(), i.turn, i.key, func(w *liveInformer) { w.indexers = append(w.indexers, indexers) }, func(e *liveEntry) error {
-		return e.Informer.AddIndexers(indexers)
-	})
+	return i.of.index(context.Background(), i.namespaces, i.key, func(e *liveEntry) error { return e.Informer.AddIndexers(indexers) })
 }
 
 // IsStopped implements Informer. It reports whether no events come any more, in a namespace of now or of later.
@@ -283,7 +252,7 @@ func (i *liveShown) IsStopped() bool {
 	i.of.mu.Lock()
 	removed := i.of.wanted[i.key] != i.liveInformer
 	i.of.mu.Unlock()
-	return removed || i.owner.HasStopped()
+	return removed || i.namespaces.owner.HasStopped()
 }
 
 // liveRegistration is the registration of one handler in the namespaces of now and of later.
@@ -292,27 +261,24 @@ type liveRegistration struct {
 	of       *liveInformer
 	handler  toolscache.ResourceEventHandler
 	options  toolscache.HandlerOptions
-	handles  map[*informers.Map]liveHandle // also in those that have left, until they have ended; liveScopes.mu guards it
+	// handles has the registrations in single namespaces, also in those that have left, until they have ended; liveScopes.mu guards it.
+	handles map[*liveEntry]toolscache.ResourceEventHandlerRegistration
 }
 
-// liveHandle is the registration of a handler in one namespace.
-type liveHandle struct {
-	entry *liveEntry
-	toolscache.ResourceEventHandlerRegistration
-}
-
-func (r *liveRegistration) syncingLocked() (all []syncing) {
-	for in, handle := range r.handles {
-		all = append(all, syncing{handle.HasSyncedChecker(), in.Left()})
+func (r *liveRegistration) syncing() (all []syncing) {
+	r.of.of.mu.Lock()
+	defer r.of.of.mu.Unlock()
+	for entry, handle := range r.handles {
+		all = append(all, syncing{handle.HasSyncedChecker(), entry.in.Left()})
 	}
 	return all
 }
 
 func (r *liveRegistration) remove() error {
 	var errs []error
-	for in, handle := range r.handles {
-		errs = append(errs, handle.entry.Informer.RemoveEventHandler(handle.ResourceEventHandlerRegistration))
-		delete(r.handles, in)
+	for entry, handle := range r.handles {
+		errs = append(errs, entry.Informer.RemoveEventHandler(handle))
+		delete(r.handles, entry)
 	}
 	return errors.Join(errs...)
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/namespaces"
@@ -51,8 +52,8 @@ func newLiveNamespaces(opts *Options, shared *informers.Shared, tuning *Tuning) 
 	if selector == nil {
 		return nil, nil
 	}
-	if shard := tuning.Shard; shard != nil && shard.Key() != "metadata.namespace" {
-		return nil, fmt.Errorf("cache tuning: Shard shares %s, and a cache follows shares of namespaces: give the selector of the ring to Whole of each kind instead", shard.Key())
+	if ring, ok := tuning.Shard.(interface{ Key() string }); ok && ring.Key() != "metadata.namespace" {
+		return nil, fmt.Errorf("cache tuning: Shard: the key of the ring is %s, and Shard is for namespaces: leave it nil, and set Whole of each kind to the Selector of the ring", ring.Key())
 	}
 	if _, all := opts.DefaultNamespaces[AllNamespaces]; all {
 		return nil, errors.New("cache tuning: Namespaces: DefaultNamespaces has AllNamespaces, which leaves nothing to select")
@@ -68,13 +69,13 @@ func newLiveNamespaces(opts *Options, shared *informers.Shared, tuning *Tuning) 
 	if selector.Empty() && tuning.Shard == nil {
 		return nil, errors.New("cache tuning: Namespaces selects all: leave it nil, or use labels.Nothing() and SetNamespaces")
 	}
-	runs := informers.NewMap(mapOptions(shared, "", Config{Transform: identityAlone}, meta.RESTScopeNameRoot))
+	runs := informers.NewMap(mapOptions(shared, "", Config{Transform: withoutAnnotations}, meta.RESTScopeNameRoot))
 	n.selected, err = namespaces.New(runs, selector, tuning.Shard, shared.Logger)
 	return n, err
 }
 
-// identityAlone takes from the metadata of a Namespace what nobody asks for. Each replica of a ring has all of them.
-func identityAlone(obj any) (any, error) {
+// withoutAnnotations takes annotations and managedFields from a Namespace, which nobody reads. Each replica of a ring has all Namespaces.
+func withoutAnnotations(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		m.Annotations, m.ManagedFields = nil, nil
 	}
@@ -360,7 +361,7 @@ func (l *liveScopes) ended(m *informers.Map, ended chan struct{}) {
 	}
 	for _, wanted := range l.wanted {
 		for r := range wanted.handlers {
-			delete(r.handles, m)
+			maps.DeleteFunc(r.handles, func(e *liveEntry, _ toolscache.ResourceEventHandlerRegistration) bool { return e.in == m })
 		}
 	}
 }
