@@ -16,8 +16,8 @@ import (
 // largestFrame bounds the bytes of an event, about, as client-go does.
 const largestFrame = 16 << 20
 
-// frames decodes the frames of a watch, as streaming.NewDecoder does. While it waits for an event it has room for a small one alone: there may
-// be a thousand watches, and most of them wait. After an error it is not used any more. What it decodes may refer to the frame until the next
+// frames decodes the frames of a watch, as streaming.NewDecoder does. While it waits for an event, it holds 512 bytes, because a
+// thousand watches may wait. After an error it is not used any more. What it decodes may refer to the frame until the next
 // call.
 type frames struct {
 	io.ReadCloser // reads a frame in one call, or as much of it as there is room for, and then returns io.ErrShortBuffer
@@ -48,11 +48,7 @@ func (f *frames) Decode(defaults *schema.GroupVersionKind, into runtime.Object) 
 		case size >= largestFrame:
 			return nil, nil, streaming.ErrObjectTooLarge
 		case f.large == nil:
-			if buffer, ok := largeFrames.Get().(*[]byte); ok {
-				f.large = buffer
-			} else {
-				f.large = new([]byte)
-			}
+			f.large = largeFrames.Get().(*[]byte)
 			*f.large = append((*f.large)[:0], frame[:size]...)
 		}
 		*f.large = slices.Grow((*f.large)[:size], size)
@@ -60,5 +56,5 @@ func (f *frames) Decode(defaults *schema.GroupVersionKind, into runtime.Object) 
 	}
 }
 
-// largeFrames are buffers of up to largestMessage bytes. They are not those of messages, which are as large as what is in them.
-var largeFrames sync.Pool // of *[]byte
+// largeFrames are buffers of up to largestMessage bytes. The pool of messages is another one: its buffers have the sizes of their messages.
+var largeFrames = sync.Pool{New: func() any { return new([]byte) }}

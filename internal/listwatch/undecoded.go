@@ -39,7 +39,7 @@ func (u *undecoded) DeepCopyObject() runtime.Object { c := *u; return &c }
 
 // messages are buffers for the messages of objects. A buffer comes back when the object is kept in
 // another form, so that an event does not allocate the memory of its message.
-var messages sync.Pool // of *[]byte
+var messages = sync.Pool{New: func() any { return &[]byte{} }}
 
 // largestMessage is the size in bytes up to which a buffer is used again.
 const largestMessage = 64 << 10
@@ -47,10 +47,7 @@ const largestMessage = 64 << 10
 // undecodedMessage returns an object with a copy of a protobuf message: of all, or of what keep appends. It reports false if keep is not
 // ok.
 func undecodedMessage(message []byte, keep projection.MessageFunc) (*undecoded, bool) {
-	into := []byte{}
-	if buffer, ok := messages.Get().(*[]byte); ok {
-		into = (*buffer)[:0]
-	}
+	into := (*messages.Get().(*[]byte))[:0]
 	if keep == nil {
 		return &undecoded{protobuf: append(into, message...)}, true
 	}

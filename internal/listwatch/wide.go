@@ -83,8 +83,8 @@ type wideOptions struct {
 // ignore a selector.
 //
 // A namespace joins with its list: from then on its events are queued. The list is at least as new, and the watch goes on with what is
-// newer than the list. When the wide watch ends for good, what was queued is passed on. Each namespace lists again, and that list is not older than what it has. So nothing is missed,
-// and nothing comes twice.
+// newer than the list. When the wide watch ends for good, what was queued is passed on. Each namespace lists again, and that list is not
+// older than what it has. So nothing is missed, and nothing comes twice.
 type wideWatch struct {
 	wideOptions
 

@@ -45,9 +45,8 @@ func (w *Wides) Source(key any, t Target, silence time.Duration, make func(Targe
 		if err != nil {
 			return nil, err
 		}
-		whole := all
 		part := func(namespace string, client *http.Client) (Source, error) {
-			one := whole
+			one := t
 			one.Namespace, one.HTTPClient = namespace, client
 			return make(one)
 		}

@@ -26,7 +26,7 @@ import (
 	"github.com/tarn-dev/tarn/pkg/informers"
 )
 
-// Shard has methods of Tuning.Shard in package cache, which documents them.
+// Shard is the interface of Tuning.Shard in package cache, which documents its methods.
 type Shard interface {
 	Term(namespace string) uint64
 	Changed() <-chan struct{}

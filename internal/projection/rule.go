@@ -118,11 +118,7 @@ func checkList(list client.ListOptions) error {
 	return nil
 }
 
-const (
-	namespaceField = "metadata.namespace"
-	uidField       = "metadata.uid"
-	labelsField    = "metadata.labels['"
-)
+const namespaceField = "metadata.namespace"
 
 // CheckScope returns an error if a kind of that scope has no objects in the namespace of a list.
 func (r *Rule) CheckScope(scope meta.RESTScopeName) error {
@@ -144,36 +140,26 @@ func (r *Rule) isWhole(m metav1.Object) bool {
 	})
 }
 
-// mayReturn reports whether a list may return an object with those fields, whatever its labels are.
+// mayReturn reports whether a list may return an object with those fields. It does not look at LabelSelector.
 func mayReturn(list client.ListOptions, of fields.Fields) bool {
 	return (list.Namespace == "" || list.Namespace == of.Get(namespaceField)) && (list.FieldSelector == nil || list.FieldSelector.Matches(of))
 }
 
-// metadata are the fields of an object that a selector may ask for: its name, its namespace, and for one that changes also its UID, and its
-// labels, such as metadata.labels['tenant'].
-type metadata struct{ of metav1.Object }
+// metadata are the fields of an object that a selector may ask for: its name and its namespace. A selector that changes may take the object.
+type metadata struct{ metav1.Object }
 
 // Has implements fields.Fields.
-func (m metadata) Has(field string) bool {
-	return field == metav1.ObjectNameField || field == namespaceField || field == uidField || strings.HasPrefix(field, labelsField)
-}
+func (m metadata) Has(field string) bool { return m.Get(field) != "" }
 
 // Get implements fields.Fields.
 func (m metadata) Get(field string) string {
 	switch field {
 	case metav1.ObjectNameField:
-		return m.of.GetName()
+		return m.GetName()
 	case namespaceField:
-		return m.of.GetNamespace()
-	case uidField:
-		return string(m.of.GetUID())
+		return m.GetNamespace()
 	}
-	label, _ := strings.CutPrefix(field, labelsField)
-	label, isLabel := strings.CutSuffix(label, "']")
-	if !isLabel {
-		return ""
-	}
-	return m.of.GetLabels()[label]
+	return ""
 }
 
 // Drops reports whether there may be objects that are not kept.

@@ -138,7 +138,7 @@ type KindTuning struct {
 	// labels of all entries have in common, such as app in (a,b) for app=a and app=b; what else it sends is dropped.
 	// Handlers are told that an object that matches no more is deleted, with its last state that did.
 	// A FieldSelector with a method Changed() <-chan struct{}, such as that of a ring (package shard), may change: then the kind is listed again.
-	// It may look at metadata.uid and labels, such as metadata.labels['tenant'], as well, and must match what does not have (Has) these.
+	// Its Matches gets a value that is also a metav1.Object, or a namespace and a name alone: then it must match if these do not tell.
 	Whole []client.ListOptions
 }
 
