@@ -4,7 +4,6 @@
 package cache_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,8 +232,8 @@ var _ = Describe("Namespaces whose labels match", func() {
 			_, err = cache.With(cache.Tuning{Namespaces: selector, Shard: &share{}, NoMetrics: true})(cfg, cache.Options{})
 			Expect(err).To(MatchError(ContainSubstring("Shard needs Namespaces")))
 		}
-		_, err = cache.With(cache.Tuning{Namespaces: labels.Everything(), Shard: &share{key: "metadata.uid"}, NoMetrics: true})(cfg, cache.Options{})
-		Expect(err).To(MatchError(ContainSubstring("Shard shares metadata.uid")))
+		_, err = cache.With(cache.Tuning{Namespaces: labels.Everything(), Shard: byUID{&share{}}, NoMetrics: true})(cfg, cache.Options{})
+		Expect(err).To(MatchError(ContainSubstring("the key of the ring is metadata.uid")))
 	})
 })
 
@@ -247,9 +246,14 @@ func labelNamespaces(ctx context.Context, key, value string, namespaces []string
 	}
 }
 
+// byUID is a share of UIDs.
+type byUID struct{ *share }
+
+// Key is a method of a ring.
+func (byUID) Key() string { return "metadata.uid" }
+
 // share has the terms of a replica.
 type share struct {
-	key     string // the namespace by default
 	mu      sync.Mutex
 	terms   map[string]uint64
 	changed signal.Broadcast
@@ -264,9 +268,6 @@ func (s *share) Term(namespace string) uint64 {
 
 // Changed implements the interface of Tuning.Shard.
 func (s *share) Changed() <-chan struct{} { return s.changed.Wait() }
-
-// Key implements the interface of Tuning.Shard.
-func (s *share) Key() string { return cmp.Or(s.key, "metadata.namespace") }
 
 // Member implements the interface of Tuning.Shard.
 func (s *share) Member() string { return "a" }

@@ -90,8 +90,6 @@ type Tuning struct {
 	// and enters. Shard needs a selector in Namespaces, which may be labels.Everything(). A cache without a namespace of its own has
 	// synced. Kinds with ByObject.Namespaces are cached by all replicas. The methods are called without a lock of the cache.
 	Shard interface {
-		// Key returns what the replicas share. It must be metadata.namespace.
-		Key() string
 		// Term returns the term of the replica in a namespace, or zero.
 		Term(namespace string) uint64
 		// Changed returns a channel that is closed when a later Term may return something else.

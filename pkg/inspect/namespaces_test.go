@@ -26,9 +26,6 @@ func (r ring) Term(namespace string) uint64 {
 	return 0
 }
 
-// Key implements the interface of Tuning.Shard.
-func (ring) Key() string { return "metadata.namespace" }
-
 // Changed implements the interface of Tuning.Shard.
 func (ring) Changed() <-chan struct{} { return nil }
 

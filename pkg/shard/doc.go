@@ -9,8 +9,8 @@
 //
 //	builder.Complete(ring.Reconciler(reconciler))
 //
-// A cache with the Ring as its Tuning.Shard keeps the namespaces of the replica alone. [Ring.Selector] has it keep a part of other kinds,
-// and of kinds whose key is another one (Options.Key).
+// A cache whose Tuning.Shard is the Ring keeps the namespaces of the replica alone. [Ring.Selector] has a cache keep the part of the replica
+// of a kind, by any Options.Key.
 //
 // # Contract
 //
@@ -31,8 +31,8 @@
 //     clock, are shorter than LeaseDuration by the faster one. The defaults allow two seconds of cancelled work, and rates that differ
 //     by a fifth.
 //   - A Lease that others delete is noticed by its member with the next event or renewal. The others count the member as a ghost for
-//     LeaseDuration, and meanwhile yield to nobody who came later and cannot know of it. They do so too if their own Leases were
-//     deleted: a member that waits for its Lease follows those of others.
+//     LeaseDuration, and meanwhile yield to nobody who came later and cannot know of it. A member whose own Lease was deleted still counts
+//     ghosts: it follows the other Leases while it waits for its own.
 //
 // Each key has an owner that works on it, if its work can, within LeaseDuration and a few requests after a member has crashed or was
 // cut off, and within a few requests after one has joined or left. The work of one key holds up no other key. If the API server is away

@@ -6,6 +6,7 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"log"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -57,8 +58,9 @@ func ExampleRing_Hold() {
 	backUpAll := func(ctx context.Context, ring *shard.Ring, namespaces []string, backUp func(context.Context, string) error) error {
 		for _, namespace := range namespaces {
 			held, release, err := ring.Hold(ctx, namespace)
-			if errors.As(err, new(*shard.NotOwnedError)) {
-				continue // for another replica
+			if owned := (*shard.NotOwnedError)(nil); errors.As(err, &owned) {
+				log.Printf("%s is for %s", namespace, owned.Owner)
+				continue
 			}
 			err = backUp(held, namespace)
 			release()
@@ -83,16 +85,11 @@ func ExampleRing_ReconcilerBy() {
 		if err != nil {
 			return nil, err
 		}
-		tenantOf := func(ctx context.Context, req reconcile.Request) (string, error) {
-			object := &corev1.ConfigMap{}
-			err := mgr.GetClient().Get(ctx, req.NamespacedName, object)
-			return ring.KeyOf(object), err
-		}
 		err = ctrl.NewControllerManagedBy(mgr).
 			For(&corev1.ConfigMap{}).
 			WatchesRawSource(ring.Source(mgr.GetClient(), &corev1.ConfigMapList{})).
 			WithOptions(controller.Options{NeedLeaderElection: ptr.To(false)}).
-			Complete(ring.ReconcilerBy(inner, tenantOf))
+			Complete(ring.ReconcilerBy(inner, mgr.GetClient(), &corev1.ConfigMap{}))
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/tarn-dev/tarn/internal/note"
 )
 
-// NotOwnedError says that a replica may not work on a key now. It is the cause of the contexts of [Ring.Hold] that end with it.
+// NotOwnedError says that a replica may not work on a key now. It is also the cause of a context of [Ring.Hold] whose key was lost.
 type NotOwnedError struct {
 	Ring, Member, Key string
 	Owner             string // the member that is to work on the key, or ""
@@ -37,14 +37,14 @@ func (e *NotOwnedError) Error() string {
 // Unwrap returns the cause.
 func (e *NotOwnedError) Unwrap() error { return e.Cause }
 
-// Hold begins work on a key, such as a reconcile. It does not wait: it returns a [NotOwnedError] unless this replica owns the key
-// now. Nobody else works on the key until release has been called, which the caller does when the work has ended, on every way out.
-// Work on one key may be held several times.
+// Hold begins work on a key, such as a reconcile. It does not wait: it returns a [NotOwnedError], a nil context and a nil function unless
+// this replica may work on the key now. Nobody else works on the key until release has been called, which the caller does when the work has
+// ended, on every way out. Work on one key may be held several times.
 //
-// The work may go on while the key leaves. The context that Hold returns is one of ctx; it ends with a NotOwnedError as its cause when
-// the key is lost, or when work goes on for longer than Options.DrainTimeout while the key leaves. Work whose context ends must stop
-// within LeaseDuration minus RenewDeadline, and write nothing that [Ring.Check] refuses. A client of pkg/client asks Check before it
-// sends a write with the context.
+// The work may go on while the key leaves. The context that Hold returns is derived from ctx, and ends when release is called. It ends with
+// a NotOwnedError as its cause when the key is lost, or when work goes on for longer than Options.DrainTimeout while the key leaves. Work
+// whose context has ended must stop within two seconds with the default times (the package has the rule), and write nothing that
+// [Ring.Check] refuses. A client of pkg/client asks Check before it sends a write with the context.
 func (r *Ring) Hold(ctx context.Context, key string) (held context.Context, release func(), err error) {
 	held, cancel := context.WithCancelCause(note.Fence(ctx, func() error { return r.Check(key) }))
 	h := &hold{key: key, hash: hashOf(key), cancel: cancel}
@@ -58,7 +58,7 @@ func (r *Ring) Hold(ctx context.Context, key string) (held context.Context, rele
 func (r *Ring) begin(h *hold) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now := r.clock.now(); !r.view.inTime(now) || !r.view.owns(h.hash) {
+	if now := r.clock.now(); !r.view.inTime(now) || !r.view.mayWork(h.hash) {
 		return r.notOwned(h.key, h.hash, now)
 	}
 	r.view.holds[h.key] = append(r.view.holds[h.key], h)
@@ -73,21 +73,21 @@ func (r *Ring) finish(h *hold) {
 		if v.holds[h.key] = rest; len(rest) > 0 {
 			return nil
 		}
-		if delete(v.holds, h.key); !v.owns(h.hash) {
+		if delete(v.holds, h.key); !v.mayWork(h.hash) {
 			v.version++
 		}
 		return nil
 	})
 }
 
-// Check returns nil if this replica owns a key now, or has work on it under way that may go on, and a [NotOwnedError] if not. A client
-// asks it before each write.
+// Check returns nil if this replica may begin work on a key now, or has work on it that was not cancelled, and a [NotOwnedError] if not. A
+// client asks it before each write.
 func (r *Ring) Check(key string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hash, now := hashOf(key), r.clock.now()
 	under := func(h *hold) bool { return !h.over }
-	if r.view.inTime(now) && (r.view.owns(hash) || slices.ContainsFunc(r.view.holds[key], under)) {
+	if r.view.inTime(now) && (r.view.mayWork(hash) || slices.ContainsFunc(r.view.holds[key], under)) {
 		return nil
 	}
 	return r.notOwned(key, hash, now)

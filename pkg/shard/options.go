@@ -25,10 +25,10 @@ type Options struct {
 	// Member is the name of this replica: hashing knows members by it, so a replica that comes back under its name gets its keys back.
 	// It is the hostname by default, which is the name of the Pod.
 	Member string
-	// Key is the field of an object that is its key. By default it is metadata.namespace, which stands for metadata.name if an object has no
-	// namespace. Others are metadata.uid, and labels, such as metadata.labels['tenant']: objects without the label have one key together,
-	// and a transform of the cache must leave the label. The package says why these are less safe. All members of a ring must have the same
-	// Key: change it while no replica runs.
+	// Key is the field that gives an object its key: metadata.namespace by default, which stands for the name of an object without one;
+	// metadata.uid; or a label, such as metadata.labels['tenant']. All objects without the label share one key. A transform of the cache must
+	// leave the field. The package says why a label or the UID is less safe. All members must have the same Key: change it while no replica
+	// runs.
 	Key string
 	// Client reads and writes Leases in Namespace. It needs get, list, watch, create, update and delete.
 	Client    coordinationclient.LeasesGetter
@@ -37,8 +37,8 @@ type Options struct {
 	// LeaseDuration is how long a Lease must have been without a change before others take over what its member had: 15 seconds by
 	// default, and in Leases a whole number of seconds, rounded up.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long after its last renewal a member stops its work: 10 seconds by default. It is shorter than
-	// LeaseDuration by the time that requests under way may take, and by what clocks differ.
+	// RenewDeadline is how long after its last renewal a member stops its work: 10 seconds by default. It must be
+	// shorter than LeaseDuration by the time that cancelled work takes to stop, and by what clocks differ.
 	RenewDeadline time.Duration
 	// RetryPeriod is the time between two renewals: 2 seconds by default.
 	RetryPeriod time.Duration

@@ -22,24 +22,34 @@ import (
 //
 // A request of another replica is dropped. The objects of a key are told of again when it becomes this replica's: by a cache that follows
 // the ring (its Tuning.Shard), or by [Ring.Source]. Cluster-scoped kinds, kinds whose ByObject has Namespaces, and other caches need a
-// Source for each controller, also with [Ring.Selector]. While the Ring has no Source, and no cache follows it, a refused request fails
-// and is tried again. The Ring does not know for which controllers they are. A request whose key another member has not given up yet comes back soon. An object that
+// Source for each controller, also with [Ring.Selector]. With neither of them a refused request fails and is tried again. With one of them
+// the Ring drops such requests of all controllers. A request whose key another member has not given up yet comes back soon. An object that
 // is deleted while its key moves may be told to nobody, as when a controller restarts: what has to be cleaned up needs a finalizer.
 //
 // The controller has to run on every replica: NeedLeaderElection is false in its options. References (package lease) go outside, as
 // refs.Reconciler(ring.Reconciler(r)), so that those of a key that is lost are given up.
 func (r *Ring) Reconciler(of reconcile.Reconciler) reconcile.Reconciler {
-	return r.ReconcilerBy(of, func(_ context.Context, req reconcile.Request) (string, error) {
+	return r.reconciler(of, func(_ context.Context, req reconcile.Request) (string, error) {
 		if r.options.Key != namespaceField {
-			return "", reconcile.TerminalError(fmt.Errorf("the ring shares %s, which a request does not have: use ReconcilerBy", r.options.Key))
+			return "", reconcile.TerminalError(fmt.Errorf("the key of the ring is %s, which a request does not have: use ReconcilerBy", r.options.Key))
 		}
-		return keyOf(req.NamespacedName), nil
+		return namespaceOrName(req.NamespacedName), nil
 	})
 }
 
-// ReconcilerBy is Reconciler with a function that returns the key of a request, such as [Ring.KeyOf] of the object in the cache. A request
-// for which the function returns an error is not reconciled, and tried again; it is dropped if the object is not found.
-func (r *Ring) ReconcilerBy(of reconcile.Reconciler, keyOf func(context.Context, reconcile.Request) (string, error)) reconcile.Reconciler {
+// ReconcilerBy is Reconciler for any Options.Key. It reads the object of a request from a reader, such as the client of a manager, into a
+// copy of empty, which may be a PartialObjectMetadata. The key is [Ring.KeyOf] that object. A request whose object is not found is dropped,
+// so no reconcile is told of a deletion. After another error of the reader the request is tried again.
+func (r *Ring) ReconcilerBy(of reconcile.Reconciler, from client.Reader, empty client.Object) reconcile.Reconciler {
+	return r.reconciler(of, func(ctx context.Context, req reconcile.Request) (string, error) {
+		obj := empty.DeepCopyObject().(client.Object)
+		err := from.Get(ctx, req.NamespacedName, obj)
+		return r.KeyOf(obj), err
+	})
+}
+
+// reconciler is ReconcilerBy with a function that returns the key of a request.
+func (r *Ring) reconciler(of reconcile.Reconciler, keyOf func(context.Context, reconcile.Request) (string, error)) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		key, err := keyOf(ctx, req)
 		if err != nil {
@@ -66,7 +76,7 @@ func (r *Ring) refuse(req reconcile.Request, key string, why error) (reconcile.R
 	switch term := r.termOf(key); {
 	case term > 0:
 		return reconcile.Result{RequeueAfter: r.options.RetryPeriod / 4}, nil
-	case r.terms.replayed, r.terms.followed && key == req.Namespace && key != "":
+	case r.terms.replayed, r.terms.followed && r.options.Key == namespaceField && req.Namespace != "":
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, fmt.Errorf("nothing tells of %s when its key is this replica's: set Tuning.Shard of the cache, or watch Ring.Source: %w", req, why)
@@ -74,7 +84,8 @@ func (r *Ring) refuse(req reconcile.Request, key string, why error) (reconcile.R
 
 // Source returns a source that enqueues the objects of keys that have become this replica's. It lists them from a reader, such as the
 // cache of a manager, into copies of an empty list, whenever another member has left or this one has joined. It makes up for requests that
-// were dropped, and costs nothing in between.
+// were dropped, and costs nothing in between. The reader and the list must not change later. Errors of the reader are logged, and it is asked
+// again. The goroutine of a Source ends with the context of its controller.
 func (r *Ring) Source(from client.Reader, list client.ObjectList) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.mu.Lock()
@@ -105,7 +116,7 @@ func (r *Ring) replay(ctx context.Context, from client.Reader, empty client.Obje
 				if err != nil {
 					return err
 				}
-				if r.Term(r.KeyOf(m)) > seen {
+				if r.termNow(r.KeyOf(m)) > seen {
 					queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: m.GetNamespace(), Name: m.GetName()}})
 				}
 				return nil

@@ -78,20 +78,54 @@ func TestRequestsWithoutTheirKeys(t *testing.T) {
 	ring, err := New(Options{Ring: "shop", Member: "a", Key: "metadata.labels['tenant']", Client: &link{}, Namespace: "default"})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = ring.Reconciler(nil).Reconcile(t.Context(), requestOf("x", "y"))
-	g.Expect(err).To(MatchError(ContainSubstring("shares metadata.labels['tenant'], which a request does not have")))
+	g.Expect(err).To(MatchError(ContainSubstring("is metadata.labels['tenant'], which a request does not have")))
 	g.Expect(errors.Is(err, reconcile.TerminalError(nil))).To(BeTrue())
-	for answer, want := range map[error]string{
-		errors.New("not now"): "not now",
-		apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "y"): "",
-		nil: `member a of ring shop may not work on "t"`,
-	} {
-		by := ring.ReconcilerBy(nil, func(_ context.Context, req reconcile.Request) (string, error) { return "t", answer })
-		if _, err := by.Reconcile(t.Context(), requestOf("x", "y")); want == "" {
-			g.Expect(err).NotTo(HaveOccurred())
-		} else {
-			g.Expect(err).To(MatchError(ContainSubstring(want)))
+	failed := 1
+	by := ring.ReconcilerBy(nil, configMaps{keys: []string{"t"}, failed: &failed}, &corev1.ConfigMap{})
+	_, err = by.Reconcile(t.Context(), requestOf("t", "x"))
+	g.Expect(err).To(MatchError("not now"))
+	_, err = by.Reconcile(t.Context(), requestOf("t", "x"))
+	g.Expect(err).To(MatchError(ContainSubstring(`member a of ring shop may not work on "tenant-t"`)))
+	_, err = by.Reconcile(t.Context(), requestOf("gone", "x"))
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// TestKeysByLabel: the objects of one tenant have one owner, wherever they are.
+func TestKeysByLabel(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		g := NewWithT(t)
+		w.key = "metadata.labels['tenant']"
+		a, all := w.startOne("a"), configMaps{}
+		w.startOne("b")
+		time.Sleep(5 * time.Second)
+		for i := range 40 {
+			all.keys = append(all.keys, fmt.Sprint(i))
 		}
-	}
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		defer queue.ShutDown()
+		g.Expect(a.ring.Source(all, &corev1.ConfigMapList{}).Start(w.ctx, queue)).To(Succeed())
+		time.Sleep(time.Second)
+		reconciled := map[string]bool{}
+		by := a.ring.ReconcilerBy(reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+			reconciled[req.Namespace] = true
+			return reconcile.Result{}, nil
+		}), all, &corev1.ConfigMap{})
+		mine := map[string]bool{}
+		for _, key := range all.keys {
+			if ownersBetween("tenant-"+key, "shop-a", "shop-b") == "shop-a" {
+				mine[key] = true
+			}
+			g.Expect(by.Reconcile(t.Context(), requestOf(key, "x"))).To(BeZero())
+		}
+		g.Expect(reconciled).To(And(Not(BeEmpty()), Equal(mine)))
+		told := map[string]bool{}
+		for queue.Len() > 0 {
+			req, _ := queue.Get()
+			queue.Done(req)
+			told[req.Namespace] = true
+		}
+		g.Expect(told).To(Equal(mine))
+	})
 }
 
 // configMaps are read.
@@ -108,17 +142,34 @@ func (c configMaps) List(_ context.Context, into client.ObjectList, _ ...client.
 		return errors.New("not now")
 	}
 	for _, key := range c.keys {
-		into.(*corev1.ConfigMapList).Items = append(into.(*corev1.ConfigMapList).Items, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key, Name: "x"}})
+		into.(*corev1.ConfigMapList).Items = append(into.(*corev1.ConfigMapList).Items, corev1.ConfigMap{ObjectMeta: metaOf(key)})
 	}
 	return nil
+}
+
+// Get implements client.Reader.
+func (c configMaps) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	switch {
+	case c.failed != nil && *c.failed > 0:
+		*c.failed--
+		return errors.New("not now")
+	case !slices.Contains(c.keys, key.Namespace):
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
+	}
+	into.(*corev1.ConfigMap).ObjectMeta = metaOf(key.Namespace)
+	return nil
+}
+
+func metaOf(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: "x", Labels: map[string]string{"tenant": "tenant-" + namespace}}
 }
 
 // TestASourceTellsOfKeysThatAreGained when this replica has joined, and when others have left: of all that is new, and of nothing else.
 func TestASourceTellsOfKeysThatAreGained(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		g := NewWithT(t)
-		all, failed := configMaps{failed: new(int)}, new(int)
-		all.failed = failed
+		failed := new(int)
+		all := configMaps{failed: failed}
 		for i := range 40 {
 			all.keys = append(all.keys, fmt.Sprintf("key-%d", i))
 		}

@@ -43,7 +43,7 @@ type clock struct {
 func New(o Options) (*Ring, error) {
 	options, err := o.complete()
 	if err != nil {
-		return nil, fmt.Errorf("cannot join the ring %q: %w", o.Ring, err)
+		return nil, fmt.Errorf("cannot make a member of the ring %q: %w", o.Ring, err)
 	}
 	return &Ring{
 		options: options,
@@ -192,8 +192,8 @@ func (r *Ring) ownerOf(hash uint64) string {
 
 func (r *Ring) nameOf(m *member) string { return strings.TrimPrefix(m.name, r.options.Ring+"-") }
 
-// Members returns the holderIdentities of the members of the ring, by their names, as this replica knows them. Each start of a member
-// has another one. The map is the caller's; it is empty while the replica is not in the ring.
+// Members returns the holderIdentities of the members of the ring, by their names, as this replica knows them. A member has another
+// holderIdentity each time it joins. The map is the caller's; it is empty while the replica is not in the ring.
 func (r *Ring) Members() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -364,6 +364,9 @@ func TestALeaseOfSomethingElseIsLeftAlone(t *testing.T) {
 		if err := ring.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "is not one of ring shop") {
 			t.Errorf("Start returns %v", err)
 		}
+		if lease, err := server.get("shop-a"); err != nil || *lease.Spec.HolderIdentity != "x" {
+			t.Errorf("the Lease has become %v, %v", lease, err)
+		}
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -27,8 +26,8 @@ func labelOf(field string) (label string, is bool) {
 	return label, begins && ends
 }
 
-// keyOf returns the key of an object, or of a request for it: its namespace, or its name if it has none.
-func keyOf(of client.ObjectKey) string { return cmp.Or(of.Namespace, of.Name) }
+// namespaceOrName returns the key of an object, or of a request for it, if the key is metadata.namespace.
+func namespaceOrName(of client.ObjectKey) string { return cmp.Or(of.Namespace, of.Name) }
 
 // Key returns the field that is the key of objects, see Options.Key.
 func (r *Ring) Key() string { return r.options.Key }
@@ -41,51 +40,42 @@ func (r *Ring) KeyOf(obj metav1.Object) string {
 	if r.options.Key == uidField {
 		return string(obj.GetUID())
 	}
-	return keyOf(client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	return namespaceOrName(client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetName()})
 }
 
 // Selector returns a selector of the objects whose keys have a term. It is for Whole in the settings of a kind in a cache
-// (Tuning.ByObject), which then keeps the part of this replica. The cache drops the other objects when they come. It lists the kind again
-// a second after the ring has changed, so each change costs a list of all objects. Until then a Get of what it does not have returns a
-// *cache.NotSyncedError. Later it returns a *cache.OutsideScopeError, or NotFound if the name does not tell the key: that is no sign that the
-// object was deleted, so clean-up needs finalizers. The controllers of the kind need a [Ring.Source].
-func (r *Ring) Selector() fields.Selector { return part{r} }
+// (Tuning.ByObject), which then keeps the part of this replica. The cache drops the other objects when they come. It lists
+// the kind again a second after the ring has changed, and once more if it started before the Ring had joined. Until that list is complete, a
+// List returns the part of before, and a Get of an object that is missing returns a *cache.NotSyncedError. After it, a Get returns a
+// *cache.OutsideScopeError, or NotFound if the name does not tell the key. Neither is a sign that the object was deleted: clean-up needs
+// finalizers. The controllers of the kind need a [Ring.Source].
+func (r *Ring) Selector() fields.Selector {
+	what := fmt.Sprintf("the keys of member %s of ring %s", r.options.Member, r.options.Ring)
+	return part{fields.OneTermEqualSelector("the ring", what), r}
+}
 
-// part is the selector of a ring. It evaluates the field that is the key, and metadata.name if that is metadata.namespace.
-type part struct{ ring *Ring }
+// part is the selector of a ring. No API server knows its field, so a selector that it is a part of is refused.
+type part struct {
+	fields.Selector
+	ring *Ring
+}
 
-// Matches implements fields.Selector. What does not have the field may match.
+// Matches implements fields.Selector. A cache asks it about objects, and about namespaces and names alone.
 func (p part) Matches(of fields.Fields) bool {
-	if !of.Has(p.ring.options.Key) {
-		return true
+	key := namespaceOrName(client.ObjectKey{Namespace: of.Get(namespaceField), Name: of.Get(metav1.ObjectNameField)})
+	if obj, known := of.(metav1.Object); known {
+		key = p.ring.KeyOf(obj)
+	} else if p.ring.options.Key != namespaceField {
+		return true // a name does not tell
 	}
-	key := of.Get(p.ring.options.Key)
-	if p.ring.options.Key == namespaceField {
-		key = keyOf(client.ObjectKey{Namespace: key, Name: of.Get(metav1.ObjectNameField)})
-	}
-	p.ring.mu.Lock()
-	defer p.ring.mu.Unlock()
-	return p.ring.termOf(key) > 0
+	return p.ring.termNow(key) > 0
 }
 
 // Changed returns a channel that is closed when Matches may report something else. A cache looks for this method.
 func (p part) Changed() <-chan struct{} { return p.ring.Changed() }
 
 // String implements fields.Selector. The text is for messages alone.
-func (p part) String() string {
-	return fmt.Sprintf("the keys of member %s of ring %s", p.ring.options.Member, p.ring.options.Ring)
-}
-
-// Requirements implements fields.Selector. No API server has the field, so a selector that this one is a part of is refused.
-func (p part) Requirements() fields.Requirements {
-	return fields.Requirements{{Field: "the ring", Operator: selection.In, Value: p.String()}}
-}
-
-// Empty implements fields.Selector.
-func (p part) Empty() bool { return false }
-
-// RequiresExactMatch implements fields.Selector.
-func (p part) RequiresExactMatch(string) (string, bool) { return "", false }
+func (p part) String() string { return p.Requirements()[0].Value }
 
 // Transform implements fields.Selector.
 func (p part) Transform(fields.TransformFunc) (fields.Selector, error) { return p, nil }

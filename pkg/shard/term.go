@@ -55,11 +55,18 @@ func (t *terms) of(v *view, hash uint64) uint64 {
 // Term returns the number of this replica's term for a key, or zero. A term begins when the replica becomes the owner, though another
 // member may not have given the key up yet. It ends when another member is the owner and the work here has ended. If requests were
 // dropped in between, the next term as the owner has a higher number, so a caller may look now and then. A cache whose Tuning.Shard is
-// the Ring keeps the namespaces that have a term.
+// the Ring keeps the namespaces that have a term. A call says that a cache follows the Ring: [Ring.Reconciler] then drops requests.
 func (r *Ring) Term(key string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.terms.followed = true
+	return r.termOf(key)
+}
+
+// termNow is Term for the Ring itself.
+func (r *Ring) termNow(key string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.termOf(key)
 }
 
@@ -77,7 +84,7 @@ func (r *Ring) newestTerm() uint64 {
 // termOf is Term under the lock.
 func (r *Ring) termOf(key string) uint64 {
 	hash, self := hashOf(key), r.view.self
-	if self != nil && (r.view.winner(hash) == self || r.view.owns(hash) || len(r.view.holds[key]) > 0) {
+	if self != nil && (r.view.winner(hash) == self || r.view.mayWork(hash) || len(r.view.holds[key]) > 0) {
 		return r.terms.of(r.view, hash)
 	}
 	return 0

@@ -170,8 +170,8 @@ func (v *view) admit() {
 	}
 }
 
-// owns is the rule of the ring: a member works on a key if each member that it yields to yields the key to it.
-func (v *view) owns(hash uint64) bool {
+// mayWork is the rule of the ring: a member works on a key if each member that it yields to yields the key to it.
+func (v *view) mayWork(hash uint64) bool {
 	if !v.takes() {
 		return false
 	}
@@ -223,7 +223,7 @@ func (v *view) winner(hash uint64) *member {
 func (v *view) promise() promise {
 	held := map[string]bool{}
 	for _, holds := range v.holds {
-		if hash := holds[0].hash; !v.owns(hash) {
+		if hash := holds[0].hash; !v.mayWork(hash) {
 			held[formatHash(hash)] = true
 		}
 	}
@@ -235,7 +235,7 @@ func (v *view) promise() promise {
 // overdue returns the holds whose keys have been leaving for the timeout.
 func (v *view) overdue(now time.Time, timeout time.Duration) (due []*hold) {
 	for _, holds := range v.holds {
-		owned := v.owns(holds[0].hash)
+		owned := v.mayWork(holds[0].hash)
 		for _, h := range holds {
 			switch {
 			case owned:

@@ -23,6 +23,7 @@ type world struct {
 	end    context.CancelFunc
 	server *fakeServer
 	keys   []string
+	key    string        // Options.Key
 	work   time.Duration // at most, on a key
 	begun  time.Time
 	all    sync.WaitGroup
@@ -86,7 +87,7 @@ func (w *world) fail(format string, args ...any) {
 func (w *world) start(name string, rate float64, l *link) *replica {
 	l.server = w.server
 	r := &replica{name: name, link: l, terms: map[string]uint64{}, lost: map[string]bool{}}
-	ring, err := New(Options{Ring: "shop", Member: name, Namespace: "default", Client: l, Logger: logr.New(&teller{w: w, r: r})})
+	ring, err := New(Options{Ring: "shop", Member: name, Key: w.key, Namespace: "default", Client: l, Logger: logr.New(&teller{w: w, r: r})})
 	if err != nil {
 		w.t.Fatal(err)
 	}
