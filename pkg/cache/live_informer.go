@@ -84,11 +84,11 @@ func (w *liveInformer) changeLocked(enter []*liveEntry, leave []*informers.Map) 
 // listenLocked lets the handlers listen to an informer, except those that do so already.
 func (w *liveInformer) listenLocked(entry *liveEntry) {
 	for r := range w.handlers {
-		if r.handles[entry] != nil {
+		if _, listens := r.handles[entry.in]; listens {
 			continue
 		}
 		if handle, err := entry.Informer.AddEventHandlerWithOptions(r.handler, r.options); err == nil { // else the cache has stopped
-			r.handles[entry] = handle
+			r.handles[entry.in] = liveHandle{entry, handle}
 		}
 	}
 }
@@ -126,9 +126,13 @@ func (l *liveScopes) informer(ctx context.Context, n *liveNamespaces, key inform
 	return &liveShown{liveInformer: wanted, namespaces: n, allDone: newAllDone(n.owner, n.awaited(func() []syncing { return syncingOf(wanted.now()) }))}, nil
 }
 
-// awaited returns what an informer or a handler waits for: until the namespaces are known, and then for what of returns at the first look.
+// awaited returns what an informer or a handler waits for: what of returns now, or at the first look after the namespaces are known, for
+// which it waits as well. Of takes the lock.
 func (n *liveNamespaces) awaited(of func() []syncing) func() []syncing {
 	once := sync.OnceValue(of)
+	if n.selected.IsKnown() {
+		once()
+	}
 	return func() []syncing {
 		if !n.selected.IsKnown() {
 			return []syncing{{DoneChecker: n.selected}}
@@ -212,20 +216,29 @@ func (i *liveShown) AddEventHandlerWithOptions(handler toolscache.ResourceEventH
 	if handler == nil {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it is nil", i.key)
 	}
+	r, err := i.register(handler, options)
+	if err != nil {
+		return nil, err
+	}
+	r.allDone = newAllDone(i.namespaces.owner, i.namespaces.awaited(r.syncing))
+	return r, nil
+}
+
+// register lets a handler listen to the informers of now and of later.
+func (i *liveShown) register(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (*liveRegistration, error) {
 	i.of.mu.Lock()
 	defer i.of.mu.Unlock()
 	if i.of.wanted[i.key] != i.liveInformer {
 		return nil, fmt.Errorf("cannot add an event handler to the informer of %s: it was removed", i.key)
 	}
-	r := &liveRegistration{of: i.liveInformer, handler: handler, options: options, handles: map[*liveEntry]toolscache.ResourceEventHandlerRegistration{}}
+	r := &liveRegistration{of: i.liveInformer, handler: handler, options: options, handles: map[*informers.Map]liveHandle{}}
 	for _, entry := range i.entries {
 		handle, err := entry.Informer.AddEventHandlerWithOptions(handler, options)
 		if err != nil {
 			return nil, errors.Join(err, r.remove())
 		}
-		r.handles[entry] = handle
+		r.handles[entry.in] = liveHandle{entry, handle}
 	}
-	r.allDone = newAllDone(i.namespaces.owner, i.namespaces.awaited(r.syncing))
 	i.handlers[r] = struct{}{}
 	return r, nil
 }
@@ -261,24 +274,29 @@ type liveRegistration struct {
 	of       *liveInformer
 	handler  toolscache.ResourceEventHandler
 	options  toolscache.HandlerOptions
-	// handles has the registrations in single namespaces, also in those that have left, until they have ended; liveScopes.mu guards it.
-	handles map[*liveEntry]toolscache.ResourceEventHandlerRegistration
+	handles  map[*informers.Map]liveHandle // also in those that have left, until they have ended; liveScopes.mu guards it
+}
+
+// liveHandle is the registration of a handler in one namespace.
+type liveHandle struct {
+	entry *liveEntry
+	toolscache.ResourceEventHandlerRegistration
 }
 
 func (r *liveRegistration) syncing() (all []syncing) {
 	r.of.of.mu.Lock()
 	defer r.of.of.mu.Unlock()
-	for entry, handle := range r.handles {
-		all = append(all, syncing{handle.HasSyncedChecker(), entry.in.Left()})
+	for in, handle := range r.handles {
+		all = append(all, syncing{handle.HasSyncedChecker(), in.Left()})
 	}
 	return all
 }
 
 func (r *liveRegistration) remove() error {
 	var errs []error
-	for entry, handle := range r.handles {
-		errs = append(errs, entry.Informer.RemoveEventHandler(handle))
-		delete(r.handles, entry)
+	for in, handle := range r.handles {
+		errs = append(errs, handle.entry.Informer.RemoveEventHandler(handle.ResourceEventHandlerRegistration))
+		delete(r.handles, in)
 	}
 	return errors.Join(errs...)
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tarn-dev/tarn/internal/metrics"
 	"github.com/tarn-dev/tarn/internal/namespaces"
@@ -361,7 +360,7 @@ func (l *liveScopes) ended(m *informers.Map, ended chan struct{}) {
 	}
 	for _, wanted := range l.wanted {
 		for r := range wanted.handlers {
-			maps.DeleteFunc(r.handles, func(e *liveEntry, _ toolscache.ResourceEventHandlerRegistration) bool { return e.in == m })
+			delete(r.handles, m)
 		}
 	}
 }

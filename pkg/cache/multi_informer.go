@@ -133,8 +133,10 @@ func newAllDone(owner *informers.Map, checkers func() []syncing) *allDone {
 	return &allDone{owner: owner, checkers: checkers, done: make(chan struct{})}
 }
 
-// HasSynced reports whether all checkers are done, without waiting.
-func (d *allDone) HasSynced() bool {
+// HasSynced reports whether all checkers are done, without waiting. There may be other checkers when the first are done.
+func (d *allDone) HasSynced() bool { return d.areDone() && d.areDone() }
+
+func (d *allDone) areDone() bool {
 	return !slices.ContainsFunc(d.checkers(), func(s syncing) bool { return !s.isDone() })
 }
 

@@ -89,6 +89,7 @@ type Tuning struct {
 	// changes with the ring. A higher term says that another replica had the namespace in between: handlers are then told that it leaves
 	// and enters. Shard needs a selector in Namespaces, which may be labels.Everything(). A cache without a namespace of its own has
 	// synced. Kinds with ByObject.Namespaces are cached by all replicas. The methods are called without a lock of the cache.
+	// If there is a method Key as that of a Ring, it must return metadata.namespace.
 	Shard interface {
 		// Term returns the term of the replica in a namespace, or zero.
 		Term(namespace string) uint64
