@@ -9,8 +9,8 @@
 //
 //	builder.Complete(ring.Reconciler(reconciler))
 //
-// A cache whose Tuning.Shard is the Ring keeps the namespaces of the replica alone. [Ring.Selector] has a cache keep the part of the replica
-// of a kind, by any Options.Key.
+// A cache whose Tuning.Shard is the Ring keeps the namespaces of the replica alone. [Ring.Selector] has a cache keep the replica's
+// part of a kind, by any Options.Key.
 //
 // # Contract
 //

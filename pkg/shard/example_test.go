@@ -59,7 +59,7 @@ func ExampleRing_Hold() {
 		for _, namespace := range namespaces {
 			held, release, err := ring.Hold(ctx, namespace)
 			if owned := (*shard.NotOwnedError)(nil); errors.As(err, &owned) {
-				log.Printf("%s is for %s", namespace, owned.Owner)
+				log.Print(owned)
 				continue
 			}
 			err = backUp(held, namespace)

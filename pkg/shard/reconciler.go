@@ -22,8 +22,8 @@ import (
 //
 // A request of another replica is dropped. The objects of a key are told of again when it becomes this replica's: by a cache that follows
 // the ring (its Tuning.Shard), or by [Ring.Source]. Cluster-scoped kinds, kinds whose ByObject has Namespaces, and other caches need a
-// Source for each controller, also with [Ring.Selector]. With neither of them a refused request fails and is tried again. With one of them
-// the Ring drops such requests of all controllers. A request whose key another member has not given up yet comes back soon. An object that
+// Source for each controller, also with [Ring.Selector]. While there is neither of them, a refused request fails and is tried again. The
+// Ring does not know of which controllers they are: it goes by any Source, and by any cache for a request with a namespace. A request whose key another member has not given up yet comes back soon. An object that
 // is deleted while its key moves may be told to nobody, as when a controller restarts: what has to be cleaned up needs a finalizer.
 //
 // The controller has to run on every replica: NeedLeaderElection is false in its options. References (package lease) go outside, as
@@ -37,10 +37,14 @@ func (r *Ring) Reconciler(of reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// ReconcilerBy is Reconciler for any Options.Key. It reads the object of a request from a reader, such as the client of a manager, into a
-// copy of empty, which may be a PartialObjectMetadata. The key is [Ring.KeyOf] that object. A request whose object is not found is dropped,
-// so no reconcile is told of a deletion. After another error of the reader the request is tried again.
+// ReconcilerBy is Reconciler for any Options.Key. If that is not metadata.namespace, it reads the object of a request from a reader into a
+// copy of empty, and takes [Ring.KeyOf] it. The reader must not be later than what the controller watches: it is the client of the manager, with
+// the type that the controller watches, or one without a cache. A request whose object is not found is dropped, so no reconcile is told of a
+// deletion. After another error of the reader the request is tried again.
 func (r *Ring) ReconcilerBy(of reconcile.Reconciler, from client.Reader, empty client.Object) reconcile.Reconciler {
+	if r.options.Key == namespaceField {
+		return r.Reconciler(of)
+	}
 	return r.reconciler(of, func(ctx context.Context, req reconcile.Request) (string, error) {
 		obj := empty.DeepCopyObject().(client.Object)
 		err := from.Get(ctx, req.NamespacedName, obj)
@@ -79,7 +83,7 @@ func (r *Ring) refuse(req reconcile.Request, key string, why error) (reconcile.R
 	case r.terms.replayed, r.terms.followed && r.options.Key == namespaceField && req.Namespace != "":
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, fmt.Errorf("nothing tells of %s when its key is this replica's: set Tuning.Shard of the cache, or watch Ring.Source: %w", req, why)
+	return reconcile.Result{}, fmt.Errorf("nothing tells of %s when its key is this replica's: watch Ring.Source, or set Tuning.Shard of the cache if the key is the namespace: %w", req, why)
 }
 
 // Source returns a source that enqueues the objects of keys that have become this replica's. It lists them from a reader, such as the

@@ -72,7 +72,7 @@ func TestRequestsAreReconciledByTheirReplica(t *testing.T) {
 	})
 }
 
-// TestRequestsWithoutTheirKeys: a request has no label, so a function reads it from the object.
+// TestRequestsWithoutTheirKeys: a request has no label, so it is read from the object.
 func TestRequestsWithoutTheirKeys(t *testing.T) {
 	g := NewWithT(t)
 	ring, err := New(Options{Ring: "shop", Member: "a", Key: "metadata.labels['tenant']", Client: &link{}, Namespace: "default"})

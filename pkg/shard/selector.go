@@ -29,7 +29,7 @@ func labelOf(field string) (label string, is bool) {
 // namespaceOrName returns the key of an object, or of a request for it, if the key is metadata.namespace.
 func namespaceOrName(of client.ObjectKey) string { return cmp.Or(of.Namespace, of.Name) }
 
-// Key returns the field that is the key of objects, see Options.Key.
+// Key returns the field that is the key of objects, see Options.Key. A cache looks for this method.
 func (r *Ring) Key() string { return r.options.Key }
 
 // KeyOf returns the key of an object. It reads the metadata alone.
@@ -47,7 +47,7 @@ func (r *Ring) KeyOf(obj metav1.Object) string {
 // (Tuning.ByObject), which then keeps the part of this replica. The cache drops the other objects when they come. It lists
 // the kind again a second after the ring has changed, and once more if it started before the Ring had joined. Until that list is complete, a
 // List returns the part of before, and a Get of an object that is missing returns a *cache.NotSyncedError. After it, a Get returns a
-// *cache.OutsideScopeError, or NotFound if the name does not tell the key. Neither is a sign that the object was deleted: clean-up needs
+// *cache.OutsideScopeError, or NotFound if the name does not tell the key. None of these is a sign that the object was deleted: clean-up needs
 // finalizers. The controllers of the kind need a [Ring.Source].
 func (r *Ring) Selector() fields.Selector {
 	what := fmt.Sprintf("the keys of member %s of ring %s", r.options.Member, r.options.Ring)
