@@ -133,11 +133,14 @@ func newAllDone(owner *informers.Map, checkers func() []syncing) *allDone {
 	return &allDone{owner: owner, checkers: checkers, done: make(chan struct{})}
 }
 
-// HasSynced reports whether all checkers are done, without waiting. There may be other checkers when the first are done.
-func (d *allDone) HasSynced() bool { return d.areDone() && d.areDone() }
-
-func (d *allDone) areDone() bool {
-	return !slices.ContainsFunc(d.checkers(), func(s syncing) bool { return !s.isDone() })
+// HasSynced reports whether all checkers are done, without waiting. It looks twice: when the first are done there may be others.
+func (d *allDone) HasSynced() bool {
+	for range 2 {
+		if slices.ContainsFunc(d.checkers(), func(s syncing) bool { return !s.isDone() }) {
+			return false
+		}
+	}
+	return true
 }
 
 // HasSyncedChecker returns d itself.
