@@ -170,8 +170,11 @@ func (r *Rule) Keeps(m metav1.Object) bool { return !r.Drops() || r.isWhole(m) }
 
 // Excludes reports whether no object with that key is kept, whatever is in it.
 func (r *Rule) Excludes(key client.ObjectKey) bool {
+	if !r.Drops() {
+		return false
+	}
 	of := fields.Set{metav1.ObjectNameField: key.Name, namespaceField: key.Namespace}
-	return r.Drops() && !slices.ContainsFunc(r.whole, func(list client.ListOptions) bool { return mayReturn(list, of) })
+	return !slices.ContainsFunc(r.whole, func(list client.ListOptions) bool { return mayReturn(list, of) })
 }
 
 // Apply takes from an object, which belongs to the caller, what is not kept of it. It reports false if the object is not kept. What has no

@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,12 +59,7 @@ func (t *tenants) reconciler(c crclient.Client, member string) reconcile.Reconci
 // start starts the manager of a replica. Stop returns when it has ended.
 func (t *tenants) start(ctx context.Context, namespace, member string) (ring *shard.Ring, stop func()) {
 	GinkgoHelper()
-	leases, err := coordinationclient.NewForConfig(cfg)
-	Expect(err).NotTo(HaveOccurred())
-	ring, err = shard.New(shard.Options{
-		Ring: "tenants", Member: member, Key: "metadata.labels['" + tenantLabel + "']", Client: leases, Namespace: namespace, Logger: GinkgoLogr,
-	})
-	Expect(err).NotTo(HaveOccurred())
+	ring = newRing(namespace, member, "metadata.labels['"+tenantLabel+"']")
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		NewCache: cache.With(cache.Tuning{NoMetrics: true, ByObject: map[crclient.Object]cache.TuningByObject{
 			&corev1.ConfigMap{}: {Whole: []crclient.ListOptions{{FieldSelector: ring.Selector()}}},

@@ -17,13 +17,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarn-dev/tarn/internal/specs"
 	"github.com/tarn-dev/tarn/pkg/cache"
-	"github.com/tarn-dev/tarn/pkg/shard"
 )
 
 // partCache runs a cache that keeps the part of a replica of a kind, by its example. It counts the events of a handler.
@@ -76,7 +74,7 @@ var _ = DescribeTable("A kind by part, by another key", func(ctx SpecContext, fi
 		}
 		Expect(api.Create(ctx, object)).To(Succeed())
 	}
-	a, b := start(life, namespace, "a", field), start(life, namespace, "b", field)
+	a, b := run(life, newRing(namespace, "a", field)), run(life, newRing(namespace, "b", field))
 	heard := map[*replica]func() map[string]bool{}
 	for _, r := range []*replica{a, b} {
 		_, heard[r] = partCache(life, r, &corev1.ConfigMap{}, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}})
@@ -182,10 +180,7 @@ var _ = Describe("A cluster-scoped kind by part", func() {
 	})
 
 	It("has no Fields, and its selector is no part of another one", func(ctx SpecContext) {
-		leases, err := coordinationclient.NewForConfig(cfg)
-		Expect(err).NotTo(HaveOccurred())
-		ring, err := shard.New(shard.Options{Ring: "shop", Member: "a", Client: leases, Namespace: "default", Logger: GinkgoLogr})
-		Expect(err).NotTo(HaveOccurred())
+		ring := newRing("default", "a", "")
 		for problem, tuned := range map[string]cache.TuningByObject{
 			"nobody would be told of what becomes whole": {Whole: []client.ListOptions{{FieldSelector: ring.Selector()}}, Fields: []string{"rules"}},
 			"the field the ring is known to the API server alone": {Whole: []client.ListOptions{

@@ -23,8 +23,9 @@ import (
 // A request of another replica is dropped. The objects of a key are told of again when it becomes this replica's: by a cache that follows
 // the ring (its Tuning.Shard), or by [Ring.Source]. Cluster-scoped kinds, kinds whose ByObject has Namespaces, and other caches need a
 // Source for each controller, also with [Ring.Selector]. While there is neither of them, a refused request fails and is tried again. The
-// Ring does not know of which controllers they are: it goes by any Source, and by any cache for a request with a namespace. A request whose key another member has not given up yet comes back soon. An object that
-// is deleted while its key moves may be told to nobody, as when a controller restarts: what has to be cleaned up needs a finalizer.
+// Ring does not know of which controllers they are: it goes by any Source, and by any cache for a request with a namespace. A request
+// whose key another member has not given up yet comes back soon. An object that is deleted while its key moves may be told to nobody, as
+// when a controller restarts: what has to be cleaned up needs a finalizer.
 //
 // The controller has to run on every replica: NeedLeaderElection is false in its options. References (package lease) go outside, as
 // refs.Reconciler(ring.Reconciler(r)), so that those of a key that is lost are given up.

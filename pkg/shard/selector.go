@@ -44,11 +44,11 @@ func (r *Ring) KeyOf(obj metav1.Object) string {
 }
 
 // Selector returns a selector of the objects whose keys have a term. It is for Whole in the settings of a kind in a cache
-// (Tuning.ByObject), which then keeps the part of this replica. The cache drops the other objects when they come. It lists
-// the kind again a second after the ring has changed, and once more if it started before the Ring had joined. Until that list is complete, a
-// List returns the part of before, and a Get of an object that is missing returns a *cache.NotSyncedError. After it, a Get returns a
-// *cache.OutsideScopeError, or NotFound if the name does not tell the key. None of these is a sign that the object was deleted: clean-up needs
-// finalizers. The controllers of the kind need a [Ring.Source].
+// (Tuning.ByObject), which then keeps the part of this replica. The cache drops the other objects when they come. It lists the kind again
+// a second after the ring has changed, and once more if it started before the Ring had joined. Until that list is complete, a List returns
+// the part of before, and a Get of an object that is missing returns a *cache.NotSyncedError. After it, a Get returns a
+// *cache.OutsideScopeError, or NotFound if the name does not tell the key. None of these is a sign that the object was deleted: clean-up
+// needs finalizers. The controllers of the kind need a [Ring.Source].
 func (r *Ring) Selector() fields.Selector {
 	what := fmt.Sprintf("the keys of member %s of ring %s", r.options.Member, r.options.Ring)
 	return part{fields.OneTermEqualSelector("the ring", what), r}
@@ -62,13 +62,14 @@ type part struct {
 
 // Matches implements fields.Selector. A cache asks it about objects, and about namespaces and names alone.
 func (p part) Matches(of fields.Fields) bool {
-	key := namespaceOrName(client.ObjectKey{Namespace: of.Get(namespaceField), Name: of.Get(metav1.ObjectNameField)})
-	if obj, known := of.(metav1.Object); known {
-		key = p.ring.KeyOf(obj)
-	} else if p.ring.options.Key != namespaceField {
+	obj, known := of.(metav1.Object)
+	switch {
+	case known:
+		return p.ring.termNow(p.ring.KeyOf(obj)) > 0
+	case p.ring.options.Key != namespaceField:
 		return true // a name does not tell
 	}
-	return p.ring.termNow(key) > 0
+	return p.ring.termNow(namespaceOrName(client.ObjectKey{Namespace: of.Get(namespaceField), Name: of.Get(metav1.ObjectNameField)})) > 0
 }
 
 // Changed returns a channel that is closed when Matches may report something else. A cache looks for this method.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -40,13 +39,25 @@ type replica struct {
 	ended chan error
 }
 
-// start starts a replica in a namespace. Its key is a field, if one is given.
-func start(ctx context.Context, namespace, member string, key ...string) *replica {
+// newRing returns the ring of a replica in a namespace. Its key is a field, or the default if that is empty.
+func newRing(namespace, member, key string) *shard.Ring {
 	GinkgoHelper()
 	leases, err := coordinationclient.NewForConfig(cfg)
 	Expect(err).NotTo(HaveOccurred())
-	ring, err := shard.New(shard.Options{Ring: "shop", Member: member, Key: strings.Join(key, ""), Client: leases, Namespace: namespace, Logger: GinkgoLogr})
+	ring, err := shard.New(shard.Options{Ring: "shop", Member: member, Key: key, Client: leases, Namespace: namespace, Logger: GinkgoLogr})
 	Expect(err).NotTo(HaveOccurred())
+	return ring
+}
+
+// start starts a replica in a namespace.
+func start(ctx context.Context, namespace, member string) *replica {
+	GinkgoHelper()
+	return run(ctx, newRing(namespace, member, ""))
+}
+
+// run runs a replica.
+func run(ctx context.Context, ring *shard.Ring) *replica {
+	GinkgoHelper()
 	ctx, stop := context.WithCancel(ctx)
 	r := &replica{ring, stop, make(chan error, 1)}
 	go func() { r.ended <- ring.Start(ctx) }()
