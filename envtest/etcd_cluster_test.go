@@ -22,6 +22,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -29,6 +30,7 @@ import (
 type member struct {
 	*embed.Etcd // nil while it does not run
 	config      *embed.Config
+	requests    *grpc.Server // serves the requests of clients
 }
 
 // etcdCluster is a cluster of etcd itself, with raft and files, in this process.
@@ -106,12 +108,14 @@ func freeURL(t testing.TB) url.URL {
 
 // start returns when the member answers. After a kill, it goes on with its files.
 func (m *member) start() (err error) {
-	config := *m.config
+	config, serving := *m.config, make(chan *grpc.Server, 1)
+	config.ServiceRegister = func(requests *grpc.Server) { serving <- requests }
+	config.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.WaitForHandlers(true)}
 	if m.Etcd, err = embed.StartEtcd(&config); err != nil {
 		return err
 	}
 	select {
-	case <-m.Server.ReadyNotify():
+	case m.requests = <-serving:
 		return nil
 	case err := <-m.Err():
 		return err
@@ -120,14 +124,18 @@ func (m *member) start() (err error) {
 	}
 }
 
-// kill ends the member without a word to the others.
+// kill ends the member without a word to the others. Requests end before: a watch that etcd is about to answer would read from a database
+// that is closed, and panic in this process.
 func (m *member) kill() {
 	if m.Etcd == nil {
 		return
 	}
+	if m.requests != nil { // else it never answered
+		m.requests.Stop()
+	}
 	m.Server.HardStop()
 	m.Close()
-	m.Etcd = nil
+	m.Etcd, m.requests = nil, nil
 }
 
 // servers are the URLs for clients.
