@@ -53,6 +53,7 @@ type line struct {
 	Members   int      `json:",omitempty"`
 	Objects   int      `json:",omitempty"` // in the cache
 	Has       []string `json:",omitempty"` // the namespaces of these
+	Leaving   int      `json:",omitempty"` // of these, how many are to go to others
 	Heap      uint64   `json:",omitempty"` // bytes that live
 	CPU       int64    `json:",omitempty"` // nanoseconds since the start
 }
@@ -131,6 +132,12 @@ func (w *worker) report(ctx context.Context, c cache.Cache, ring *shard.Ring) er
 		objects++
 		has[obj.Namespace] = true
 	}
+	leaving := 0
+	for namespace := range has {
+		if ring.Owner(namespace) != ring.Member() {
+			leaving++
+		}
+	}
 	runtime.GC()
 	runtime.GC()
 	var memory runtime.MemStats
@@ -142,7 +149,8 @@ func (w *worker) report(ctx context.Context, c cache.Cache, ring *shard.Ring) er
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Encode(line{
-		Members: len(ring.Members()), Objects: objects, Has: slices.Collect(maps.Keys(has)), Heap: memory.HeapAlloc, CPU: used.Utime.Nano() + used.Stime.Nano(),
+		Members: len(ring.Members()), Objects: objects, Has: slices.Collect(maps.Keys(has)), Leaving: leaving,
+		Heap: memory.HeapAlloc, CPU: used.Utime.Nano() + used.Stime.Nano(),
 	})
 }
 

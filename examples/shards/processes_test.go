@@ -290,6 +290,9 @@ func (s *shop) owners(of []*process) (owners map[string]string, missing string) 
 		if r.Members != len(of) {
 			return nil, fmt.Sprintf("%s knows %d members", p.name, r.Members)
 		}
+		if r.Leaving > 0 {
+			return nil, fmt.Sprintf("%d namespaces of %s are to go to others", r.Leaving, p.name)
+		}
 		objects += r.Objects
 		for _, namespace := range r.Has {
 			owners[namespace] = p.name

@@ -19,10 +19,12 @@
 //   - A member works on a key if each member that it yields to yields that key to it.
 //   - A member that yields to another one yields the keys for which that one has the higher score. It begins no work on them. Keys on
 //     which it still works are listed in its Lease, and are not yielded until the work has ended. A member that is leaving yields all keys.
-//   - When a member has taken its Lease, it lists the Leases of the ring, and yields to all members in the list. Of any two members, the
-//     later one has the earlier one in its list. The earlier one yields to the later one when the Lease of the later one says that it
-//     yields. No Lease says that its member yields to a member that has not listed yet. What a Lease has said holds while both are
-//     members.
+//   - When a member has taken its Lease, it lists the Leases of the ring, and follows them. It joins when it has had its Lease for
+//     RetryPeriod, and works on nothing before. Then it yields to all members that it knows. Of any two members, the later one has the
+//     earlier one in its list. The earlier one yields to the later one when the Lease of the later one says that it yields. What a Lease
+//     has said holds while both are members.
+//   - While a member yields to one that has not joined, its Lease names only members whose Leases name it. So of replicas that start
+//     together none takes keys of the others, and keys rarely go to a member that cannot work on them yet.
 //   - A membership is over when its Lease names another holder, or none. The member writes that when it has left. Others write it
 //     when they have not seen the Lease change for LeaseDuration by their own clocks. Their request names the version of the Lease that
 //     they saw, so it fails if the member has renewed the Lease since.
@@ -34,10 +36,10 @@
 //     LeaseDuration, and meanwhile yield to nobody who came later and cannot know of it. A member whose own Lease was deleted still counts
 //     ghosts: it follows the other Leases while it waits for its own.
 //
-// Each key has an owner that works on it, if its work can, within LeaseDuration and a few requests after a member has crashed or was
-// cut off, and within a few requests after one has joined or left. The work of one key holds up no other key. If the API server is away
-// for longer than RenewDeadline, nobody works. Names are held as Leases are: a second process with the name of a member waits for
-// its Lease, and so does a replica that comes back under its name after it has crashed.
+// Each key has an owner that works on it, if its work can, within LeaseDuration, RetryPeriod and a few requests after a member has
+// crashed or was cut off, and within RetryPeriod and a few requests after one has come or left. The work of one key holds up no other
+// key. If the API server is away for longer than RenewDeadline, nobody works. Names are held as Leases are: a second process with the
+// name of a member waits for its Lease, and so does a replica that comes back under its name after it has crashed.
 //
 // A label or the UID of an object as its key (Options.Key) is less safe than its namespace. An object moves safely if its key stays the
 // same: if a label changes, or a name comes back with another UID, the owners of both keys may work on that name at a time.

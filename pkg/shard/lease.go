@@ -108,9 +108,11 @@ func (r *Ring) renew(ctx context.Context, own *coordinationv1.Lease) *coordinati
 	return own
 }
 
-// tick cancels the work that must stop. It returns what the Lease is to say, and when it is to be called again at the latest.
+// tick lets the member join, and cancels the work that must stop. It returns what the Lease is to say, and when it is to be called again at
+// the latest.
 func (r *Ring) tick() (say promise, until time.Time, lost bool) {
 	r.update(func(v *view, now time.Time) []*hold {
+		v.join(now.Add(-r.options.RetryPeriod))
 		say, lost = v.promise(), v.self == nil
 		until = now.Add(r.options.RetryPeriod)
 		switch {

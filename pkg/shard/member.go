@@ -27,8 +27,7 @@ const (
 )
 
 // promise is what a member says in its Lease. It has stopped its work on each key for which a member in yields beats it, and begins none,
-// but for keys in holds, on which it still works. If it is leaving, that is so for all keys. It has joined when it has listed the
-// members.
+// but for keys in holds, on which it still works. If it is leaving, that is so for all keys. It has joined when it takes keys.
 type promise struct {
 	joined        bool
 	yields, holds string // sorted, with spaces between

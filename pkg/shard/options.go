@@ -40,7 +40,7 @@ type Options struct {
 	// RenewDeadline is how long after its last renewal a member stops its work: 10 seconds by default. It must be
 	// shorter than LeaseDuration by the time that cancelled work takes to stop, and by what clocks differ.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two renewals: 2 seconds by default.
+	// RetryPeriod is the time between two renewals: 2 seconds by default. A member has its Lease for as long before it joins.
 	RetryPeriod time.Duration
 	// DrainTimeout is how long the work on a key that leaves may go on before its context is cancelled: RenewDeadline by default.
 	// The key leaves when the work has ended, however long that takes.

@@ -48,7 +48,7 @@ func TestRequestsAreReconciledByTheirReplica(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		g := NewWithT(t)
 		a, b := w.startOne("a"), w.startOne("b")
-		time.Sleep(time.Second)
+		time.Sleep(joining)
 		mine, theirs, failed := ownedBy(t, a), ownedBy(t, b), errors.New("failed")
 		reconciles := 0
 		of := a.ring.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -104,7 +104,7 @@ func TestKeysByLabel(t *testing.T) {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		defer queue.ShutDown()
 		g.Expect(a.ring.Source(all, &corev1.ConfigMapList{}).Start(w.ctx, queue)).To(Succeed())
-		time.Sleep(time.Second)
+		time.Sleep(joining)
 		reconciled := map[string]bool{}
 		by := a.ring.ReconcilerBy(reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 			reconciled[req.Namespace] = true
@@ -204,7 +204,7 @@ func TestAReconcileThatWasCancelledIsNotDone(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		g := NewWithT(t)
 		a := w.startOne("a")
-		time.Sleep(time.Second)
+		time.Sleep(joining)
 		term := a.ring.Term("key")
 		a.link.setCut(true)
 		result, err := a.ring.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -222,7 +222,7 @@ func TestAReconcileThatLosesItsKey(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		g := NewWithT(t)
 		a := w.startOne("a")
-		time.Sleep(time.Second)
+		time.Sleep(joining)
 		key := ""
 		for i := 0; key == "" || ownersBetween(key, "shop-a", "shop-b") == "shop-a"; i++ {
 			key = fmt.Sprintf("key-%d", i)
@@ -261,7 +261,7 @@ func TestTermsOfKeysThatNobodyElseHad(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		g := NewWithT(t)
 		a := w.startOne("a")
-		time.Sleep(time.Second)
+		time.Sleep(joining)
 		terms := map[string]uint64{}
 		for i := range 40 {
 			key := fmt.Sprintf("key-%d", i)

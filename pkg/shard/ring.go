@@ -66,7 +66,7 @@ func (r *Ring) Start(ctx context.Context) error {
 		return fmt.Errorf("the ring %s was started before", r.options.Ring)
 	}
 	for {
-		own, deadline, err := r.join(ctx)
+		own, deadline, err := r.enter(ctx)
 		if own == nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func (r *Ring) Start(ctx context.Context) error {
 	}
 }
 
-// join acquires the Lease. It follows those of others if that takes long: nobody else may know of them.
-func (r *Ring) join(ctx context.Context) (own *coordinationv1.Lease, deadline time.Time, err error) {
+// enter acquires the Lease. It follows those of others if that takes long: nobody else may know of them.
+func (r *Ring) enter(ctx context.Context) (own *coordinationv1.Lease, deadline time.Time, err error) {
 	following, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {

@@ -21,14 +21,14 @@ const maxHolds = 4096
 type view struct {
 	name     string             // of our Lease
 	self     *member            // nil while the Lease is not ours
-	joined   bool               // the members that were there before us are known: no work begins earlier
+	joined   bool               // this member takes keys: no work begins earlier
 	leaving  bool               // no work begins any more
 	deadline time.Time          // when all work stops, if the Lease is not renewed until then
 	late     bool               // the deadline has passed, and all holds were cancelled
 	cause    error              // why self is nil, or why the last renewal failed
 	leases   map[string]*member // all others, by the names of their Leases, with the Leases that nobody has
 	members  map[string]*member // those that may work, by id, with ghosts
-	yields   map[string]bool    // ids of members to which this one yields; true if the Lease is to say so
+	yields   map[string]bool    // ids of members to which this one yields; true if the Lease is to say so; nil before the first list
 	holds    map[string][]*hold // by key
 	version  int                // grows with each change that concerns users or the promise
 }
@@ -47,7 +47,7 @@ type hold struct {
 func (v *view) enter(own *coordinationv1.Lease, now, deadline time.Time) {
 	*v = view{
 		name: v.name, self: newMember(own, now), deadline: deadline, holds: v.holds, version: v.version + 1,
-		leases: v.leases, members: v.members, yields: map[string]bool{},
+		leases: v.leases, members: v.members,
 	}
 }
 
@@ -66,8 +66,8 @@ func (v *view) lose(cause error) {
 	}
 }
 
-// sync notes the Leases of a list. This member yields to all that the first list has: of two members, the later one has the other in its
-// first list, because it lists after it has taken its Lease.
+// sync notes the Leases of a list. Of two members, the later one has the other in its first list, because it lists after it has taken its
+// Lease.
 func (v *view) sync(leases []coordinationv1.Lease, now time.Time) {
 	listed := map[string]bool{}
 	for i := range leases {
@@ -86,13 +86,24 @@ func (v *view) sync(leases []coordinationv1.Lease, now time.Time) {
 		v.lose(errGone)
 		return
 	}
-	if !v.joined {
-		for id := range v.members {
-			v.yields[id] = false
-		}
-		v.joined = true
+	if v.yields == nil {
+		v.yields = map[string]bool{}
 		v.version++
 	}
+}
+
+// join lets a member take keys that has listed the others, and has had its Lease since a time. That is a while: of replicas that start
+// together, the first one then knows the others. It yields to all members that it knows, so to all of its list.
+func (v *view) join(since time.Time) {
+	if v.self == nil || v.yields == nil || v.joined || v.self.seen.After(since) {
+		return
+	}
+	for id := range v.members {
+		v.yields[id] = false
+	}
+	v.joined = true
+	v.version++
+	v.admit()
 }
 
 // observe notes a Lease from a list or a watch.
@@ -151,19 +162,23 @@ func (v *view) end(m *member) {
 	v.version++
 }
 
-// admit yields to the members that yield to this one, and says so to all that have joined. It says nothing new while there is a ghost: a
-// member that listed after the Lease of the ghost had gone does not know of it, and shall not begin its work before that is over.
+// admit yields to the members that yield to this one, and says so. It says nothing new while there is a ghost: a member that listed after the
+// Lease of the ghost had gone does not know of it, and shall not begin its work before that is over. To members that were there before it
+// says nothing while one to which it yields has not joined: it would wait for that one, with keys that they give up.
 func (v *view) admit() {
 	if v.self == nil || !v.joined || len(v.holds) > maxHolds {
 		return
 	}
-	for _, m := range v.members {
+	waits := false
+	for id, m := range v.members {
 		if m.ghost {
 			return
 		}
+		_, yields := v.yields[id]
+		waits = waits || yields && !m.joined
 	}
 	for id, m := range v.members {
-		if says, yields := v.yields[id]; !says && (yields && m.joined || m.yields[v.self.id]) {
+		if says, yields := v.yields[id]; !says && (yields && !waits || m.yields[v.self.id]) {
 			v.yields[id] = true
 			v.version++
 		}
@@ -197,6 +212,8 @@ func (v *view) why(now time.Time) error {
 		return v.cause
 	case !v.inTime(now):
 		return fmt.Errorf("its Lease could not be renewed in time: %w", cmp.Or(v.cause, errSlow))
+	case v.yields == nil:
+		return errListing
 	case !v.joined:
 		return errJoining
 	case v.leaving:
@@ -288,10 +305,11 @@ func (v *view) expired(now time.Time, leaseDuration time.Duration) (leases []*co
 
 // Why a member works on nothing.
 var (
-	errNotStarted = errors.New("it has not joined yet")
+	errNotStarted = errors.New("it has no Lease yet")
 	errGone       = errors.New("its Lease was deleted")
 	errSlow       = errors.New("there is no answer yet")
-	errJoining    = errors.New("it has not listed the members yet")
+	errListing    = errors.New("it has not listed the members yet")
+	errJoining    = errors.New("it waits for members that start with it")
 	errLeaving    = errors.New("it is leaving")
 	errLeft       = errors.New("it has left")
 )

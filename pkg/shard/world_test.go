@@ -16,6 +16,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
+// joining is within how long a replica joins: RetryPeriod, and some requests.
+const joining = 3 * time.Second
+
 // world has replicas that work on keys, each in a process of its own as far as they know.
 type world struct {
 	t      testing.TB
