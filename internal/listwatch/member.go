@@ -30,12 +30,12 @@ type member struct {
 	filled    chan struct{} // has an element if a watch has to look
 
 	// wideWatch.mu guards what follows.
-	run    *wideRun // which it has joined; nil if none
-	life   *life    // nil before the first attempt to join, and after the end of its context
-	alone  bool     // it has had a watch of its own since Join was last called
-	behind bool     // it was too far behind, or another member took its place: the next Join does not join
-	queue  []queued // what has come, and was not taken
-	queued int      // the bytes of the queue
+	run     *wideRun // which it has joined; nil if none
+	life    *life    // nil before the first attempt to join, and after the end of its context
+	watched bool     // it has had a watch of its own since Join was last called
+	behind  bool     // it was too far behind, or another member took its place: the next Join does not join
+	queue   []queued // what has come, and was not taken
+	queued  int      // the bytes of the queue
 }
 
 // life says that a namespace is counted in alive. Stop is nil while Join runs; later it keeps the end of the context from ending this life.
@@ -90,8 +90,8 @@ func (m *member) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 func (m *member) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	w := m.wide
 	w.mu.Lock()
-	joins := m.alone && (w.run != nil || w.dueLocked())
-	m.alone = true
+	joins := m.watched && (w.run != nil || w.dueLocked())
+	m.watched = true
 	w.mu.Unlock()
 	if joins {
 		return nil, relist.Now()
@@ -236,7 +236,7 @@ func (m *member) begin(opts metav1.ListOptions) (*life, *wideRun) {
 	defer w.mu.Unlock()
 	m.leaveLocked()
 	behind := m.behind
-	m.alone, m.behind = false, false
+	m.watched, m.behind = false, false
 	if m.life == nil || !m.life.stop() { // otherwise it is counted
 		w.alive[m.namespace]++
 	}

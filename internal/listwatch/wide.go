@@ -33,7 +33,7 @@ const (
 	fewestNamespaces = 8
 	// outside is how many times as much a wide watch may bring of other namespaces: to drop an object takes a part of what it takes to
 	// keep it, and a watch takes as much as some objects.
-	outside = 4
+	outside = 3
 	// tolerated is how many objects and events of other namespaces count for nothing.
 	tolerated = 1000
 	// openTimeout bounds how long a wide watch may take to list, and to cover a namespace: members wait for each.
@@ -93,7 +93,7 @@ type wideWatch struct {
 	run   *wideRun       // nil while each watches by itself
 	most  int            // ranges of a cover
 	from  string         // the version from which on the next run lists
-	next  attempt
+	trial attempt
 }
 
 // attempt says when a wide watch may begin.
@@ -120,12 +120,12 @@ type wideRun struct {
 
 // newWideWatch returns one without members.
 func newWideWatch(o wideOptions) *wideWatch {
-	return &wideWatch{wideOptions: o, alive: map[string]int{}, most: maxRanges, from: anyVersion, next: attempt{pauses: pauses}}
+	return &wideWatch{wideOptions: o, alive: map[string]int{}, most: maxRanges, from: anyVersion, trial: attempt{pauses: pauses}}
 }
 
 // dueLocked reports whether a wide watch may begin.
 func (w *wideWatch) dueLocked() bool {
-	return len(w.alive) >= fewestNamespaces && (!time.Now().Before(w.next.at) || w.next.namespaces > 0 && len(w.alive) >= w.next.namespaces)
+	return len(w.alive) >= fewestNamespaces && (!time.Now().Before(w.trial.at) || w.trial.namespaces > 0 && len(w.alive) >= w.trial.namespaces)
 }
 
 // runLocked returns the wide watch, which it begins if that is due; nil if there is none.
@@ -360,7 +360,7 @@ func (w *wideWatch) route(ctx context.Context, run *wideRun, stream watch.Interf
 			}
 			namespace, version, err := identify(event.Object)
 			if err == nil {
-				err = w.pass(run, event, namespace, version)
+				err = w.deliver(run, event, namespace, version)
 			}
 			if err != nil {
 				return err
@@ -391,8 +391,8 @@ func identify(obj runtime.Object) (namespace, version string, err error) {
 	return namespace, version, err
 }
 
-// pass queues an event for the member of its namespace, or a bookmark for all.
-func (w *wideWatch) pass(run *wideRun, event watch.Event, namespace, version string) error {
+// deliver queues an event for the member of its namespace, or a bookmark for all.
+func (w *wideWatch) deliver(run *wideRun, event watch.Event, namespace, version string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !reaches(version, run.position) {
@@ -438,7 +438,7 @@ func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
 		close(run.opened)
 	}
 	if run.lasted {
-		w.next.pauses = pauses
+		w.trial.pauses = pauses
 	}
 	if isTooLong(why) { // fewer ranges have not helped
 		w.most = maxRanges
@@ -448,11 +448,11 @@ func (w *wideWatch) giveUpLocked(run *wideRun, why error) {
 	case errors.Is(why, errFew), errors.Is(why, errOver):
 		logger = logger.V(1)
 	case errors.As(why, &costly):
-		w.next.at, w.next.namespaces = time.Now().Add(costlyFor), 2*costly.namespaces
+		w.trial.at, w.trial.namespaces = time.Now().Add(costlyFor), 2*costly.namespaces
 	case run.lasted && isExpired(why): // all list again, at once
 		w.from = run.position
 	default:
-		w.next.at, w.next.namespaces = time.Now().Add(w.next.pauses.Step()), 0
+		w.trial.at, w.trial.namespaces = time.Now().Add(w.trial.pauses.Step()), 0
 	}
 	logger.Info("A kind is watched in each namespace by itself, and not in all together", "namespaces", len(w.alive), "reason", why.Error())
 	for namespace, member := range run.members {

@@ -1110,10 +1110,10 @@ func TestWideWatchThatIsRefusedAfterItsList(t *testing.T) {
 }
 
 func TestWideWatchWhoseNamespacesComeLate(t *testing.T) {
-	inWorld(t, 11, 30, func(g *GomegaWithT, w *wideWorld) {
-		all := namespacesUpTo(30)
+	inWorld(t, 11, 24, func(g *GomegaWithT, w *wideWorld) {
+		all := namespacesUpTo(24)
 		for i := range 6000 {
-			w.write(all[i%30], fmt.Sprint(i))
+			w.write(all[i%24], fmt.Sprint(i))
 		}
 		w.add(all[:8]...)
 		time.Sleep(5 * time.Second)

@@ -82,7 +82,7 @@ type Tuning struct {
 	//
 	// From eight namespaces on one watch serves those of a kind that have the default settings, if the account may list Namespaces, and
 	// list and watch the kind in all of them. The server sends few objects of other namespaces if it knows shard selectors (KEP-5866);
-	// otherwise they are at most four fifths of what comes, and are dropped. If more would come, and when that watch fails, each namespace
+	// otherwise they are at most three quarters of what comes, and are dropped. If more would come, and when that watch fails, each namespace
 	// has its own.
 	Namespaces labels.Selector
 	// Shard restricts the list to the namespaces in which this replica has a term. A *shard.Ring (package shard) is a Shard. The list
