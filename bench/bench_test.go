@@ -33,7 +33,7 @@ func TestSmoke(t *testing.T) {
 	figures := filepath.Join(dir, "figures.txt")
 	var out, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"-pods=200", "-other-heap=0,30", "-rounds=1", "-calltime=1ms", "-calllimit=200ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=2s",
+		"-pods=200", "-other-heap=0,30", "-rounds=1", "-calltime=1ms", "-calllimit=200ms", "-events=400", "-rate=2000", "-window=50ms", "-windowlimit=2s", "-lag=1m",
 		"-markdown=" + markdown, "-figures=" + figures, "-summary=" + summary, "-svg=" + svg,
 	}, &out, &progress)
 	if err != nil {

@@ -36,6 +36,7 @@ type effort struct {
 	Events        int           // of a burst
 	Rate          int           // events a second when they come steadily
 	Window, Limit time.Duration // of watching those: at least, and at most
+	Lag           time.Duration // how far they may be behind the rate at the end
 }
 
 // parse returns the options, or an error that names what is wrong with them.
@@ -57,6 +58,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	flags.IntVar(&o.effort.Rate, "rate", 1000, "`events` a second when they come steadily")
 	flags.DurationVar(&o.effort.Window, "window", 5*time.Second, "how long steady events are watched at least; then until the end of a collection")
 	flags.DurationVar(&o.effort.Limit, "windowlimit", 30*time.Second, "how long at most")
+	flags.DurationVar(&o.effort.Lag, "lag", 250*time.Millisecond, "how far behind the rate a busy machine may be at the end, and a tenth of the time")
 	flags.StringVar(&o.svg, "svg", "", "`file` to write the plot to")
 	flags.StringVar(&o.summary, "summary", "", "`file` to write the ratios of a few measures to, or README.md to have those in it replaced")
 	flags.StringVar(&o.markdown, "markdown", "", "`file` to write all ratios and bounds to, or README.md to have those in it replaced")

@@ -44,13 +44,10 @@ func (f *feed) steadily(ctx context.Context) error {
 	return f.checkRate(events, took.wall)
 }
 
-// hiccup is how far behind the rate a busy machine may be when the counting ends.
-const hiccup = 250 * time.Millisecond
-
 // checkRate refuses a figure that was measured at another rate than it says.
 func (f *feed) checkRate(events int, took time.Duration) error {
 	due := float64(f.Effort.Rate) * took.Seconds()
-	if most := 0.1*due + float64(f.Effort.Rate)*hiccup.Seconds(); math.Abs(float64(events)-due) > most {
+	if most := 0.1*due + float64(f.Effort.Rate)*f.Effort.Lag.Seconds(); math.Abs(float64(events)-due) > most {
 		return fmt.Errorf("%s handled %d events in %v while %.0f were due: the machine is too slow or too busy", f.Cache, events, took, due)
 	}
 	return nil
