@@ -163,8 +163,8 @@ func (v *view) end(m *member) {
 }
 
 // admit yields to the members that yield to this one, and says so. It says nothing new while there is a ghost: a member that listed after the
-// Lease of the ghost had gone does not know of it, and shall not begin its work before that is over. To members that were there before it
-// says nothing while one to which it yields has not joined: it would wait for that one, with keys that they give up.
+// Lease of the ghost had gone does not know of it, and shall not begin its work before that is over. While one to which it yields has not
+// joined, it says so only to members that yield to this one: the others would give up keys that have to wait for that one.
 func (v *view) admit() {
 	if v.self == nil || !v.joined || len(v.holds) > maxHolds {
 		return
