@@ -152,6 +152,19 @@ func (c *Catalog) servesLocked(r schema.GroupVersionResource) bool {
 	return false
 }
 
+// paths returns where the versions of a source are served, in no order.
+func (c *Catalog) paths(source aggregated.Source) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var paths []string
+	for key := range c.versions {
+		if key.source == source {
+			paths = append(paths, "apis/"+key.Group+"/"+key.Version)
+		}
+	}
+	return paths
+}
+
 // current returns the newest document.
 func (c *Catalog) current() (*document, error) {
 	c.mu.Lock()

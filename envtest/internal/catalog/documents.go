@@ -8,13 +8,17 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/apiserver/pkg/server/routes"
@@ -36,7 +40,7 @@ type documents struct {
 	third struct {
 		sync.Once
 		service *handler3.OpenAPIService
-		list    func() (map[string]located, error) // the first call encodes them all
+		list    func() map[string]located // the first call encodes them all
 	}
 }
 
@@ -90,13 +94,15 @@ func (d *documents) v2(build builder) *spec.Swagger {
 
 // v3 returns the handlers of the documents of the third version, and of their list. A request that comes meanwhile
 // waits for them. The builder is not kept.
-func (d *documents) v3(build builder) (*handler3.OpenAPIService, func() (map[string]located, error)) {
-	d.third.Do(func() {
-		service := build.InstallV3(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))
-		d.third.service = service
-		d.third.list = sync.OnceValues(func() (map[string]located, error) { return listOf(service) })
-	})
+func (d *documents) v3(build builder) (*handler3.OpenAPIService, func() map[string]located) {
+	d.third.Do(func() { d.keep(build.InstallV3(build.handler.GoRestfulContainer, mux.NewPathRecorderMux("unused"))) })
 	return d.third.service, d.third.list
+}
+
+// keep has a service serve the third version.
+func (d *documents) keep(service *handler3.OpenAPIService) {
+	d.third.service = service
+	d.third.list = sync.OnceValue(func() map[string]located { return locate(service, maps.Keys(d.groups)) })
 }
 
 // ownV2 returns the second version's document for one server, whose CRD controller adds to the extensions of definitions.
@@ -114,9 +120,10 @@ func (d *documents) ownV2(build builder) *spec.Swagger {
 // joined serves the third version: the documents that many servers have, and those of one server's custom resources. As
 // elsewhere in discovery, a custom resource takes nothing away from a built-in group.
 type joined struct {
-	build  builder
-	built  *documents
-	custom *handler3.OpenAPIService
+	build   builder
+	built   *documents
+	custom  *handler3.OpenAPIService // the CRD server's controller changes it meanwhile
+	catalog *Catalog                 // says which custom resources there are
 }
 
 // RegisterOpenAPIV3VersionedService serves both like handler3.OpenAPIService serves its own.
@@ -127,17 +134,10 @@ func (j *joined) RegisterOpenAPIV3VersionedService(path string, on common.PathHa
 }
 
 func (j *joined) discovery(w http.ResponseWriter, req *http.Request) {
-	all, err := listOf(j.custom)
-	if err == nil {
-		_, list := j.built.v3(j.build)
-		var built map[string]located
-		built, err = list()
-		maps.Copy(all, built)
-	}
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(handler3.OpenAPIV3Discovery{Paths: all})
-	}
+	all := locate(j.custom, slices.Values(j.catalog.paths(aggregated.CRDSource)))
+	_, built := j.built.v3(j.build)
+	maps.Copy(all, built())
+	body, err := json.Marshal(handler3.OpenAPIV3Discovery{Paths: all})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -148,44 +148,53 @@ func (j *joined) discovery(w http.ResponseWriter, req *http.Request) {
 }
 
 func (j *joined) groupVersion(w http.ResponseWriter, req *http.Request) {
-	if j.built.groups[strings.TrimPrefix(req.URL.Path, PathV3+"/")] {
+	path := strings.TrimPrefix(req.URL.Path, PathV3+"/")
+	if j.built.groups[path] {
 		service, _ := j.built.v3(j.build)
 		service.HandleGroupVersion(w, req)
 		return
 	}
-	if all, err := listOf(j.custom); err == nil && all[strings.TrimPrefix(req.URL.Path, PathV3+"/")] == (located{}) {
+	if hashOf(j.custom, path) == "" {
 		w.WriteHeader(http.StatusNotFound) // the service would answer with nothing
 		return
 	}
 	j.custom.HandleGroupVersion(w, req)
 }
 
-// listOf returns where the documents are, by the path of their group version. The service tells nobody but HTTP clients.
-func listOf(service *handler3.OpenAPIService) (map[string]located, error) {
-	req, err := http.NewRequest(http.MethodGet, PathV3, nil)
+// locate returns where the documents of group versions are, by their paths, without those that the service does not have. It
+// asks for each of them, because the list of the service itself is not safe beside a change: a new group is in that list
+// before its document, and whoever reads it then ends the process.
+func locate(service *handler3.OpenAPIService, paths iter.Seq[string]) map[string]located {
+	found := map[string]located{}
+	for path := range paths {
+		if hash := hashOf(service, path); hash != "" {
+			at := url.URL{Path: PathV3 + "/" + path, RawQuery: url.Values{"hash": {hash}}.Encode()}
+			found[path] = located{ServerRelativeURL: at.String()}
+		}
+	}
+	return found
+}
+
+// hashOf returns the hash of a group version's document, or "" if the service does not have it. The service tells nobody but HTTP
+// clients.
+func hashOf(service *handler3.OpenAPIService, path string) string {
+	answer := headers{}
+	service.HandleGroupVersion(answer, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: PathV3 + "/" + path}, Header: http.Header{}})
+	hash, err := strconv.Unquote(answer.Header().Get("Etag"))
 	if err != nil {
-		return nil, err
+		return ""
 	}
-	answer := &recorded{header: http.Header{}, code: http.StatusOK}
-	service.HandleDiscovery(answer, req)
-	if answer.code != http.StatusOK {
-		return nil, fmt.Errorf("list OpenAPI documents: %d", answer.code)
-	}
-	var list handler3.OpenAPIV3Discovery
-	err = json.Unmarshal(answer.Bytes(), &list)
-	return list.Paths, err
+	return hash
 }
 
-// recorded is an answer. It implements http.ResponseWriter.
-type recorded struct {
-	bytes.Buffer
-	header http.Header
-	code   int
-}
+// headers are an answer without its body. They implement http.ResponseWriter.
+type headers http.Header
 
-func (r *recorded) Header() http.Header { return r.header }
+func (h headers) Header() http.Header { return http.Header(h) }
 
-func (r *recorded) WriteHeader(code int) { r.code = code }
+func (headers) Write(body []byte) (int, error) { return len(body), nil }
+
+func (headers) WriteHeader(int) {}
 
 const (
 	PathV2 = "/openapi/v2"

@@ -33,6 +33,7 @@ import (
 type OpenAPI struct {
 	V2       *common.Config
 	v3       *common.OpenAPIV3Config
+	catalog  *Catalog
 	prepared chan struct{} // closed when the documents are served, and the server is ready
 }
 
@@ -50,8 +51,8 @@ var nameDefinitions = sync.OnceValue(func() error {
 	return err
 })
 
-// NewOpenAPI leaves it to Publish to serve the documents.
-func NewOpenAPI(config *genericapiserver.Config) (*OpenAPI, error) {
+// NewOpenAPI leaves it to Publish to serve the documents. The catalog says which custom resources there are.
+func NewOpenAPI(config *genericapiserver.Config, catalog *Catalog) (*OpenAPI, error) {
 	if err := nameDefinitions(); err != nil {
 		return nil, fmt.Errorf("prepare the OpenAPI documents of custom resources: %w", err)
 	}
@@ -61,7 +62,7 @@ func NewOpenAPI(config *genericapiserver.Config) (*OpenAPI, error) {
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIV3Config.Info.Title = "Kubernetes"
 	config.SkipOpenAPIInstallation = true
-	return &OpenAPI{V2: config.OpenAPIConfig, v3: config.OpenAPIV3Config, prepared: make(chan struct{})}, nil
+	return &OpenAPI{V2: config.OpenAPIConfig, v3: config.OpenAPIV3Config, catalog: catalog, prepared: make(chan struct{})}, nil
 }
 
 // external returns a scheme without the internal versions: each type has a definition, which names all kinds that it is of, and
@@ -95,7 +96,8 @@ func (o *OpenAPI) Publish(generic *genericapiserver.GenericAPIServer) error {
 		on: onMux, make: sync.OnceFunc(func() { *second = *built.ownV2(build) }),
 	})
 	generic.OpenAPIV3VersionedService = handler3.NewOpenAPIService()
-	return (&joined{build: build, built: built, custom: generic.OpenAPIV3VersionedService}).RegisterOpenAPIV3VersionedService(PathV3, onMux)
+	third := &joined{build: build, built: built, custom: generic.OpenAPIV3VersionedService, catalog: o.catalog}
+	return third.RegisterOpenAPIV3VersionedService(PathV3, onMux)
 }
 
 // builder makes the documents of the server's own kinds.

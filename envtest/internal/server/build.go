@@ -79,7 +79,7 @@ func (b *builder) config(
 	config.EnableIndex = false             // would not list what other servers serve, and answers what nobody serves
 	config.StorageObjectCountTracker = nil // weighs requests for priority and fairness, which is not used
 	config.AggregatedDiscoveryGroupManager = b.catalog.From(aggregated.BuiltinSource)
-	documents, err := catalog.NewOpenAPI(&config.Config)
+	documents, err := catalog.NewOpenAPI(&config.Config, b.catalog)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,111 @@
+// Copyright The Tarn Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/kube-openapi/pkg/handler3"
+	"k8s.io/kube-openapi/pkg/spec3"
+)
+
+// served returns documents of one built-in group and of those that the test adds, and answers a request.
+func served(t *testing.T) (j *joined, get func(path string) *httptest.ResponseRecorder) {
+	t.Helper()
+	built := &documents{groups: map[string]bool{"apis/apps/v1": true}}
+	built.third.Do(func() {
+		service := handler3.NewOpenAPIService()
+		service.UpdateGroupVersion("apis/apps/v1", &spec3.OpenAPI{Version: "built-in"})
+		built.keep(service)
+	})
+	j = &joined{built: built, custom: handler3.NewOpenAPIService(), catalog: New(crdserver.Codecs)}
+	mux := &prefixes{}
+	if err := j.RegisterOpenAPIV3VersionedService(PathV3, mux); err != nil {
+		t.Fatal(err)
+	}
+	return j, func(path string) *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		return answer
+	}
+}
+
+// prefixes implements common.PathHandlerByGroupVersion.
+type prefixes struct{ http.ServeMux }
+
+func (p *prefixes) HandlePrefix(path string, handler http.Handler) { p.Handle(path, handler) }
+
+// pathsOf returns where the list says that the documents are.
+func pathsOf(t *testing.T, answer *httptest.ResponseRecorder) map[string]located {
+	t.Helper()
+	var list handler3.OpenAPIV3Discovery
+	if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil {
+		t.Fatalf("%d: %v", answer.Code, err)
+	}
+	return list.Paths
+}
+
+// TestListOfDocuments checks that the addresses of a list lead to documents, and that it has what is in discovery and described.
+func TestListOfDocuments(t *testing.T) {
+	j, get := served(t)
+	crds := j.catalog.From(aggregated.CRDSource)
+	crds.AddGroupVersion("described.example.com", offered("v1", "widgets"))
+	crds.AddGroupVersion("not-yet.example.com", offered("v1", "widgets"))
+	crds.AddGroupVersion("apps", offered("v1", "widgets"))
+	for _, path := range []string{"apis/described.example.com/v1", "apis/gone.example.com/v1", "apis/apps/v1"} {
+		j.custom.UpdateGroupVersion(path, &spec3.OpenAPI{Version: "custom"})
+	}
+	paths := pathsOf(t, get(PathV3))
+	for path, version := range map[string]string{"apis/described.example.com/v1": "custom", "apis/apps/v1": "built-in"} {
+		answer := get(paths[path].ServerRelativeURL)
+		var document spec3.OpenAPI
+		if err := json.Unmarshal(answer.Body.Bytes(), &document); err != nil || document.Version != version {
+			t.Errorf("%s is at %q with %d: %s, want one of %s", path, paths[path].ServerRelativeURL, answer.Code, answer.Body, version)
+		}
+		if answer.Header().Get("Cache-Control") != "public, immutable" {
+			t.Errorf("the address of %s has not the hash of the document", path)
+		}
+	}
+	if len(paths) != 2 {
+		t.Errorf("the list is %v", paths)
+	}
+	if code := get(PathV3 + "/apis/not-yet.example.com/v1").Code; code != http.StatusNotFound {
+		t.Errorf("what is not described is answered with %d", code)
+	}
+}
+
+// TestListOfDocumentsWhileGroupsCome asks for the list while groups come and go. To ask the service of custom resources for its own
+// list would end the process: a new group is in it for a moment before its document.
+func TestListOfDocumentsWhileGroupsCome(t *testing.T) {
+	j, get := served(t)
+	const group, path = "some.example.com", "apis/some.example.com/v1"
+	j.catalog.From(aggregated.CRDSource).AddGroupVersion(group, offered("v1", "widgets"))
+	done := make(chan struct{})
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(done)
+	for range 2 {
+		asking.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					get(PathV3)
+					get(PathV3 + "/" + path)
+				}
+			}
+		})
+	}
+	for range 20_000 {
+		j.custom.UpdateGroupVersion(path, &spec3.OpenAPI{Version: "custom"})
+		j.custom.DeleteGroupVersion(path)
+	}
+}
