@@ -8,7 +8,6 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"net/http"
 	"net/url"
@@ -99,10 +98,10 @@ func (d *documents) v3(build builder) (*handler3.OpenAPIService, func() map[stri
 	return d.third.service, d.third.list
 }
 
-// keep has a service serve the third version.
+// keep keeps the service that has the documents of the third version.
 func (d *documents) keep(service *handler3.OpenAPIService) {
 	d.third.service = service
-	d.third.list = sync.OnceValue(func() map[string]located { return locate(service, maps.Keys(d.groups)) })
+	d.third.list = sync.OnceValue(func() map[string]located { return locate(service, slices.Collect(maps.Keys(d.groups))) })
 }
 
 // ownV2 returns the second version's document for one server, whose CRD controller adds to the extensions of definitions.
@@ -122,8 +121,8 @@ func (d *documents) ownV2(build builder) *spec.Swagger {
 type joined struct {
 	build   builder
 	built   *documents
-	custom  *handler3.OpenAPIService // the CRD server's controller changes it meanwhile
-	catalog *Catalog                 // says which custom resources there are
+	custom  *handler3.OpenAPIService // the CRD server's controller changes it while requests read it
+	catalog *Catalog                 // says which versions of custom resources are served
 }
 
 // RegisterOpenAPIV3VersionedService serves both like handler3.OpenAPIService serves its own.
@@ -134,7 +133,7 @@ func (j *joined) RegisterOpenAPIV3VersionedService(path string, on common.PathHa
 }
 
 func (j *joined) discovery(w http.ResponseWriter, req *http.Request) {
-	all := locate(j.custom, slices.Values(j.catalog.paths(aggregated.CRDSource)))
+	all := locate(j.custom, j.served())
 	_, built := j.built.v3(j.build)
 	maps.Copy(all, built())
 	body, err := json.Marshal(handler3.OpenAPIV3Discovery{Paths: all})
@@ -154,19 +153,23 @@ func (j *joined) groupVersion(w http.ResponseWriter, req *http.Request) {
 		service.HandleGroupVersion(w, req)
 		return
 	}
-	if hashOf(j.custom, path) == "" {
+	if !slices.Contains(j.served(), path) || hashOf(j.custom, path) == "" {
 		w.WriteHeader(http.StatusNotFound) // the service would answer with nothing
 		return
 	}
 	j.custom.HandleGroupVersion(w, req)
 }
 
-// locate returns where the documents of group versions are, by their paths, without those that the service does not have. It
-// asks for each of them, because the list of the service itself is not safe beside a change: a new group is in that list
-// before its document, and whoever reads it then ends the process.
-func locate(service *handler3.OpenAPIService, paths iter.Seq[string]) map[string]located {
+// served returns the paths of the versions of custom resources. The service also has documents of versions that a definition no
+// longer serves, which nobody can use.
+func (j *joined) served() []string { return j.catalog.paths(aggregated.CRDSource) }
+
+// locate returns where the documents of group versions are, by their paths. It leaves out the paths that have no document. The
+// list that the service itself has is not used: a new path is in that list before its document is, and a request that reads
+// the list at that moment ends the process.
+func locate(service *handler3.OpenAPIService, paths []string) map[string]located {
 	found := map[string]located{}
-	for path := range paths {
+	for _, path := range paths {
 		if hash := hashOf(service, path); hash != "" {
 			at := url.URL{Path: PathV3 + "/" + path, RawQuery: url.Values{"hash": {hash}}.Encode()}
 			found[path] = located{ServerRelativeURL: at.String()}

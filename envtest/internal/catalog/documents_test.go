@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -52,7 +53,8 @@ func pathsOf(t *testing.T, answer *httptest.ResponseRecorder) map[string]located
 	return list.Paths
 }
 
-// TestListOfDocuments checks that the addresses of a list lead to documents, and that it has what is in discovery and described.
+// TestListOfDocuments checks that the list names exactly the versions that discovery offers and a document describes, and that
+// its addresses lead to these documents.
 func TestListOfDocuments(t *testing.T) {
 	j, get := served(t)
 	crds := j.catalog.From(aggregated.CRDSource)
@@ -64,6 +66,9 @@ func TestListOfDocuments(t *testing.T) {
 	}
 	paths := pathsOf(t, get(PathV3))
 	for path, version := range map[string]string{"apis/described.example.com/v1": "custom", "apis/apps/v1": "built-in"} {
+		if paths[path] == (located{}) {
+			t.Fatalf("%s is not in the list %v", path, paths)
+		}
 		answer := get(paths[path].ServerRelativeURL)
 		var document spec3.OpenAPI
 		if err := json.Unmarshal(answer.Body.Bytes(), &document); err != nil || document.Version != version {
@@ -76,17 +81,35 @@ func TestListOfDocuments(t *testing.T) {
 	if len(paths) != 2 {
 		t.Errorf("the list is %v", paths)
 	}
-	if code := get(PathV3 + "/apis/not-yet.example.com/v1").Code; code != http.StatusNotFound {
-		t.Errorf("what is not described is answered with %d", code)
+	for _, path := range []string{"apis/not-yet.example.com/v1", "apis/gone.example.com/v1"} {
+		if code := get(PathV3 + "/" + path).Code; code != http.StatusNotFound {
+			t.Errorf("%s is answered with %d", path, code)
+		}
+	}
+}
+
+// TestListOfDocumentsIsUpstreams compares the list with that of upstream's service, which is safe to ask while nothing changes.
+func TestListOfDocumentsIsUpstreams(t *testing.T) {
+	j, get := served(t)
+	for _, version := range []string{"v1", "v1alpha1", "v2"} {
+		j.catalog.From(aggregated.CRDSource).AddGroupVersion("some.example.com", offered(version, "widgets"))
+		j.custom.UpdateGroupVersion("apis/some.example.com/"+version, &spec3.OpenAPI{Version: version})
+	}
+	upstreams := httptest.NewRecorder()
+	j.custom.HandleDiscovery(upstreams, httptest.NewRequest(http.MethodGet, PathV3, nil))
+	ours, theirs := pathsOf(t, get(PathV3)), pathsOf(t, upstreams)
+	delete(ours, "apis/apps/v1")
+	if len(theirs) != 3 || !maps.Equal(ours, theirs) {
+		t.Errorf("the list is\n%v, and upstream's\n%v", ours, theirs)
 	}
 }
 
 // TestListOfDocumentsWhileGroupsCome asks for the list while groups come and go. To ask the service of custom resources for its own
-// list would end the process: a new group is in it for a moment before its document.
+// list can end the process: a new group is in it for a moment before its document.
 func TestListOfDocumentsWhileGroupsCome(t *testing.T) {
 	j, get := served(t)
 	const group, path = "some.example.com", "apis/some.example.com/v1"
-	j.catalog.From(aggregated.CRDSource).AddGroupVersion(group, offered("v1", "widgets"))
+	crds := j.catalog.From(aggregated.CRDSource)
 	done := make(chan struct{})
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -98,14 +121,19 @@ func TestListOfDocumentsWhileGroupsCome(t *testing.T) {
 				case <-done:
 					return
 				default:
-					get(PathV3)
-					get(PathV3 + "/" + path)
 				}
+				if answer := get(PathV3); answer.Code != http.StatusOK {
+					t.Errorf("the list is answered with %d: %s", answer.Code, answer.Body)
+					return
+				}
+				get(PathV3 + "/" + path)
 			}
 		})
 	}
 	for range 20_000 {
+		crds.AddGroupVersion(group, offered("v1", "widgets"))
 		j.custom.UpdateGroupVersion(path, &spec3.OpenAPI{Version: "custom"})
 		j.custom.DeleteGroupVersion(path)
+		crds.RemoveGroup(group)
 	}
 }
