@@ -13,12 +13,13 @@ import (
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 )
 
-// served returns documents of one built-in group and of those that the test adds, and answers a request.
-func served(t *testing.T) (j *joined, get func(path string) *httptest.ResponseRecorder) {
+// serveDocuments returns documents of one built-in group and of those that the test adds, and what answers requests for them.
+func serveDocuments(t *testing.T) (j *joined, get func(path string) *httptest.ResponseRecorder) {
 	t.Helper()
 	built := &documents{groups: map[string]bool{"apis/apps/v1": true}}
 	built.third.Do(func() {
@@ -27,21 +28,16 @@ func served(t *testing.T) (j *joined, get func(path string) *httptest.ResponseRe
 		built.keep(service)
 	})
 	j = &joined{built: built, custom: handler3.NewOpenAPIService(), catalog: New(crdserver.Codecs)}
-	mux := &prefixes{}
-	if err := j.RegisterOpenAPIV3VersionedService(PathV3, mux); err != nil {
+	paths := mux.NewPathRecorderMux("test")
+	if err := j.RegisterOpenAPIV3VersionedService(PathV3, paths); err != nil {
 		t.Fatal(err)
 	}
 	return j, func(path string) *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
-		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		paths.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 		return answer
 	}
 }
-
-// prefixes implements common.PathHandlerByGroupVersion.
-type prefixes struct{ http.ServeMux }
-
-func (p *prefixes) HandlePrefix(path string, handler http.Handler) { p.Handle(path, handler) }
 
 // pathsOf returns where the list says that the documents are.
 func pathsOf(t *testing.T, answer *httptest.ResponseRecorder) map[string]located {
@@ -56,7 +52,7 @@ func pathsOf(t *testing.T, answer *httptest.ResponseRecorder) map[string]located
 // TestListOfDocuments checks that the list names exactly the versions that discovery offers and a document describes, and that
 // its addresses lead to these documents.
 func TestListOfDocuments(t *testing.T) {
-	j, get := served(t)
+	j, get := serveDocuments(t)
 	crds := j.catalog.From(aggregated.CRDSource)
 	crds.AddGroupVersion("described.example.com", offered("v1", "widgets"))
 	crds.AddGroupVersion("not-yet.example.com", offered("v1", "widgets"))
@@ -90,7 +86,7 @@ func TestListOfDocuments(t *testing.T) {
 
 // TestListOfDocumentsIsUpstreams compares the list with that of upstream's service, which is safe to ask while nothing changes.
 func TestListOfDocumentsIsUpstreams(t *testing.T) {
-	j, get := served(t)
+	j, get := serveDocuments(t)
 	for _, version := range []string{"v1", "v1alpha1", "v2"} {
 		j.catalog.From(aggregated.CRDSource).AddGroupVersion("some.example.com", offered(version, "widgets"))
 		j.custom.UpdateGroupVersion("apis/some.example.com/"+version, &spec3.OpenAPI{Version: version})
@@ -107,7 +103,7 @@ func TestListOfDocumentsIsUpstreams(t *testing.T) {
 // TestListOfDocumentsWhileGroupsCome asks for the list while groups come and go. To ask the service of custom resources for its own
 // list can end the process: a new group is in it for a moment before its document.
 func TestListOfDocumentsWhileGroupsCome(t *testing.T) {
-	j, get := served(t)
+	j, get := serveDocuments(t)
 	const group, path = "some.example.com", "apis/some.example.com/v1"
 	crds := j.catalog.From(aggregated.CRDSource)
 	done := make(chan struct{})

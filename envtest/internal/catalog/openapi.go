@@ -51,7 +51,7 @@ var nameDefinitions = sync.OnceValue(func() error {
 	return err
 })
 
-// NewOpenAPI leaves it to Publish to serve the documents. The catalog says which custom resources there are.
+// NewOpenAPI leaves it to Publish to serve the documents. The catalog says which versions of custom resources are served.
 func NewOpenAPI(config *genericapiserver.Config, catalog *Catalog) (*OpenAPI, error) {
 	if err := nameDefinitions(); err != nil {
 		return nil, fmt.Errorf("prepare the OpenAPI documents of custom resources: %w", err)
